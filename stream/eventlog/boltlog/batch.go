@@ -221,7 +221,7 @@ func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
 		if err != nil || !goes(e.id) {
 			return n, err
 		}
-		b.forget(parseKeys(e.keys))
+		b.forget(engine.ParseKeys(e.keys))
 		b.state.Entries--
 		b.state.Bytes -= entrySize(v)
 		b.state.TrimmedTo = e.id

@@ -10,6 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // The file is a bbolt file of these buckets:
@@ -178,7 +179,7 @@ func parseEntry(key, value []byte) (e stored, err error) {
 
 // entry returns the entry in memory of its own, encoded for readers.
 func (s stored) entry() eventlog.Entry {
-	e := eventlog.Entry{SessionID: string(s.session), Keys: parseKeys(s.keys), Data: s.data}
+	e := eventlog.Entry{SessionID: string(s.session), Keys: engine.ParseKeys(s.keys), Data: s.data}
 	e.Encode(s.id)
 	return e
 }
@@ -194,14 +195,6 @@ func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 	}
 	b = b[width:]
 	return b[:int(n)*size], b[int(n)*size:], nil
-}
-
-func parseKeys(b []byte) []activity.Key {
-	keys := make([]activity.Key, len(b)/len(activity.Key{}))
-	for i := range keys {
-		copy(keys[i][:], b[i*len(keys[i]):])
-	}
-	return keys
 }
 
 // record is a document in the file: a sum, the numbers in this order, 8 bytes each, and the

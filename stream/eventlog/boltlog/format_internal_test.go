@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 func FuzzParseEntry(f *testing.F) {
@@ -28,7 +29,7 @@ func FuzzParseEntry(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, stored{id, []byte(session), got.keys, got.data}, got)
 		require.Equal(t, string(data), string(got.data))
-		require.Equal(t, e.Keys, parseKeys(got.keys))
+		require.Equal(t, e.Keys, engine.ParseKeys(got.keys))
 		_, err = parseEntry(append(key, 'x'), value)
 		require.ErrorIs(t, err, ErrDamaged)
 		value[n&0xffff%len(value)] ^= 1

@@ -223,7 +223,7 @@ func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r
 		if p.oldest == (eventlog.ID{}) {
 			p.oldest = e.id
 		}
-		for _, key := range parseKeys(e.keys) {
+		for _, key := range engine.ParseKeys(e.keys) {
 			p.keys[key] = struct{}{}
 		}
 		entry := e.entry()

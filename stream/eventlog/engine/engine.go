@@ -113,10 +113,14 @@ func Filings(entries []eventlog.Entry) ([]activity.Filing, error) {
 	return filings, nil
 }
 
+// usualKeys is how many keys most calls claim, at most.
+const usualKeys = 16
+
 // Claim adds the keys of entries to the keys of a product's retained entries, or it
 // adds none and returns an [*eventlog.DuplicateError].
 func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
-	var claimed, seen []activity.Key
+	claimed := make([]activity.Key, 0, usualKeys)
+	var seen []activity.Key
 	for i := range entries {
 		for _, key := range entries[i].Keys {
 			if _, ok := retained[key]; ok {
@@ -134,6 +138,23 @@ func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
 		delete(retained, key)
 	}
 	return &eventlog.DuplicateError{Keys: seen}
+}
+
+// ParseKeys returns the keys that were packed one behind the other.
+func ParseKeys[T ~string | ~[]byte](packed T) []activity.Key {
+	keys := make([]activity.Key, len(packed)/len(activity.Key{}))
+	for i := range keys {
+		copy(keys[i][:], packed[i*len(keys[i]):])
+	}
+	return keys
+}
+
+// Later returns the later one of two IDs.
+func Later(a, b eventlog.ID) eventlog.ID {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
 }
 
 // NextID returns the ID of an entry appended at now, after the newest one.

@@ -44,7 +44,7 @@ func (x *Erasures) add(e erasure) {
 	if x.of == nil {
 		x.of = map[subject][]erasure{}
 	}
-	x.newest = later(x.newest, e.id)
+	x.newest = Later(x.newest, e.id)
 	subjects := make([]subject, 0, len(e.SessionIDs)+1)
 	for _, id := range e.SessionIDs {
 		subjects = append(subjects, subject{session: id})

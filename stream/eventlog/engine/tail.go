@@ -50,17 +50,10 @@ func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 		t.ahead = append(t.ahead, sighting{t.newest, now})
 	}
 	for len(t.ahead) > 0 && now.Sub(t.ahead[0].at) >= ttl {
-		t.expired = later(t.expired, t.ahead[0].id)
+		t.expired = Later(t.expired, t.ahead[0].id)
 		t.ahead = t.ahead[1:]
 	}
-	return later(t.expired, eventlog.IDAt(now.Add(-ttl)))
-}
-
-func later(a, b eventlog.ID) eventlog.ID {
-	if a.Compare(b) < 0 {
-		return b
-	}
-	return a
+	return Later(t.expired, eventlog.IDAt(now.Add(-ttl)))
 }
 
 // NewTail returns an empty tail of a log whose newest entry has that ID.

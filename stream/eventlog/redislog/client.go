@@ -172,22 +172,12 @@ func (l *Log) newClient(single string) *redis.ClusterClient {
 
 func setDefaults(o *redis.ClusterOptions) {
 	for _, timeout := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout} {
-		if *timeout == 0 {
-			*timeout = networkTimeout
-		}
+		*timeout = cmp.Or(*timeout, networkTimeout)
 	}
-	if o.MaxRedirects == 0 {
-		o.MaxRedirects = redirects
-	}
-	if o.PoolSize == 0 {
-		o.PoolSize = poolSize
-	}
-	if o.PipelinePoolSize == 0 {
-		o.PipelinePoolSize = -1 // the same connections for everything
-	}
-	if o.DialerRetries == 0 {
-		o.DialerRetries = 1
-	}
+	o.MaxRedirects = cmp.Or(o.MaxRedirects, redirects)
+	o.PoolSize = cmp.Or(o.PoolSize, poolSize)
+	o.PipelinePoolSize = cmp.Or(o.PipelinePoolSize, -1) // the same connections for everything
+	o.DialerRetries = cmp.Or(o.DialerRetries, 1)
 	o.Protocol = 2
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true

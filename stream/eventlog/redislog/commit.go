@@ -40,13 +40,14 @@ func (l *Log) Append(
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
-	switch repeated := repeatedKeys(entries); {
+	switch {
 	case l.closed.Load():
 		return eventlog.ErrClosed
 	case len(entries) == 0 && len(changes) == 0:
 		return nil
-	case repeated != nil:
-		return &eventlog.DuplicateError{Keys: repeated}
+	}
+	if err := engine.Claim(map[activity.Key]struct{}{}, entries); err != nil { // a key is there more than once
+		return err
 	}
 	c := &commit{args: newArguments(), appends: true, of: document.Generation(ctx, productID)}
 	c.addDocuments(changes)
@@ -82,24 +83,6 @@ func (l *Log) Append(
 
 // eraseWork is about how long Redis is busy with the erasure of a session.
 const eraseWork = 50
-
-// repeatedKeys returns the keys that are there more than once.
-func repeatedKeys(entries []eventlog.Entry) (repeated []activity.Key) {
-	n := 0
-	for _, e := range entries {
-		n += len(e.Keys)
-	}
-	seen := make(map[activity.Key]struct{}, n)
-	for _, e := range entries {
-		for _, key := range e.Keys {
-			if _, ok := seen[key]; ok {
-				repeated = append(repeated, key)
-			}
-			seen[key] = struct{}{}
-		}
-	}
-	return repeated
-}
 
 func (c *commit) addDocuments(changes []document.Change) {
 	for i := range changes {
@@ -145,13 +128,4 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 		c.work += 1 + len(e.Keys)
 	}
 	c.counts[1] = len(entries)
-}
-
-func unpackKeys(packed string) []activity.Key {
-	const size = len(activity.Key{})
-	keys := make([]activity.Key, len(packed)/size)
-	for i := range keys {
-		copy(keys[i][:], packed[size*i:])
-	}
-	return keys
 }

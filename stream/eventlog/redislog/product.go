@@ -92,7 +92,7 @@ func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	defer p.mu.Unlock()
 	p.forgetUpTo(trimmedTo)
 	if p.committing {
-		p.announced = later(p.announced, newest)
+		p.announced = engine.Later(p.announced, newest)
 		return
 	}
 	p.hear(newest)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // Bounds of one read from Redis.
@@ -82,7 +83,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	p.expire()
 	if p.closed && p.end == nil && p.isCurrent(began) {
 		// Entries that others append from now on are for other reads.
-		end := later(p.known, p.tail.Bounds().Newest)
+		end := engine.Later(p.known, p.tail.Bounds().Newest)
 		p.end = &end
 	}
 	if p.end != nil && after.Compare(*p.end) >= 0 {
@@ -101,7 +102,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 		}
 		ahead := after.Compare(p.known) > 0 // Redis has lost it, and shall know
 		p.watched = true
-		if p.known.Compare(later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
+		if p.known.Compare(engine.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
 			return p.atEnd()
 		}
 	}
@@ -110,13 +111,6 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	}
 	p.fetch = &fetch{after: after, done: make(chan struct{})}
 	return view{fetch: p.fetch, lead: true}
-}
-
-func later(a, b eventlog.ID) eventlog.ID {
-	if a.Compare(b) < 0 {
-		return b
-	}
-	return a
 }
 
 // isCurrent reports whether nothing newer than the known ID was there when the reader began, or a message announces it.
@@ -166,7 +160,7 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	case part.gap != nil:
 		p.restart(part.gap.TrimmedTo)
 	case f.after.Compare(part.newest) <= 0:
-		p.restart(later(f.after, part.trimmedTo))
+		p.restart(engine.Later(f.after, part.trimmedTo))
 		p.extend(part.entries)
 	case !p.started: // the cursor lies in the future
 		p.restart(part.newest)
@@ -266,7 +260,7 @@ func (p *product) erase(reply any) error {
 		e.Encode(id)
 		p.erased.Add(e)
 		p.mu.Lock()
-		p.erasedTo = later(p.erasedTo, id)
+		p.erasedTo = engine.Later(p.erasedTo, id)
 		p.mu.Unlock()
 	}
 	return nil
@@ -296,7 +290,7 @@ func parseEntries(values []any) ([]eventlog.Entry, error) {
 		if !ok {
 			return nil, fmt.Errorf("redislog: read: entry %s has no data", id)
 		}
-		entries[i] = eventlog.Entry{SessionID: session, Keys: unpackKeys(keys), Data: []byte(data)}
+		entries[i] = eventlog.Entry{SessionID: session, Keys: engine.ParseKeys(keys), Data: []byte(data)}
 		entries[i].Encode(id)
 	}
 	return entries, nil
