@@ -92,8 +92,8 @@ func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	if f.StreamURL == "" && f.Token != "" {
 		wrong.Check("--token", errors.New("is of no use without --stream-url"))
 	}
-	if f.StreamURL != "" && f.Token == "" {
-		wrong.Check("--token", errors.New("is missing; it is a key of the product with the scope stream"))
+	if f.StreamURL != "" {
+		wrong.Require("--token", f.Token, "a key of the product with the scope stream")
 	}
 	ttl, err := command.Duration(f.ActivityTTL)
 	wrong.Check("--activity-ttl", err)

@@ -54,12 +54,8 @@ type settings struct {
 
 // settings parses the flags and adds everything that is wrong with them.
 func (f flags) settings(wrong *command.Mistakes) (s settings) {
-	if f.StreamURL == "" {
-		wrong.Check("--stream-url", errors.New("is missing; it is the product's stream, such as https://live.example.com/stream/acme"))
-	}
-	if f.Token == "" {
-		wrong.Check("--token", errors.New("is missing; it is a key of the product with the scope stream"))
-	}
+	wrong.Require("--stream-url", f.StreamURL, "the product's stream, such as https://live.example.com/stream/acme")
+	wrong.Require("--token", f.Token, "a key of the product with the scope stream")
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
 	var err error
 	s.keyBy, err = retriever.ParseKeyBy(f.KeyBy)

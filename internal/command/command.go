@@ -147,6 +147,13 @@ func (m *Mistakes) Given(flag string, value *string) string {
 	return *value
 }
 
+// Require adds a mistake where a flag has no value. The text what says the meaning of the flag.
+func (m *Mistakes) Require(flag, value, what string) {
+	if value == "" {
+		m.Check(flag, errors.New("is missing; it is "+what))
+	}
+}
+
 // Add adds errors that begin with the names of their flags; nil is ignored.
 func (m *Mistakes) Add(errs ...error) { m.errs = append(m.errs, errs...) }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/internal/command"
 )
 
 // clientFlags say which server a command talks to, and about which product.
@@ -36,26 +34,31 @@ type client struct {
 }
 
 // client returns the client of the flags, with a key that has the scope.
-func (f clientFlags) client(scope access.Scope, added *liveactivity.Options, wrong *command.Mistakes) client {
-	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, "demo")}}
-	if u, err := url.Parse(c.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		wrong.Check("--url", errors.New("must be a URL such as http://127.0.0.1:8080"))
+func (f clientFlags) client(scope access.Scope, of call) client {
+	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, demoProduct)}}
+	if !isURL(c.base) {
+		of.wrong.Check("--url", errors.New("must be a URL such as http://127.0.0.1:8080"))
 	}
 	if f.Config == "" {
 		return c
 	}
-	products, err := productsOf(f.Config, f.Product, added, wrong)
-	if err != nil || len(products) == 0 {
+	file, err := of.load(f.Config, f.Product)
+	if err != nil || len(file.Products) == 0 {
 		return c
 	}
-	c.product = products[0]
-	file, _, _ := liveactivity.LoadFile(f.Config, os.LookupEnv, added) // productsOf has reported its mistakes
+	c.product = file.Products[0]
 	for _, k := range file.Keys {
 		if c.key == "" && k.ExternalID == c.product.ProductID && (k.Scopes == nil || slices.Contains(k.Scopes, scope)) {
 			c.key = k.Key
 		}
 	}
 	return c
+}
+
+// isURL reports whether a text is the http or https URL of a server.
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // path returns the address of something of the product below the server's.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
@@ -28,32 +29,28 @@ type checkFlags struct {
 	command.Common
 }
 
+const checkDescription = "Asks each help desk of a product file, with requests that change nothing, whether the " +
+	"credentials work and what the service may do. With --public-url it also tries that address, and reads " +
+	"whether Zendesk's webhooks and triggers lead there with the secrets of the file. " +
+	"The exit status is 1 where something is missing. " +
+	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
+
 // check is the command that asks the help desks of a product file whether the
 // service can work with them. It fails where something is missing.
-func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f checkFlags
-	const description = "Asks each help desk of a product file, with requests that change nothing, whether the " +
-		"credentials work and what the service may do. With --public-url it also tries that address, and reads " +
-		"whether Zendesk's webhooks and triggers lead there with the secrets of the file. " +
-		"The exit status is 1 where something is missing. " +
-		"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
-	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	products, err := productsOf(f.Config, f.Product, added, wrong)
+func check(ctx context.Context, f checkFlags, c call) error {
+	file, err := c.load(f.Config, f.Product)
 	if err != nil {
 		return err
 	}
 	missing := 0
-	replies := f.LLMModel != "" || added.Model != nil || added.Reply != nil
-	for _, product := range products {
-		missing += checkProduct(ctx, product, added, f.PublicURL, stdout)
+	replies := f.LLMModel != "" || c.added.Model != nil || c.added.Reply != nil
+	for _, product := range file.Products {
+		missing += checkProduct(ctx, product, c.added, f.PublicURL, c.stdout)
 		if advice := product.Identity.Advice(); replies && advice != "" {
-			fmt.Fprintf(stdout, "  note     With a language model, %s.\n", advice)
+			fmt.Fprintf(c.stdout, "  note     With a language model, %s.\n", advice)
 		}
 		if advice := product.LinkAdvice(); advice != "" {
-			fmt.Fprintf(stdout, "  note     Without a signature, %s.\n", advice)
+			fmt.Fprintf(c.stdout, "  note     Without a signature, %s.\n", advice)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -124,37 +121,32 @@ type provisionFlags struct {
 	command.Common
 }
 
-// provisioner is a desk whose account can be set up.
+// provisioner is a desk whose account can be set up, and whose webhooks can be read.
 type provisioner interface {
 	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
 	Remove(ctx context.Context, productID string, dryRun bool) (zendesk.Provisioned, error)
+	Webhooks(ctx context.Context) ([]zendesk.Webhook, error)
 }
 
+const provisionDescription = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, " +
+	"and prints the signing secrets as lines for the product file. Webhooks that it made for another address get the " +
+	"new one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
+
 // provision is the command that sets up a product's Zendesk account.
-func provision(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f provisionFlags
-	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and " +
-		"prints the signing secrets as lines for the product file. Webhooks that it made for another address get the new " +
-		"one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
-	wrong, err := command.Parse(&f, "liveactivity-server zendesk provision", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	if f.Product == "" {
-		wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
-	}
+func provision(ctx context.Context, f provisionFlags, c call) error {
+	c.wrong.Require("--product", f.Product, "the id of a product of the file")
 	switch _, err := zendesk.ContextURL(f.PublicURL, "acme"); {
 	case f.Remove:
 	case f.PublicURL == "":
-		wrong.Check("--public-url", errors.New("is missing; it is the URL that Zendesk reaches the server at"))
+		c.wrong.Require("--public-url", "", "the URL that Zendesk reaches the server at")
 	case err != nil || !strings.Contains(f.PublicURL, "://"):
-		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
+		c.wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
 	}
-	products, err := productsOf(f.Config, f.Product, added, wrong)
+	file, err := c.load(f.Config, f.Product)
 	if err != nil {
 		return err
 	}
-	desks, err := products[0].OpenDesks(added.Desks)
+	desks, err := file.Products[0].OpenDesks(c.added.Desks)
 	if err != nil {
 		return err
 	}
@@ -162,37 +154,33 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer, add
 		if account, ok := desk.Desk.(provisioner); ok {
 			if f.Remove {
 				done, err := account.Remove(ctx, f.Product, f.DryRun)
-				printProvisioned(stdout, done, f.DryRun, false)
+				printProvisioned(c.stdout, done, f.DryRun, false)
 				return err
 			}
 			done, err := account.Provision(ctx, f.PublicURL, f.Product, f.DryRun)
-			printProvisioned(stdout, done, f.DryRun, err == nil)
+			printProvisioned(c.stdout, done, f.DryRun, err == nil)
 			return err
 		}
 	}
 	return fmt.Errorf("--product: the product %s has no zendesk in its integration_config", f.Product)
 }
 
-// productsOf returns the product with that id, or all products, of a file.
-func productsOf(path, productID string, added *liveactivity.Options, wrong *command.Mistakes) (
-	[]liveactivity.Product, error,
-) {
-	if path == "" {
-		wrong.Check("--config", errors.New("is missing; it is the product file"))
-		return nil, wrong.Err()
+// load returns a product file, with the product of that ID only where an ID is given. The error
+// has all mistakes in the flags so far; without one a product that was asked for is there.
+func (c call) load(path, productID string) (file liveactivity.File, err error) {
+	if c.wrong.Require("--config", path, "the product file"); path == "" {
+		return file, c.wrong.Err()
 	}
-	file, _, err := liveactivity.LoadFile(path, os.LookupEnv, added)
-	wrong.Add(err)
-	if productID == "" || err != nil {
-		return file.Products, wrong.Err()
-	}
-	for _, product := range file.Products {
-		if product.ProductID == productID {
-			return []liveactivity.Product{product}, wrong.Err()
+	file, _, err = liveactivity.LoadFile(path, os.LookupEnv, c.added)
+	c.wrong.Add(err)
+	if productID != "" && err == nil {
+		isOther := func(p liveactivity.Product) bool { return p.ProductID != productID }
+		file.Products = slices.DeleteFunc(file.Products, isOther)
+		if len(file.Products) == 0 {
+			c.wrong.Check("--product", errors.New("names no product of the file"))
 		}
 	}
-	wrong.Check("--product", errors.New("names no product of the file"))
-	return nil, wrong.Err()
+	return file, c.wrong.Err()
 }
 
 // printProvisioned prints the steps, and the rest to do by hand.

@@ -2,11 +2,9 @@ package servercmd
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
@@ -17,24 +15,20 @@ type healthFlags struct {
 	command.Common
 }
 
+const healthDescription = "Asks the server of this machine whether it takes requests; the exit status is 1 where it " +
+	"does not. Example: liveactivity-server healthcheck --addr :8080"
+
 // healthcheck is the command that asks a server on this machine whether it takes requests,
 // for containers without a shell.
-func healthcheck(ctx context.Context, args []string, stdout, stderr io.Writer, _ *liveactivity.Options) error {
-	var f healthFlags
-	const description = "Asks the server of this machine whether it takes requests; the exit status is 1 where it does " +
-		"not. Example: liveactivity-server healthcheck --addr :8080"
-	wrong, err := command.Parse(&f, "liveactivity-server healthcheck", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	wrong.Check("--addr", serve.CheckAddr(f.Addr))
-	if err := wrong.Err(); err != nil {
+func healthcheck(ctx context.Context, f healthFlags, c call) error {
+	c.wrong.Check("--addr", serve.CheckAddr(f.Addr))
+	if err := c.wrong.Err(); err != nil {
 		return err
 	}
 	host, port, _ := net.SplitHostPort(f.Addr) // CheckAddr has done it
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	c := client{base: "http://" + net.JoinHostPort(host, port)}
-	return c.do(ctx, http.MethodGet, c.base+"/readyz", nil, nil, nil)
+	server := client{base: "http://" + net.JoinHostPort(host, port)}
+	return server.do(ctx, http.MethodGet, server.base+"/readyz", nil, nil, nil)
 }

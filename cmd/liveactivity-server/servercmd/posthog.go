@@ -59,43 +59,35 @@ func reported(listed liveactivity.EventRules) (names, patterns []string) {
 	return names, patterns
 }
 
+const postHogDescription = "Creates the webhook destination by which a PostHog project reports to a product, or updates " +
+	"it where the address or the secret has changed. It can be run again. The environment variable POSTHOG_API_KEY " +
+	"holds a personal API key with the scopes hog_function:read and hog_function:write. Example: " +
+	"POSTHOG_API_KEY=phx_… liveactivity-server posthog provision --config products.json --product acme " +
+	"--public-url https://live.example.com --posthog-host https://eu.posthog.com --project 12345"
+
 // provisionPostHog is the command that sets up the webhook destination of a PostHog project.
-func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f posthogFlags
-	const description = "Creates the webhook destination by which a PostHog project reports to a product, or updates it " +
-		"where the address or the secret has changed. It can be run again. The environment variable POSTHOG_API_KEY " +
-		"holds a personal API key with the scopes hog_function:read and hog_function:write. Example: " +
-		"POSTHOG_API_KEY=phx_… liveactivity-server posthog provision --config products.json --product acme " +
-		"--public-url https://live.example.com --posthog-host https://eu.posthog.com --project 12345"
-	wrong, err := command.Parse(&f, "liveactivity-server posthog provision", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
+func provisionPostHog(ctx context.Context, f posthogFlags, c call) error {
 	key := os.Getenv("POSTHOG_API_KEY")
 	if key == "" {
-		wrong.Add(errors.New("POSTHOG_API_KEY: is missing; it is a personal API key of PostHog"))
+		c.wrong.Add(errors.New("POSTHOG_API_KEY: is missing; it is a personal API key of PostHog"))
 	}
-	if f.Product == "" {
-		wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
+	c.wrong.Require("--product", f.Product, "the id of a product of the file")
+	if !f.Remove && !isURL(f.PublicURL) {
+		c.wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
 	}
-	public, err := url.Parse(f.PublicURL)
-	if !f.Remove && (err != nil || public.Host == "" || public.Scheme != "http" && public.Scheme != "https") {
-		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
-	}
-	if f.Project == "" {
-		wrong.Check("--project", errors.New("is missing; it is the number of the PostHog project"))
-	}
+	c.wrong.Require("--project", f.Project, "the number of the PostHog project")
 	api, err := posthogapi.New(f.PostHogHost, f.Project, key)
-	wrong.Check("--posthog-host", err)
-	products, err := productsOf(f.Config, f.Product, added, wrong)
+	c.wrong.Check("--posthog-host", err)
+	file, err := c.load(f.Config, f.Product)
 	if err != nil {
 		return err
 	}
-	if products[0].WebhookSecret == "" && !f.Remove {
+	product := file.Products[0]
+	if product.WebhookSecret == "" && !f.Remove {
 		return fmt.Errorf("--product: the product %s has no webhook_secret for PostHog to send", f.Product)
 	}
 	name := posthogapi.Name(f.Product)
-	outcome, err := f.apply(ctx, api, name, products[0], stdout)
+	outcome, err := f.apply(ctx, api, name, product, c.stdout)
 	if err != nil {
 		return err
 	}
@@ -103,6 +95,6 @@ func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writ
 	if f.DryRun && outcome != posthogapi.Present && outcome != posthogapi.Absent {
 		would = "would be "
 	}
-	fmt.Fprintf(stdout, "destination %q: %s%s\n", name, would, outcome)
+	fmt.Fprintf(c.stdout, "destination %q: %s%s\n", name, would, outcome)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -35,31 +34,22 @@ const (
 // rehearseWith returns the command that begins a test conversation at a product's desk of
 // that name, waits for the note, and removes the conversation.
 func rehearseWith(desk string) subcommand {
-	return func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-		var f rehearseFlags
-		name := "liveactivity-server " + desk + " test"
-		description := "Tests the whole way with a test conversation: reports a click of a made-up user to the running " +
-			"server, has the same user open a conversation in the real desk, and waits until the service's note with the " +
-			"click is there. Removes the conversation and the user at the end, also after a failure. The exit status is " +
-			"1 where a step fails. Example: " + name + " --config products.json --product acme"
-		wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
-		if err != nil {
-			return err
-		}
-		if f.Product == "" {
-			wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
-		}
-		if f.Config == "" {
-			wrong.Check("--config", errors.New("is missing; it is the product file"))
-		}
-		r := rehearsal{client: f.client(access.MCP, added, wrong), timeout: f.Timeout, out: stdout}
-		if err := wrong.Err(); err != nil {
+	name := desk + " test"
+	description := "Tests the whole way with a test conversation: reports a click of a made-up user to the running " +
+		"server, has the same user open a conversation in the real desk, and waits until the service's note with the " +
+		"click is there. Removes the conversation and the user at the end, also after a failure. The exit status is " +
+		"1 where a step fails. Example: " + program + " " + name + " --config products.json --product acme"
+	return newSubcommand(name, description, func(ctx context.Context, f rehearseFlags, c call) error {
+		c.wrong.Require("--product", f.Product, "the id of a product of the file")
+		c.wrong.Require("--config", f.Config, "the product file")
+		r := rehearsal{client: f.client(access.MCP, c), timeout: f.Timeout, out: c.stdout}
+		if err := c.wrong.Err(); err != nil {
 			return err
 		}
 		if r.product.WebhookSecret == "" {
 			return fmt.Errorf("--product: the product %s has no webhook_secret, by which the test reports", f.Product)
 		}
-		desks, err := r.product.OpenDesks(added.Desks)
+		desks, err := r.product.OpenDesks(c.added.Desks)
 		if err != nil {
 			return err
 		}
@@ -69,7 +59,7 @@ func rehearseWith(desk string) subcommand {
 		}
 		r.desk = desks[i]
 		return r.run(ctx)
-	}
+	})
 }
 
 // rehearsal is a test conversation.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -32,47 +31,41 @@ type replayFlags struct {
 const assumption = "Each session is replayed as if it were linked to a conversation " +
 	"in which the user reacts to no offer."
 
+const replayDescription = "Prints which offers the triggers would have made for the activity that a database still " +
+	"holds, and why not: to tune triggers before a user sees an offer. It changes nothing. " + assumption
+
 // replay is the command that prints the offers that the triggers would have made for the
 // activity in a log. It changes nothing.
-func replay(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f replayFlags
-	const description = "Prints which offers the triggers would have made for the activity that a database still " +
-		"holds, and why not: to tune triggers before a user sees an offer. It changes nothing. " + assumption
-	wrong, err := command.Parse(&f, "liveactivity-server proactive replay", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	if f.DataDir == "" {
-		wrong.Check("--data-dir", errors.New("is missing; it is the folder of the database"))
-	}
+func replay(ctx context.Context, f replayFlags, c call) error {
+	c.wrong.Require("--data-dir", f.DataDir, "the folder of the database")
 	configs := map[string]*proactive.Config{}
 	if f.Config != "" {
-		products, err := productsOf(f.Config, "", added, wrong)
+		file, err := c.load(f.Config, "")
 		if err != nil {
 			return err
 		}
-		for _, product := range products {
+		for _, product := range file.Products {
 			configs[product.ProductID] = product.IntegrationConfig.Proactive
 		}
 	}
-	if err := wrong.Err(); err != nil {
+	if err := c.wrong.Err(); err != nil {
 		return err
 	}
 	log, err := openToReplay(f.DataDir)
 	if err != nil {
-		wrong.Add(err)
-		return wrong.Err()
+		c.wrong.Add(err)
+		return c.wrong.Err()
 	}
 	defer log.Release()
 	ids := slices.Sorted(maps.Keys(log.Stats()))
 	if f.Product != "" {
 		if !slices.Contains(ids, f.Product) {
-			wrong.Check("--product", errors.New("names no product of the log"))
-			return wrong.Err()
+			c.wrong.Check("--product", errors.New("names no product of the log"))
+			return c.wrong.Err()
 		}
 		ids = []string{f.Product}
 	}
-	return replayProducts(ctx, log, ids, configs, added.Triggers, stdout)
+	return replayProducts(ctx, log, ids, configs, c.added.Triggers, c.stdout)
 }
 
 // openToReplay opens a log with everything that is still in its file.

@@ -25,12 +25,12 @@ import (
 // The program adds its Desks, Triggers, Guide, Model, Reply and Views; opts may be nil.
 // The flags and the product file set all other options, and --llm-model the Model too.
 func Main(opts *liveactivity.Options) {
-	command.Main(name, func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	command.Main(program, func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return Run(ctx, args, stdout, stderr, opts)
 	})
 }
 
-const name = "liveactivity-server"
+const program = "liveactivity-server"
 
 // Run is Main for a program that handles signals itself: it ends with ctx.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
@@ -42,8 +42,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 		}
 	}
 	for _, c := range commands {
-		if n := len(c.words); len(args) >= n && slices.Equal(args[:n], c.words) {
-			return c.run(ctx, args[n:], stdout, stderr, &added)
+		words := strings.Fields(c.name)
+		if n := len(words); len(args) >= n && slices.Equal(args[:n], words) {
+			return c.run(ctx, args[n:], call{stdout: stdout, stderr: stderr, added: &added})
 		}
 	}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -53,31 +54,49 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 	return server(ctx, args, stdout, stderr, added)
 }
 
-// subcommand runs a command with the arguments behind its words.
-type subcommand = func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error
+// subcommand is a command that ends by itself.
+type subcommand struct {
+	name string // its words, as they are typed behind the program's
+	run  func(ctx context.Context, args []string, c call) error
+}
 
-// commands are those that end by themselves, by their words.
-var commands = []struct {
-	words []string
-	run   subcommand
-}{
-	{[]string{"check"}, check},
-	{[]string{"healthcheck"}, healthcheck},
-	{[]string{"intercom", "test"}, rehearseWith("intercom")},
-	{[]string{"posthog", "provision"}, provisionPostHog},
-	{[]string{"proactive", "replay"}, replay},
-	{[]string{"send"}, send},
-	{[]string{"tail"}, tail},
-	{[]string{"version"}, printVersion},
-	{[]string{"zendesk", "provision"}, provision},
-	{[]string{"zendesk", "test"}, rehearseWith("zendesk")},
+// call is the call of a subcommand.
+type call struct {
+	stdout, stderr io.Writer
+	added          *liveactivity.Options // by the program
+	wrong          *command.Mistakes     // in the flags
+}
+
+// newSubcommand returns the subcommand of that name, whose flags are an F.
+func newSubcommand[F any](
+	name, description string, run func(ctx context.Context, f F, c call) error,
+) subcommand {
+	return subcommand{name, func(ctx context.Context, args []string, c call) (err error) {
+		var f F
+		if c.wrong, err = command.Parse(&f, program+" "+name, description, args, c.stdout, c.stderr); err != nil {
+			return err
+		}
+		return run(ctx, f, c)
+	}}
+}
+
+var commands = []subcommand{
+	newSubcommand("check", checkDescription, check),
+	newSubcommand("healthcheck", healthDescription, healthcheck),
+	rehearseWith("intercom"),
+	newSubcommand("posthog provision", postHogDescription, provisionPostHog),
+	newSubcommand("proactive replay", replayDescription, replay),
+	newSubcommand("send", sendDescription, send),
+	newSubcommand("tail", tailDescription, tail),
+	newSubcommand("version", "Prints the version. Example: liveactivity-server version --json", printVersion),
+	newSubcommand("zendesk provision", provisionDescription, provision),
+	rehearseWith("zendesk"),
 }
 
 // commandNames returns the commands as they are typed.
-func commandNames() []string {
-	names := make([]string, len(commands))
-	for i, c := range commands {
-		names[i] = strings.Join(c.words, " ")
+func commandNames() (names []string) {
+	for _, c := range commands {
+		names = append(names, c.name)
 	}
 	return names
 }
@@ -89,7 +108,7 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	description := "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks " +
 		"what each user just did. Other commands end by themselves: " +
 		strings.Join(commandNames(), ", ") + ". With --help behind it each shows its flags."
-	wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
+	wrong, err := command.Parse(&f, program, description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -171,14 +190,12 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	}
 	defer listener.Close()
 	s.LocalURL = serve.URL(listener.Addr())
-	var metrics *metricsServer // nil without a separate address
-	if s.MetricsAddr != "" {
-		reg := serve.NewRegistry()
-		if metrics, err = listenForMetrics(s.MetricsAddr, reg, s.Logger); err != nil {
-			return err
-		}
-		defer metrics.listener.Close()
-		s.Metrics = reg
+	metrics, metricsListener, err := s.openMetrics()
+	if err != nil {
+		return err
+	}
+	if metrics != nil {
+		defer metricsListener.Close()
 	}
 	service, exported, err := s.newService(ctx)
 	if err != nil {
@@ -188,8 +205,8 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	group, ctx := errgroup.WithContext(ctx)
 	if metrics != nil {
-		fmt.Fprintf(stdout, "metrics at http://%s/metrics\n", metrics.listener.Addr())
-		group.Go(metrics.serve)
+		fmt.Fprintf(stdout, "metrics at http://%s/metrics\n", metricsListener.Addr())
+		group.Go(func() error { return metrics.Serve(metricsListener) })
 	}
 	handler := service.Handler()
 	if s.demo != nil {
@@ -207,7 +224,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	})
 	group.Go(func() error {
 		if metrics != nil {
-			defer metrics.close() // its figures show the whole stop
+			defer metrics.Close() // its figures show the whole stop
 		}
 		return service.ServeHandler(ctx, listener, handler)
 	})

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/command"
@@ -29,36 +27,32 @@ type sendFlags struct {
 	command.Common
 }
 
+const sendDescription = "Reports one page view or click to a running server, as a webhook of PostHog does, and reads " +
+	"it back where there is a key. Example: liveactivity-server send --config products.json --product acme " +
+	"--email ada@example.com --click 'Export CSV'"
+
 // send is the command that reports one event, and reads it back.
-func send(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f sendFlags
-	const description = "Reports one page view or click to a running server, as a webhook of PostHog does, and reads it " +
-		"back where there is a key. Example: liveactivity-server send --config products.json --product acme " +
-		"--email ada@example.com --click 'Export CSV'"
-	wrong, err := command.Parse(&f, "liveactivity-server send", description, args, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	c := f.client(access.MCP, added, wrong)
-	secret := cmp.Or(f.WebhookSecret, c.product.WebhookSecret)
+func send(ctx context.Context, f sendFlags, c call) error {
+	to := f.client(access.MCP, c)
+	secret := cmp.Or(f.WebhookSecret, to.product.WebhookSecret)
 	if secret == "" {
-		wrong.Check("--webhook-secret", errors.New("is missing, and no product file has it"))
+		c.wrong.Check("--webhook-secret", errors.New("is missing, and no product file has it"))
 	}
-	if err := wrong.Err(); err != nil {
+	if err := c.wrong.Err(); err != nil {
 		return err
 	}
-	if err := c.report(ctx, secret, f.event()); err != nil {
+	if err := to.report(ctx, secret, f.event()); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s accepted an event of %s\n", c.product.ProductID, f.User)
-	if c.key == "" {
+	fmt.Fprintf(c.stdout, "%s accepted an event of %s\n", to.product.ProductID, f.User)
+	if to.key == "" {
 		return nil
 	}
-	said, err := c.readBack(ctx, f.User)
+	said, err := to.readBack(ctx, f.User)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "read back: %s\n", printable(said))
+	fmt.Fprintf(c.stdout, "read back: %s\n", printable(said))
 	return nil
 }
 

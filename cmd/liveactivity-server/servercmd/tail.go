@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/command"
@@ -23,30 +22,26 @@ type tailFlags struct {
 	command.Common
 }
 
+const tailDescription = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
+	"liveactivity-server tail --config products.json --product acme --since 10m"
+
 // tail is the command that prints the stream in words until ctx ends.
-func tail(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
-	var f tailFlags
-	const description = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
-		"liveactivity-server tail --config products.json --product acme --since 10m"
-	wrong, err := command.Parse(&f, "liveactivity-server tail", description, args, stdout, stderr)
-	if err != nil {
-		return err
+func tail(ctx context.Context, f tailFlags, c call) error {
+	from := f.client(access.Stream, c)
+	if from.key == "" {
+		c.wrong.Check("--key", errors.New("is missing, and no product file has one with the scope stream"))
 	}
-	c := f.client(access.Stream, added, wrong)
-	if c.key == "" {
-		wrong.Check("--key", errors.New("is missing, and no product file has one with the scope stream"))
-	}
-	log, err := f.Logger(stderr)
-	wrong.Add(err)
-	if err := wrong.Err(); err != nil {
+	log, err := f.Logger(c.stderr)
+	c.wrong.Add(err)
+	if err := c.wrong.Err(); err != nil {
 		return err
 	}
 	opts := &stream.ConsumerOptions{Logger: log}
 	if f.Since > 0 {
 		opts.Since = time.Now().Add(-f.Since)
 	}
-	print := printer(stdout)
-	consumer, err := stream.NewConsumer(c.path("/stream/{product_id}"), c.key, stream.Handlers{
+	print := printer(c.stdout)
+	consumer, err := stream.NewConsumer(from.path("/stream/{product_id}"), from.key, stream.Handlers{
 		Actions: func(_ context.Context, b activity.Batch) error {
 			for _, a := range b.Actions {
 				print(a.TimestampStart, cmp.Or(a.Email, a.UserID, b.SessionID), a.Sentence())

@@ -2,13 +2,32 @@ package servercmd
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/otlp"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/serve"
 )
+
+// openMetrics opens the server of /metrics at its separate address, and has the service
+// register its metrics there. Without such an address it returns nil.
+func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
+	if s.MetricsAddr == "" {
+		return nil, nil, nil
+	}
+	listener, err := serve.Listen("--metrics-addr", s.MetricsAddr)
+	if err != nil {
+		return nil, nil, err
+	}
+	reg, mux := serve.NewRegistry(), httpx.NewMux(nil)
+	serve.MountMetrics(mux, reg)
+	s.Metrics = reg
+	return serve.New(mux, s.Logger), listener, nil
+}
 
 // exportTimeout bounds the last export of a server that stops.
 const exportTimeout = 5 * time.Second

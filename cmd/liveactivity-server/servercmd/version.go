@@ -3,11 +3,9 @@ package servercmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
-	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/internal/version"
@@ -30,14 +28,9 @@ type build struct {
 }
 
 // printVersion is the command that says which program this is.
-func printVersion(_ context.Context, args []string, stdout, stderr io.Writer, _ *liveactivity.Options) error {
-	var f versionFlags
-	const description = "Prints the version. Example: liveactivity-server version --json"
-	if _, err := command.Parse(&f, "liveactivity-server version", description, args, stdout, stderr); err != nil {
-		return err
-	}
+func printVersion(_ context.Context, f versionFlags, c call) error {
 	if !f.JSON {
-		fmt.Fprintln(stdout, version.Version())
+		fmt.Fprintln(c.stdout, version.Version())
 		return nil
 	}
 	b := build{Version: version.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -54,6 +47,6 @@ func printVersion(_ context.Context, args []string, stdout, stderr io.Writer, _ 
 		}
 	}
 	line, err := activity.Marshal(b)
-	fmt.Fprintf(stdout, "%s\n", line)
+	fmt.Fprintf(c.stdout, "%s\n", line)
 	return err
 }

@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
 // whyNoNote returns the likely causes, and remedies, of a note that does not come: from the
@@ -29,7 +27,7 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 		advice = append(advice, "Webhooks arrived, and the note did not follow: the server's log says why; "+
 			"a larger --timeout may help where the desk limits its requests.")
 	}
-	if account, ok := r.desk.Desk.(hooked); ok {
+	if account, ok := r.desk.Desk.(provisioner); ok {
 		return append(advice, r.whyNotHooked(ctx, account, path)...)
 	}
 	if known && !arrived("200") && !arrived("401") {
@@ -39,15 +37,9 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	return append(advice, "docs/help-desks.md has more under \"Why is there no note?\".")
 }
 
-// hooked is a desk whose webhooks can be read and set up.
-type hooked interface {
-	provisioner
-	Webhooks(ctx context.Context) ([]zendesk.Webhook, error)
-}
-
 // whyNotHooked returns the problems of the webhook that leads to the path, its trigger, its secret and
 // the server at its address.
-func (r *rehearsal) whyNotHooked(ctx context.Context, account hooked, path string) (problems []string) {
+func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path string) (problems []string) {
 	webhooks, err := account.Webhooks(ctx)
 	if err != nil {
 		return []string{"The account's webhooks cannot be read; that takes an administrator's credentials."}
