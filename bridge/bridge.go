@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"embed"
 	"net/http"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
+	"github.com/liveactivity/liveactivity/internal/pages"
 )
 
 // Defaults of [Options].
@@ -150,6 +152,9 @@ type Mux interface {
 	Handle(pattern string, handler http.Handler)
 }
 
+//go:embed page
+var files embed.FS
+
 // Register puts every endpoint in its place: the demo page at / and /static/, a small
 // vendor portal with a chat widget that finds the rest relative to its own address;
 // POST /demo/actions, which takes the report of one action; and GET /context/{session_id},
@@ -166,9 +171,10 @@ type Mux interface {
 // A context is JSON or, for a client that prefers text/plain, only its summary. The session
 // ID may hold any character, percent-encoded. An unknown session is not an error.
 func (b *Bridge) Register(mux Mux) {
+	page := pages.Handler(files, "static") // a demo
 	for pattern, handler := range map[string]http.Handler{
-		"GET /{$}":                      httpx.Handler(servePage),
-		"GET /static/{file}":            httpx.Handler(servePage),
+		"GET /{$}":                      page,
+		"GET /static/{file}":            page,
 		"POST /demo/actions":            b.shared(b.actions),
 		"GET /context/{session_id}":     b.shared(b.context),
 		"OPTIONS /demo/actions":         http.HandlerFunc(b.preflight),

@@ -1,5 +1,5 @@
-// Package console serves the console: a page that shows the recent actions of the users of
-// a product do, as it happens. The page and its modules are embedded as they are
+// Package console serves the console: a page that shows the actions of the users of
+// a product as they happen. The page and its modules are embedded as they are
 // written; nothing builds them, and they load nothing from elsewhere.
 //
 // The module console.js exports
@@ -13,7 +13,6 @@ import (
 	"embed"
 	"net/http"
 
-	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/pages"
 )
 
@@ -28,12 +27,4 @@ var files embed.FS
 //
 // beside the endpoints of the service, which the page finds relative to its own
 // address.
-func Handler() http.Handler { return httpx.Handler(serve) }
-
-func serve(w http.ResponseWriter, r *http.Request) error {
-	name := "page/index.html"
-	if file := r.PathValue("file"); file != "" {
-		name = "page/console/" + file
-	}
-	return pages.ServeFile(w, r, files, name)
-}
+func Handler() http.Handler { return pages.Handler(files, "console") }

@@ -65,6 +65,18 @@ func WriteForm(w http.ResponseWriter, status int, page []byte, targets string) {
 	write(w, status, page)
 }
 
+// Handler serves page/index.html of the files and, where the path has a {file}, the file of that
+// name in a folder beside it.
+func Handler(files fs.FS, folder string) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		name := "page/index.html"
+		if file := r.PathValue("file"); file != "" {
+			name = "page/" + folder + "/" + file
+		}
+		return ServeFile(w, r, files, name)
+	})
+}
+
 //go:embed shared
 var shared embed.FS
 
