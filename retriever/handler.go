@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -124,13 +124,11 @@ func (h *Handler) authorize(r *http.Request) error {
 	return nil
 }
 
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
 // write answers with the session's newest records.
 func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, end string) {
-	buf := buffers.Get().(*[]byte)
+	buf := buffers.Get()
 	defer buffers.Put(buf)
-	*buf = append((*buf)[:0], `{"records":[`...)
+	*buf = append(*buf, `{"records":[`...)
 	*buf = h.store.appendRecords(*buf, sessionID, limit, end)
 	*buf = append(*buf, "]}"...)
 	httpx.WriteEncoded(w, *buf)

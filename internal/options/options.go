@@ -33,8 +33,5 @@ func (m *Mistakes) Err() error { return errors.Join(m.all...) }
 func Default[T cmp.Ordered](m *Mistakes, name string, value, byDefault T) T {
 	var zero T
 	m.Require(value >= zero, name, "must not be negative")
-	if value == zero {
-		return byDefault
-	}
-	return value
+	return cmp.Or(value, byDefault)
 }
