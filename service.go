@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/agentview"
 	"github.com/liveactivity/liveactivity/internal/console"
+	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -151,7 +153,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	if o.AdminKey != "" {
 		s.mountAdmin(mux, registry.NewAdmin(o.AdminKey, s.products, p.signIn, s.urls), o.extensions().Desks)
 	}
-	s.mountContracts(mux)
+	mux.Handle("GET /openapi.json", contracts.Handler(contracts.OpenAPI(s.urls.Base())))
+	mux.Handle("GET /asyncapi.json", contracts.Handler(contracts.AsyncAPI(s.urls.Base())))
 	s.mux = mux
 	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
 }
@@ -441,6 +444,22 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// Serve serves the service on a listener until ctx ends or its log fails, and closes
+// the listener. Then it finishes the requests in flight, sends every stream the rest of
+// the log, closes the log and returns, at the latest 8 seconds after the stop began. A
+// stop in order returns nil. A service is served once.
+func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
+	return s.ServeHandler(ctx, listener, s.Handler())
+}
+
+// ServeHandler is Serve with another handler, such as a mux that has [Service.Handler]
+// at "/" beside the pages of the program.
+func (s *Service) ServeHandler(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	return serve.Serve(ctx, listener, serve.Service{
+		Handler: handler, Stopping: s.Stopping, Run: []func(context.Context) error{s.Run},
+	}, s.log)
 }
 
 // Stopping says that a stop begins: from now on /readyz answers 503, and nothing

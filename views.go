@@ -87,16 +87,25 @@ func (s *Service) view(ctx context.Context, id string, version document.Version,
 	return v
 }
 
-// warn logs the parts of a product's configuration that have no effect, each once.
+// warn logs the valid parts of a product's configuration that have no effect, or one that
+// the operator should know, each once.
 func (s *Service) warn(productID string) {
 	product, _, err := s.products.Product(productID)
 	if err != nil {
 		return // it has just been removed
 	}
-	warnings := deskWarnings(product, s.replies)
+	var warnings []string
 	offers := false
 	for _, desk := range product.Desks {
 		can := desk.Desk.Capabilities()
+		switch {
+		case can.Chatter == nil:
+		case !can.Chatter.Verifies():
+			warnings = append(warnings,
+				"without signing_secret every webhook of the desk is accepted, and public replies are off")
+		case !s.replies:
+			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
+		}
 		warnings = append(warnings, can.Warnings...)
 		offers = offers || can.Offerer != nil
 	}
