@@ -10,8 +10,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
-	"github.com/liveactivity/liveactivity/activity/flat"
-	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 )
@@ -55,19 +53,14 @@ const adminTimeout = 4 * time.Second
 // a document.
 const maxRegistration = 256 << 10
 
-// registerRequest is the body of POST /admin/products.
+// registerRequest is the body of POST /admin/products: a product whose credentials are made
+// here, so that the fields for them are unknown.
 type registerRequest struct {
-	ProductID         string                        `json:"product_id"`
-	AllowedOrigins    []string                      `json:"allowed_origins"`
-	LinkHosts         []string                      `json:"link_hosts"`
-	Identity          productfile.Identity          `json:"identity"`
-	IntegrationConfig productfile.IntegrationConfig `json:"integration_config"`
-	RespectGPC        bool                          `json:"respect_gpc"`
-	Agent             productfile.Agent             `json:"agent"`
-	Events            intake.Rules                  `json:"events"`
-	Sources           []flat.Config                 `json:"sources"`
-	Name              string                        `json:"name"` // of the key
-	Force             bool                          `json:"force"`
+	productfile.Product
+	WebhookSecret, CaptureTokens struct{} `json:"-"`
+
+	Name  string `json:"name"` // of the key
+	Force bool   `json:"force"`
 }
 
 // listed is a product as GET /admin/products shows it.
@@ -100,13 +93,8 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	defer body.Release()
 	var reg registerRequest
 	problems := productfile.DecodeBody(body.Bytes(), &reg)
-	product := productfile.Product{
-		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
-		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events,
-		Sources: reg.Sources, IntegrationConfig: reg.IntegrationConfig,
-	}
 	if problems == nil {
-		problems = product.Validate(a.products.extensions)
+		problems = reg.Product.Validate(a.products.extensions)
 	}
 	if problem := productfile.CheckKeyName(reg.Name); problem != "" {
 		problems = append(problems, problem)
@@ -114,7 +102,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	if problems != nil {
 		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
 	}
-	credentials, err := a.products.Register(r.Context(), product, reg.Name, reg.Force)
+	credentials, err := a.products.Register(r.Context(), reg.Product, reg.Name, reg.Force)
 	switch {
 	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict,
@@ -150,7 +138,7 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 // known returns the product of a request's path, or 404.
 func (a *Admin) known(r *http.Request) (productID string, err error) {
 	productID = r.PathValue("product_id")
-	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, ErrUnreadable) {
+	if err := a.products.loadReadable(r.Context()); err != nil {
 		return "", httpx.Unavailable(err)
 	}
 	if !a.products.Has(productID) {
@@ -192,7 +180,7 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 
 // List serves GET /admin/products.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
-	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, ErrUnreadable) {
+	if err := a.products.loadReadable(r.Context()); err != nil {
 		return httpx.Unavailable(err)
 	}
 	list := []listed{}

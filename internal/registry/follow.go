@@ -14,15 +14,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// loadAfter takes over a registration of this process. An unreadable one of another is
-// not its concern.
-func (r *Registry) loadAfter(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
+// loadReadable is Load for a caller that unreadable registrations do not concern.
+func (r *Registry) loadReadable(ctx context.Context) error {
+	if err := r.Load(ctx); !errors.Is(err, ErrUnreadable) {
 		return err
 	}
-	defer r.end()
-	_, err := r.load(ctx)
-	return err
+	return nil
 }
 
 func (r *Registry) isFixed(productID string) bool {

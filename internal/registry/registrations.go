@@ -85,7 +85,7 @@ func (r *Registry) Register(
 	if err != nil {
 		return Credentials{}, err
 	}
-	_ = r.loadAfter(ctx) // else it is loaded when its credentials are used; only the caller has them
+	_ = r.loadReadable(ctx) // else it is loaded when its credentials are used; only the caller has them
 	return c, nil
 }
 
@@ -109,7 +109,7 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.loadAfter(ctx); err != nil {
+	if err := r.loadReadable(ctx); err != nil {
 		return err
 	}
 	docs, err := r.log.Documents().Get(ctx, OwnProduct, registrationPrefix+productID)

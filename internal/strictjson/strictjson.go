@@ -45,8 +45,8 @@ func isInside(field, outer string) bool {
 	return strings.HasPrefix(field, outer+".") || strings.HasPrefix(field, outer+"[")
 }
 
-// Decoder decodes JSON into structs, whose maps have the keys that stand there. A mistake is
-// malformed JSON, an unknown or repeated field, a value of the wrong type (null is one), or a
+// Decoder decodes JSON into structs, whose maps have the keys that stand there; the visible
+// fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an unknown or repeated field, a value of the wrong type (null is one), or a
 // field tagged secret:"true" that is empty or has white space around it. A wrong value is not
 // stored. (Package encoding/json stops at the first mistake, and takes repeated fields and those
 // in other letters.)
@@ -131,7 +131,7 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "-" {
+		if name != "-" && !field.Anonymous {
 			known[name] = field
 		}
 	}
