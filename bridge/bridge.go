@@ -6,9 +6,11 @@ import (
 	"embed"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -48,10 +50,17 @@ type Options struct {
 
 // Bridge holds the recent actions of each session and its vendor. Its methods
 // are safe for concurrent use, and sessions never mix.
+//
+// Sessions are evicted in the order in which they were last reported on: asking for one does
+// not keep it.
 type Bridge struct {
-	windows *windows
-	maxBody int64
-	origins []string
+	maxEvents int
+	ttl       time.Duration
+	maxBody   int64
+	origins   []string
+
+	mu       sync.Mutex
+	sessions *fair.Cache[string, *window]
 }
 
 // New returns a bridge that knows no session; opts may be nil. It reports
@@ -62,8 +71,8 @@ func New(opts *Options) (*Bridge, error) {
 	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
 	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, memlimit.Kept())
-	ttl := options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	b := &Bridge{maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody),
+	b := &Bridge{maxEvents: maxEvents, ttl: options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
+		maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody),
 		origins: make([]string, len(o.AllowedOrigins))}
 	for i, text := range o.AllowedOrigins {
 		b.origins[i] = strings.ToLower(strings.TrimSuffix(text, "/"))
@@ -72,7 +81,7 @@ func New(opts *Options) (*Bridge, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	b.windows = newWindows(maxSessions, maxBytes, maxEvents, ttl)
+	b.sessions = fair.New[string, *window](&fair.Options{MaxBytes: maxBytes, MaxItems: maxSessions}, nil)
 	return b, nil
 }
 
@@ -88,13 +97,32 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	for i, a := range batch.Actions {
 		actions[i] = compact(bounded(a.Action))
 	}
-	b.windows.merge(strings.Clone(batch.SessionID), actions)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	s, oldest := b.open(batch.SessionID, now), b.oldest(now)
+	for _, a := range actions {
+		if before := s.index(a); before >= 0 {
+			if a.TakesPlace(&s.actions[before]) {
+				s.actions[before] = a
+			}
+		} else if a.TimestampStart >= oldest {
+			s.add(a, b.maxEvents)
+		}
+	}
+	if len(s.actions) > 0 {
+		b.keep(batch.SessionID, s, now)
+	}
 	return nil
 }
 
 // Erase forgets the sessions of a person, those included that others shared. It never fails.
 func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
-	b.windows.forget(e.SessionIDs)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range e.SessionIDs {
+		b.sessions.Remove(owner, id)
+	}
 	return nil
 }
 
@@ -133,7 +161,10 @@ type Context struct {
 // Context returns the context of a session. An unknown session has no actions,
 // no vendor, and a friendly summary.
 func (b *Bridge) Context(sessionID string) Context {
-	actions, vendor := b.windows.get(sessionID)
+	b.mu.Lock()
+	s := b.open(sessionID, time.Now())
+	actions, vendor := append([]activity.Action{}, s.actions...), s.vendor // not nil
+	b.mu.Unlock()
 	for i := range actions {
 		actions[i].Index = i
 		actions[i].TimestampEnd = max(actions[i].TimestampStart, actions[i].TimestampEnd)
@@ -145,7 +176,11 @@ func (b *Bridge) Context(sessionID string) Context {
 }
 
 // Sessions returns how many sessions are held.
-func (b *Bridge) Sessions() int { return b.windows.len() }
+func (b *Bridge) Sessions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions.Len()
+}
 
 // Mux is where the routes of a bridge are registered: an [http.ServeMux], say.
 type Mux interface {

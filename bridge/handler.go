@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -37,7 +36,7 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	httpx.WriteJSON(w, http.StatusAccepted, struct {
 		Status string `json:"status"`
 		Count  int    `json:"count"`
-	}{"accepted", b.windows.report(strings.Clone(session), compact(action), vendor)})
+	}{"accepted", b.record(session, compact(action), vendor)})
 	return nil
 }
 
