@@ -95,7 +95,5 @@ func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	if f.StreamURL != "" {
 		wrong.Require("--token", f.Token, "a key of the product with the scope stream")
 	}
-	ttl, err := command.Duration(f.ActivityTTL)
-	wrong.Check("--activity-ttl", err)
-	return bridge.Options{AllowedOrigins: f.AllowedOrigins, TTL: ttl}
+	return bridge.Options{AllowedOrigins: f.AllowedOrigins, TTL: wrong.Duration("--activity-ttl", f.ActivityTTL)}
 }

@@ -60,20 +60,13 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	var err error
 	s.keyBy, err = retriever.ParseKeyBy(f.KeyBy)
 	wrong.Check("--key-by", err)
-	s.debounce, err = command.Milliseconds(f.DebounceMS)
-	wrong.Check("--debounce-ms", err)
+	s.debounce = wrong.Milliseconds("--debounce-ms", f.DebounceMS)
 	s.apiKey = wrong.Given("--api-key", f.APIKey)
 	wrong.Check("--api-key", checkKey(s.apiKey))
-	count := func(flag, text string) int {
-		n, err := command.Count(text)
-		wrong.Check(flag, err)
-		return int(n)
-	}
-	s.summarizer.Threshold = count("--threshold", f.Threshold)
-	s.store.MaxChunks = count("--max-chunks", f.MaxChunks)
-	s.store.MaxSessions = count("--max-sessions", f.MaxSessions)
-	s.store.TTL, err = command.Duration(f.ActivityTTL)
-	wrong.Check("--activity-ttl", err)
+	s.summarizer.Threshold = int(wrong.Count("--threshold", f.Threshold))
+	s.store.MaxChunks = int(wrong.Count("--max-chunks", f.MaxChunks))
+	s.store.MaxSessions = int(wrong.Count("--max-sessions", f.MaxSessions))
+	s.store.TTL = wrong.Duration("--activity-ttl", f.ActivityTTL)
 	if model := wrong.Given("--llm-model", f.LLMModel); model != "" {
 		s.summarizer.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
@@ -103,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	log, err := f.Logger(stderr)
 	wrong.Add(err)
 	reg := serve.NewRegistry()
-	parts, err := assemble(f, s, log, reg)
+	service, err := assemble(f, s, log, reg)
 	if f.StreamURL != "" {
 		wrong.Check("--stream-url, --token", err)
 	}
@@ -119,59 +112,51 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 	fmt.Fprintf(stdout, "records of a session: %s/events?session_id={session_id}\n", serve.URL(addr))
 	fmt.Fprintf(stdout, "Dify's API endpoint:  %s\n", serve.URL(addr))
-	beside := []func(context.Context) error{parts.writer.Run, parts.consumer.Run}
-	return serve.Serve(ctx, listener, serve.Service{Handler: parts.handler, Run: beside}, log)
-}
-
-// parts are the parts of the command.
-type parts struct {
-	handler  http.Handler
-	writer   *stream.Writer
-	consumer *stream.Consumer
+	return serve.Serve(ctx, listener, service, log)
 }
 
 // assemble puts the parts together: stream → consumer → writer → store, with a
 // summarizer beside, and the handler over the store.
-func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (p parts, err error) {
+func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (all serve.Service, err error) {
 	store, err := retriever.NewStore(&s.store)
 	if err != nil {
-		return p, err
+		return all, err
 	}
 	s.summarizer.Logger = log
 	summarizer, err := stream.NewSummarizer(store.Overwrite, &s.summarizer)
 	if err != nil {
-		return p, err
+		return all, err
 	}
-	p.writer, err = stream.NewWriter(store.Add, &stream.WriterOptions{
+	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{
 		Debounce: s.debounce, Summarizer: summarizer, Erase: store.Erase, Logger: log})
 	if err != nil {
-		return p, err
+		return all, err
 	}
-	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(p.writer.Deliver)},
+	consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 	if err != nil {
-		return p, err
+		return all, err
 	}
-	reg.MustRegister(streammetrics.Consumers(p.consumer), streammetrics.Writers(p.writer),
+	reg.MustRegister(streammetrics.Consumers(consumer), streammetrics.Writers(writer),
 		streammetrics.Summarizers(summarizer))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
 	}, func() float64 { return float64(store.Sessions()) }))
 	h, err := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: s.apiKey, KeyBy: s.keyBy})
 	if err != nil {
-		return p, err
+		return all, err
 	}
 	observer, err := observe.New(log, reg)
 	if err != nil {
-		return p, err
+		return all, err
 	}
 	mux := httpx.NewMux(nil)
 	mux.Handle("GET /events", http.HandlerFunc(h.ServeEvents))
 	mux.Handle("POST /retrieval", http.HandlerFunc(h.ServeRetrieval))
-	serve.Mount(mux, serve.OnceCaughtUp(p.consumer))
+	serve.Mount(mux, serve.OnceCaughtUp(consumer))
 	serve.MountMetrics(mux, reg)
-	p.handler = observer.Wrap(httpx.RouteName, forgiveSlashes(mux))
-	return p, nil
+	return serve.Service{Handler: observer.Wrap(httpx.RouteName, forgiveSlashes(mux)),
+		Run: []func(context.Context) error{writer.Run, consumer.Run}}, nil
 }
 
 // forgiveSlashes serves a path that begins with several slashes as if it began

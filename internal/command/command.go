@@ -192,35 +192,40 @@ func (m *Mistakes) asSet(line string) string {
 	return strings.Join(list, ", ") + ": " + problem
 }
 
-// Duration reads a number of seconds or a Go duration, above zero.
-func Duration(text string) (time.Duration, error) {
+// Duration returns the value of a flag that is a number of seconds or a Go duration, above
+// zero; 0 after a mistake.
+func (m *Mistakes) Duration(flag, text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if seconds, numErr := strconv.ParseFloat(text, 64); numErr == nil && seconds < math.MaxInt64/1e9 {
 		d, err = time.Duration(seconds*1e9), nil
 	}
 	if err != nil || d <= 0 {
-		return 0, errors.New("must be a number of seconds or a duration such as 4h, above zero")
+		m.Check(flag, errors.New("must be a number of seconds or a duration such as 4h, above zero"))
+		return 0
 	}
-	return d, nil
+	return d
 }
 
-// Count reads an integer above zero.
-func Count(text string) (int64, error) {
+// Count returns the value of a flag that is an integer above zero; 0 after a mistake.
+func (m *Mistakes) Count(flag, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, errors.New("must be an integer above zero")
+		m.Check(flag, errors.New("must be an integer above zero"))
+		return 0
 	}
-	return n, nil
+	return n
 }
 
 // maxMilliseconds is a day, far beyond any sensible wait.
 const maxMilliseconds = 24 * 60 * 60 * 1000
 
-// Milliseconds reads a number of milliseconds, not below zero.
-func Milliseconds(text string) (time.Duration, error) {
+// Milliseconds returns the value of a flag that is a number of milliseconds, up to a day; 0
+// after a mistake.
+func (m *Mistakes) Milliseconds(flag, text string) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxMilliseconds {
-		return 0, fmt.Errorf("must be a number of milliseconds from 0 to %d", maxMilliseconds)
+		m.Check(flag, fmt.Errorf("must be a number of milliseconds from 0 to %d", maxMilliseconds))
+		return 0
 	}
-	return time.Duration(n) * time.Millisecond, nil
+	return time.Duration(n) * time.Millisecond
 }

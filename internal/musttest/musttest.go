@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/option"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // New returns the value that a constructor returned. It panics where that
@@ -24,14 +25,11 @@ func New[T any](value T, err error) T {
 // and in their order. It requires that every one is typed and says something.
 func Mistakes(t *testing.T, err error) (all []string) {
 	t.Helper()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			all = append(all, Mistakes(t, err)...)
-		}
-		return all
+	for _, err := range options.Split(err) {
+		mistake, ok := errors.AsType[*option.Error](err)
+		require.True(t, ok, "%T: %v", err, err)
+		require.NotEmpty(t, mistake.Problem)
+		all = append(all, mistake.Package+"."+mistake.Option)
 	}
-	var mistake *option.Error
-	require.True(t, errors.As(err, &mistake), "%T: %v", err, err)
-	require.NotEmpty(t, mistake.Problem)
-	return []string{mistake.Package + "." + mistake.Option}
+	return all
 }

@@ -28,6 +28,19 @@ func (m *Mistakes) Add(err error) { m.all = append(m.all, err) }
 // Err returns the mistakes joined, nil where there are none.
 func (m *Mistakes) Err() error { return errors.Join(m.all...) }
 
+// Split returns the errors that are joined in an error, and in those again; err itself where
+// it joins none.
+func Split(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, err := range joined.Unwrap() {
+		all = append(all, Split(err)...)
+	}
+	return all
+}
+
 // Default returns the value of an option, byDefault where it is zero. A
 // negative value is a mistake.
 func Default[T cmp.Ordered](m *Mistakes, name string, value, byDefault T) T {

@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -76,25 +77,13 @@ func addConfigErrors(p *strictjson.Problems, at string, err error) {
 	if err == nil {
 		return
 	}
-	for _, mistake := range configErrors(err) {
+	for _, err := range options.Split(err) {
+		mistake, ok := errors.AsType[*helpdesk.ConfigError](err)
+		if !ok { // its text might hold a secret
+			mistake = &helpdesk.ConfigError{Problem: "is not a valid configuration"}
+		}
 		p.Add("%s: %s", strings.TrimSuffix(at+"."+mistake.Field, "."), mistake.Problem)
 	}
-}
-
-// configErrors returns the mistakes that a kind of desk reports. The text of an
-// error of another type might hold a secret.
-func configErrors(err error) []*helpdesk.ConfigError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*helpdesk.ConfigError
-		for _, err := range joined.Unwrap() {
-			all = append(all, configErrors(err)...)
-		}
-		return all
-	}
-	if mistake, ok := errors.AsType[*helpdesk.ConfigError](err); ok {
-		return []*helpdesk.ConfigError{mistake}
-	}
-	return []*helpdesk.ConfigError{{Problem: "is not a valid configuration"}}
 }
 
 // CheckKind returns the mistake in a kind of desk that a program passes in, "" for none.

@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/internal/demo"
 	"github.com/liveactivity/liveactivity/internal/llm"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
@@ -56,23 +57,17 @@ func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) set
 	s.DataDir, s.RedisURL = wrong.Given("--data-dir", f.DataDir), wrong.Given("--redis-url", f.RedisURL)
 	s.RedisPrefix = wrong.Given("--redis-prefix", f.RedisPrefix)
 	s.MetricsAddr = wrong.Given("--metrics-addr", f.MetricsAddr)
-	var err error
-	s.Retention.TTL, err = command.Duration(f.ActivityTTL)
-	wrong.Check("--activity-ttl", err)
-	maxEvents, err := command.Count(f.ActivityMaxEvents)
-	s.MaxEvents = int(maxEvents)
-	wrong.Check("--activity-max-events", err)
+	s.Retention.TTL = wrong.Duration("--activity-ttl", f.ActivityTTL)
+	s.MaxEvents = int(wrong.Count("--activity-max-events", f.ActivityMaxEvents))
 	if bytes := wrong.Given("--log-max-bytes", f.LogMaxBytes); bytes != "" {
-		s.Retention.MaxBytes, err = command.Count(bytes)
-		wrong.Check("--log-max-bytes", err)
+		s.Retention.MaxBytes = wrong.Count("--log-max-bytes", bytes)
 	}
 	if bytes := wrong.Given("--state-max-bytes", f.StateMaxBytes); bytes != "" {
-		s.Retention.StateMaxBytes, err = command.Count(bytes)
-		wrong.Check("--state-max-bytes", err)
+		s.Retention.StateMaxBytes = wrong.Count("--state-max-bytes", bytes)
 	}
-	s.Heartbeat, err = command.Duration(f.Heartbeat)
-	wrong.Check("--heartbeat", err)
+	s.Heartbeat = wrong.Duration("--heartbeat", f.Heartbeat)
 	if model := wrong.Given("--llm-model", f.LLMModel); model != "" {
+		var err error
 		s.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
@@ -105,16 +100,11 @@ var flagOf = map[string]string{
 
 // named returns mistakes in options in the names of their flags.
 func named(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, err := range joined.Unwrap() {
-			all = append(all, named(err))
+	all := options.Split(err)
+	for i, err := range all {
+		if mistake, ok := errors.AsType[*option.Error](err); ok && flagOf[mistake.Option] != "" {
+			all[i] = fmt.Errorf("%s: %s", flagOf[mistake.Option], mistake.Problem)
 		}
-		return errors.Join(all...)
 	}
-	var mistake *option.Error
-	if errors.As(err, &mistake) && flagOf[mistake.Option] != "" {
-		return fmt.Errorf("%s: %s", flagOf[mistake.Option], mistake.Problem)
-	}
-	return err
+	return errors.Join(all...)
 }
