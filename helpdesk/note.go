@@ -68,10 +68,23 @@ func SummaryText(sessionID string, at time.Time, summary string) string {
 	return text
 }
 
+// IsNote reports whether a text has the header of [NoteText] and [SummaryText], whatever a
+// desk has made of its line feeds.
+func IsNote(text string) bool {
+	rest, is := strings.CutPrefix(text, sessionField)
+	return is && strings.Contains(rest, timestampField)
+}
+
+// The fields of a note's header.
+const (
+	sessionField   = "session_id: "
+	timestampField = "timestamp: "
+)
+
 // header returns the first two lines of a note and the blank line after them.
 func header(sessionID string, at time.Time) string {
 	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
-	return "session_id: " + sessionID + "\ntimestamp: " + activity.Moment(at) + "\n"
+	return sessionField + sessionID + "\n" + timestampField + activity.Moment(at) + "\n"
 }
 
 // visible returns -1 for a character that shows nothing, or changes how others are

@@ -488,7 +488,10 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 		"a teammate's message":           {partJSON(51, "comment", "admin 41", "Hi", 101), true},
 		"a teammate takes it":            {partJSON(51, "assignment", "admin 41", "", 101), true},
 		"a teammate's note":              {partJSON(51, "note", "admin 41", "mine", 101), true},
-		"our note":                       {partJSON(51, "note", "admin 42", "[1] …", 101), false},
+		"our note":                       {partJSON(51, "note", "admin 42", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] …", 101), false},
+		"our note that was redacted":     {partJSON(51, "note", "admin 42", "This note was deleted", 101)[:1] + `"redacted":true,` + partJSON(51, "note", "admin 42", "This note was deleted", 101)[1:], false},
+		"a person's note as our admin":   {partJSON(51, "note", "admin 42", "Call her back", 101), true},
+		"a person's image as our admin":  {partJSON(51, "comment", "admin 42", "<img src='x'>", 101), true},
 		"our next offer":                 {partJSON(51, "quick_reply", "admin 42", "Still there?", 101), false},
 		"what the offer did":             {partJSON(51, "open", "admin 42", "", 101), false},
 		"our comment":                    {partJSON(51, "comment", "admin 42", "Hi", 101), true},
@@ -496,6 +499,38 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engaged, err := canned(t, partsOf(test.part, offer)).Engaged(t.Context(), "1", "50")
+			require.NoError(t, err)
+			assert.Equal(t, test.engaged, engaged)
+		})
+	}
+}
+
+// Whatever the contact has said keeps the conversation, and so does what Intercom hides.
+func TestEngaged_isWhateverTheContactSaid(t *testing.T) {
+	const begins = `{"type":"conversation","id":"1",`
+	byContact := func(fields string) string {
+		return begins + `"source":{"author":{"type":"user","id":"7"},` + fields + `}}`
+	}
+	for name, test := range map[string]struct {
+		body    string
+		engaged bool
+	}{
+		"nothing":                   {byContact(`"body":""`), false},
+		"an empty paragraph":        {byContact(`"body":"<p></p>","subject":"","attachments":[]`), false},
+		"text":                      {byContact(`"body":"<p>Help</p>"`), true},
+		"an image":                  {byContact(`"body":"<img src=\"https://x.example/y.png\">"`), true},
+		"an image in a paragraph":   {byContact(`"body":"<p><img src=\"https://x.example/y.png\"></p>"`), true},
+		"a subject":                 {byContact(`"body":"","subject":"Where is my invoice?"`), true},
+		"an attachment":             {byContact(`"body":"","attachments":[{"name":"x.pdf"}]`), true},
+		"a remark":                  {begins + `"conversation_rating":{"rating":1,"remark":"Never again"}}`, true},
+		"no rating":                 {begins + `"conversation_rating":null}`, false},
+		"our opening":               {begins + `"source":{"author":{"type":"admin","id":"42"},"body":"<p>Hello</p>","subject":"Hi"}}`, false},
+		"parts that are not shown":  {begins + `"conversation_parts":{"conversation_parts":[],"total_count":7}}`, true},
+		"an answer of another form": {`{}`, true},
+		"another conversation":      {`{"type":"conversation","id":"2"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engaged, err := canned(t, test.body).Engaged(t.Context(), "1", "")
 			require.NoError(t, err)
 			assert.Equal(t, test.engaged, engaged)
 		})

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
 // conversation is one as Intercom answers it, with its latest parts, at most 500,
@@ -16,8 +18,10 @@ type conversation struct {
 	ID        id
 	CreatedAt unix `json:"created_at"`
 	Source    struct {
-		Body   string
-		Author author
+		Body        string
+		Subject     string
+		Attachments []json.RawMessage
+		Author      author
 	}
 	Contacts struct {
 		Contacts []struct {
@@ -28,7 +32,9 @@ type conversation struct {
 	}
 	Parts struct {
 		Parts []part `json:"conversation_parts"`
+		Total int    `json:"total_count"` // of which the newest are shown
 	} `json:"conversation_parts"`
+	Rating struct{ Remark string } `json:"conversation_rating"` // the contact's
 }
 
 // part is something that was written or done in a conversation.
@@ -38,6 +44,7 @@ type part struct {
 	Body      string // HTML or plain text
 	CreatedAt unix   `json:"created_at"`
 	Author    author
+	Redacted  bool
 }
 
 // The types of part that matter. A part that reopened its conversation may have the type
@@ -94,7 +101,15 @@ const maxParts = 500
 func (c conversation) opened(adminID string) bool {
 	by := c.Source.Author
 	own := by.Type == "bot" || by.Type == "admin" && string(by.ID) == adminID
-	return !own && bodyText(c.Source.Body) != ""
+	return !own && (!isBlank(c.Source.Body) || c.Source.Subject != "" || len(c.Source.Attachments) > 0)
+}
+
+// isOurs reports whether the part is one that the service makes as the admin with this ID, who
+// may be a person, too: no message to the contact, and no note of another form than ours.
+func (p part) isOurs(adminID string) bool {
+	foreign := !p.Redacted && !isBlank(p.Body) &&
+		(p.Type == "comment" || p.Type == partNote && !helpdesk.IsNote(bodyText(p.Body)))
+	return p.by(adminID) && !foreign
 }
 
 // compare orders parts by the time they were made.

@@ -80,8 +80,8 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 }
 
 // Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and the admin's own messages to the contact. So does a
-// conversation with more parts than Intercom shows.
+// teammate did counts, and the admin's own messages to the contact and notes. So does a
+// conversation that Intercom does not show, or not with all its parts.
 func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {
@@ -91,12 +91,13 @@ func (c *Client) Engaged(ctx context.Context, conversationID, after string) (boo
 	if err != nil {
 		return false, err
 	}
-	if after == "" && (read.opened(adminID) || len(read.Parts.Parts) >= maxParts) {
+	shown := len(read.Parts.Parts)
+	hidden := string(read.ID) != conversationID || shown >= maxParts || shown < read.Parts.Total
+	if after == "" && (hidden || read.opened(adminID) || read.Rating.Remark != "") {
 		return true, nil
 	}
 	for _, p := range read.after(after, time.Time{}) {
-		own := p.by(adminID) && (p.Type != "comment" || p.Body == "")
-		if !own && p.Author.Type != "bot" {
+		if !p.isOurs(adminID) && p.Author.Type != "bot" {
 			return true, nil
 		}
 	}

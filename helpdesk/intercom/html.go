@@ -2,6 +2,7 @@ package intercom
 
 import (
 	"html"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -33,6 +34,14 @@ func bodyText(body string) string {
 	}
 	return strings.TrimSpace(body)
 }
+
+// isBlank reports whether a body shows nothing: neither text nor an image.
+func isBlank(body string) bool {
+	return bodyText(body) == "" && !shownTag.MatchString(body)
+}
+
+// shownTag matches an element that shows something without any text.
+var shownTag = regexp.MustCompile(`(?i)<(?:img|video|audio|iframe|object|embed|a)\b`)
 
 // blocks are the elements that end a line, and those that bodies in HTML begin with.
 var blocks = map[string]bool{
