@@ -292,6 +292,17 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
+// A machine of a later version makes no offers, and keeps no conversation from its link.
+func TestOffers_linksAConversationWhoseMachineCannotBeRead(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
+		w.visitAs("s2", "joe@acme.example", "/home")
+		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
+		_, err := w.log.Documents().Write(w.t.Context(), acme, document.Put(document.Document{Name: "conversations/intercom/" + id}, []byte(`{"machine":{"version":99}}`), 0))
+		require.NoError(w.t, err)
+		require.Equal(t, "linked", w.deliver(s, webhook))
+	})
+}
+
 // People's conversations are never deleted, whenever they were written.
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
