@@ -154,7 +154,9 @@ func (d *delivery) join(l *lane, sessionID string, after eventlog.ID, stranger b
 		s = &l.sessions[len(l.sessions)-1]
 	}
 	if of := d.bySession[sessionID]; len(of) == 0 || of[len(of)-1] != l {
-		delete(d.watch.sessions, sessionID) // triggers do not see another person's actions
+		if len(of) > 0 {
+			d.watch.forget(sessionID) // triggers do not see another person's actions
+		}
 		d.bySession[sessionID] = append(slices.DeleteFunc(of, func(o *lane) bool { return o == l }), l)
 	}
 	s.stranger = stranger

@@ -695,6 +695,50 @@ func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	})
 }
 
+func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
+	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
+	run(t, config, func(w *world, s *server, conversation string) {
+		for i := range 12 {
+			w.visit(fmt.Sprint("/page-", i))
+			time.Sleep(5 * time.Second)
+		}
+		assert.Empty(t, w.offers(conversation))
+		time.Sleep(time.Minute)
+		assert.Len(t, w.offers(conversation), 1, "on the last page")
+	})
+}
+
+// The stay of one person on a page is no other person's.
+func TestOffers_offersNoHelpForWhatThePersonBeforeDid(t *testing.T) {
+	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
+	run(t, config, func(w *world, s *server, conversation string) {
+		visit := func(user, page string) {
+			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+			_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: page, Time: time.Now(), SessionID: "s1",
+				UserID: user, Email: user + "@acme.example", Identified: true, Action: &a}})
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		chat := func(user string) (conversation string) {
+			id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: user + "@acme.example"}, "")
+			require.Equal(t, "linked", w.deliver(s, webhook))
+			return id
+		}
+		visit("jane", "/jane")
+		visit("bob", "/bob")
+		second := chat("bob")
+		for i := range 12 {
+			visit("bob", fmt.Sprint("/bob-", i))
+			time.Sleep(5 * time.Second)
+		}
+		assert.Empty(t, w.offers(conversation))
+		assert.Empty(t, w.offers(second))
+		time.Sleep(time.Minute)
+		assert.Len(t, w.offers(second), 1, "on his last page")
+	})
+}
+
 // Pages can say of any session that it belongs to a conversation: what it does leads
 // to no offer there, though the conversation is another user's by the desk's word.
 func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {

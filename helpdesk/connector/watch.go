@@ -106,10 +106,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 // The conversations that change are named by notices.
 func (d *delivery) erase(e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
-		if known, ok := d.watch.sessions[id]; ok {
-			delete(d.watch.sessions, id)
-			d.watch.asks.Remove(&known.again)
-		}
+		d.watch.forget(id)
 		for _, l := range d.bySession[id] {
 			if m := l.more; m != nil {
 				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
@@ -171,9 +168,16 @@ func (w *watch) sweep(now time.Time) {
 	w.swept = now
 	for id, known := range w.sessions {
 		if now.Sub(known.newest) > watchSpan {
-			delete(w.sessions, id)
-			w.asks.Remove(&known.again)
+			w.forget(id)
 		}
+	}
+}
+
+// forget removes a session, of which no trigger is asked any more.
+func (w *watch) forget(sessionID string) {
+	if known, ok := w.sessions[sessionID]; ok {
+		delete(w.sessions, sessionID)
+		w.asks.Remove(&known.again)
 	}
 }
 
