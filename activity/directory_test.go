@@ -109,6 +109,8 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 		{"the first is", known(ivy), []activity.Event{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
 		{"an earlier event comes late", ivy, []activity.Event{at(0, bob), at(3, ivy)}, []string{"", "7"}},
 		{"the second only claims to be one", reports(ivy), []activity.Event{bob, reports(at(3, ivy))}, []string{"", "7"}},
+		{"an identified one only claims to be", reports(ivy), []activity.Event{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
+		{"the visitor signs in by a claim", reports(ivy), []activity.Event{names("ivy", seen(2, "s", "bob", ""))}, []string{""}},
 		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
 		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
 		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},

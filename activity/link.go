@@ -108,18 +108,20 @@ func (s *Session) OtherUsers() []string {
 
 // ConversationOf returns the ID of the conversation that an event of the session belongs
 // to, empty for none: of the session's link, unless another identified user caused the
-// event, or of the former one for what happened before that ended.
+// event, also one who only claims to be the session's user, or of the former one for what
+// happened before that ended.
 func (s *Session) ConversationOf(e *Event) string {
 	user := ""
 	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
 		user = e.UserID
 	}
 	f := s.former
+	claims := user != s.UserID && e.Standing < s.Standing
 	switch {
 	case user != "" && user == s.linkedUser:
 	case f != nil && e.Time.Before(f.Until) && (user == "" || user == f.UserID):
 		return f.ConversationID
-	case f != nil && e.Time.Before(f.Until), user != "" && s.linkedUser != "":
+	case f != nil && e.Time.Before(f.Until), user != "" && (s.linkedUser != "" || claims):
 		return ""
 	}
 	return s.ConversationID
