@@ -124,6 +124,13 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		assert.JSONEq(t, `{"labels":["Compare plans","b 2 free months /b ?","Talk to sales"]}`, labels(t, s))
 		assert.Contains(t, asked, "<data>\nUser landed on the pricing page\n</data>")
 	})
+	t.Run("by a model that answers in JSON", func(t *testing.T) {
+		s := newDesks().start(t, offering, withModel(func(string) string {
+			return "```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```"
+		}))
+		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+		assert.JSONEq(t, `{"labels":["Compare plans","Talk to sales"]}`, labels(t, s))
+	})
 	t.Run("as configured where the model fails", func(t *testing.T) {
 		s := newDesks().start(t, offering, func(o *liveactivity.Options) {
 			o.Model = func(context.Context, string) (string, error) { return "", errors.New("away") }

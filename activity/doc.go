@@ -37,7 +37,7 @@
 //
 // # Identity
 //
-// An action belongs to the user id its event carried and to no other: nothing
-// is merged when an anonymous visitor identifies. An action without a user id
-// is part of its session and of no user's memory.
+// An action belongs to the user ID that its event carried. When a visitor identifies, the
+// anonymous actions of that session become the user's, and those of no other session
+// ([Identity]). An action without a user ID is part of its session and of no user's memory.
 package activity

@@ -199,9 +199,9 @@ func NewSourceConsumer(source Source, handlers Handlers, opts *ConsumerOptions) 
 func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts *ConsumerOptions) *Consumer {
 	c := &Consumer{source: source, handlers: handlers}
 	c.opts = *cmp.Or(opts, &ConsumerOptions{})
-	others := handlers.Actions != nil || handlers.Summary != nil || handlers.Raw != nil
-	wrong.Require(others || handlers.Deliver != nil, "handlers", "must have Actions, Summary, Raw or Deliver")
-	wrong.Require(!others || handlers.Deliver == nil, "handlers", "must not have Deliver beside Actions, Summary or Raw")
+	others := handlers.Actions != nil || handlers.Summary != nil || handlers.Erase != nil || handlers.Raw != nil
+	wrong.Require(others || handlers.Deliver != nil, "handlers", "must have Actions, Summary, Erase, Raw or Deliver")
+	wrong.Require(!others || handlers.Deliver == nil, "handlers", "must not have Deliver beside another handler of entries")
 	c.opts.setDefaults(wrong)
 	return c
 }

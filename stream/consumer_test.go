@@ -73,8 +73,11 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 		"a line in the token":   {url, "tok\nen", handlers, []string{badToken}},
 		"a space in the token":  {url, "Bearer token", handlers, []string{badToken}},
 		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
-		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"handlers must have Actions, Summary, Raw or Deliver"}},
-		"everything":            {"x", " ", stream.Handlers{}, []string{badURL, badToken, "handlers must have Actions, Summary, Raw or Deliver"}},
+		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
+		"erasures alone":        {url, token, stream.Handlers{Erase: func(context.Context, stream.Erasure) error { return nil }}, nil},
+		"erasures beside deliveries": {url, token, stream.Handlers{Erase: func(context.Context, stream.Erasure) error { return nil },
+			Deliver: func(context.Context, *stream.Delivery) error { return nil }}, []string{"handlers must not have Deliver beside another handler of entries"}},
+		"everything": {"x", " ", stream.Handlers{}, []string{badURL, badToken, "handlers must have Actions, Summary, Erase, Raw or Deliver"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

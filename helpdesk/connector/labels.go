@@ -129,11 +129,19 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	return suggested
 }
 
-// listMark matches the mark before an item of a list.
-var listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`)
+var (
+	listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`) // the mark before an item of a list
+	fence    = regexp.MustCompile("(?m)^\\s*```.*$")     // the first or last line of a block of code
+)
 
-// linesOf returns the lines of a model's answer without the marks of lists.
+// linesOf returns the lines of a model's answer without the marks of lists, or the strings
+// of an array of JSON.
 func linesOf(answer string) (lines []string) {
+	answer = fence.ReplaceAllString(answer, "")
+	if json.Unmarshal([]byte(answer), &lines) == nil {
+		return lines
+	}
+	lines = nil
 	for line := range strings.Lines(answer) {
 		lines = append(lines, strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), `"'“”`))
 	}
