@@ -201,7 +201,8 @@ func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts
 	c.opts = *cmp.Or(opts, &ConsumerOptions{})
 	others := handlers.Actions != nil || handlers.Summary != nil || handlers.Erase != nil || handlers.Raw != nil
 	wrong.Require(others || handlers.Deliver != nil, "handlers", "must have Actions, Summary, Erase, Raw or Deliver")
-	wrong.Require(!others || handlers.Deliver == nil, "handlers", "must not have Deliver beside another handler of entries")
+	wrong.Require(!others || handlers.Deliver == nil, "handlers",
+		"must not have Deliver beside another handler of entries")
 	c.opts.setDefaults(wrong)
 	return c
 }

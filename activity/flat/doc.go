@@ -3,7 +3,8 @@
 // company's own servers. A [Config] says where in an event each field is:
 //
 //	"sources": [{"name": "fullstory", "kind": "flat",
-//	  "fields": {"event": "name", "user_id": "user.id", "email": "user.email", "time": "data.timestamp", "url": "data.page.url"},
+//	  "fields": {"event": "name", "user_id": "user.id", "email": "user.email",
+//	             "time": "data.timestamp", "url": "data.page.url"},
 //	  "actions": {"page.viewed": "pageview"}}]
 //
 // The source made of it is taken by [intake.Intake.NamedWebhook].

@@ -202,7 +202,8 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		Method string          `json:"method"`
 	}
 	body := strangersBody(w, r)
-	if _, err := check(body); err != nil || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
+	_, err := check(body)
+	if err != nil || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
 		return httpx.Unauthorized(access.ErrInvalid.Error(), "")
 	}
 	httpx.WriteJSON(w, http.StatusUnauthorized, map[string]any{

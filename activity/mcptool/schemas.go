@@ -8,7 +8,8 @@ import "encoding/json"
 var inputSchema = json.RawMessage(`{
 	"type": "object",
 	"properties": {
-		"user_id": {"type": "string", "description": "The user's stable id, as the product identifies the user to its analytics."},
+		"user_id": {"type": "string",
+			"description": "The user's stable id, as the product identifies the user to its analytics."},
 		"product_id": {"type": "string", "description": "The product the user is using; the API key's product if omitted."},
 		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept if omitted."}
 	},
@@ -28,7 +29,8 @@ const actionSchema = `{
 					"canonical_url": {"type": "string", "description": "The URL with identifiers replaced by :id."},
 					"index": {"type": "integer"}
 				},
-				"required": ["type", "title", "description", "timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index"]
+				"required": ["type", "title", "description", "timestamp_start", "timestamp_end", "raw_url",
+					"canonical_url", "index"]
 			}`
 
 var outputSchema = json.RawMessage(`{
@@ -53,7 +55,8 @@ var sessionsInput = json.RawMessage(`{
 		"product_id": {"type": "string", "description": "The product; the API key's product if omitted."},
 		"limit": {"type": "integer", "description": "How many sessions to return: 50 if omitted, at most 200."},
 		"after": {"type": "string", "description": "The value of next in the result to continue."},
-		"q": {"type": "string", "description": "Only sessions whose e-mail address, user id or session id begins with this, in upper or lower case. Of a search, a result that is empty may not be the last: look at next."}
+		"q": {"type": "string",
+			"description": "Only sessions whose e-mail address, user id or session id begins with this, in upper or lower case. Of a search, a result that is empty may not be the last: look at next."}
 	}
 }`)
 
@@ -78,7 +81,8 @@ var sessionsOutput = json.RawMessage(`{
 					"conversation_id": {"type": "string", "description": "The help-desk conversation that the session is linked to."},
 					"state": {"type": "string", "description": "What the proactive assistance in that conversation is doing."}
 				},
-				"required": ["session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen", "last_seen", "actions"]
+				"required": ["session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen",
+					"last_seen", "actions"]
 			}
 		},
 		"next": {"type": ["string", "null"], "description": "What to pass as after to continue; null at the end."}
@@ -90,14 +94,18 @@ var contextInput = json.RawMessage(`{
 	"type": "object",
 	"properties": {
 		"email": {"type": "string", "description": "The person's e-mail address."},
-		"user_id": {"type": "string", "description": "The person's stable id, as the product identifies users to its analytics; not an e-mail address, unless that is the id."},
+		"user_id": {"type": "string",
+			"description": "The person's stable id, as the product identifies users to its analytics; not an e-mail address, unless that is the id."},
 		"session_id": {"type": "string", "description": "A session, which alone is looked at."},
 		"conversation_id": {"type": "string", "description": "The help-desk conversation that the person is in."},
 		"desk": {"type": "string", "description": "The help desk of the conversation, where several have that id."},
 		"product_id": {"type": "string", "description": "The product; the API key's product if omitted."},
-		"since": {"type": "string", "description": "The cursor of an earlier result, for only what has arrived since; or epoch seconds."},
-		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept if omitted."},
-		"max_chars": {"type": "integer", "description": "The most characters of the text, from 200 to 20000; 4000 if omitted."}
+		"since": {"type": "string",
+			"description": "The cursor of an earlier result, for only what has arrived since; or epoch seconds."},
+		"limit": {"type": "integer",
+			"description": "How many of the newest actions to return; all that are kept if omitted."},
+		"max_chars": {"type": "integer",
+			"description": "The most characters of the text, from 200 to 20000; 4000 if omitted."}
 	}
 }`)
 
@@ -107,7 +115,8 @@ var contextOutput = json.RawMessage(`{
 		"product_id": {"type": "string"},
 		"user_id": {"type": "string", "description": "Empty while unknown."},
 		"email": {"type": "string", "description": "Empty while unknown."},
-		"identity": {"type": "string", "description": "Whose word it is that this is who was asked for: signed, reported, claimed (not verified) or anonymous."},
+		"identity": {"type": "string",
+			"description": "Whose word it is that this is who was asked for: signed, reported, claimed (not verified) or anonymous."},
 		"session_ids": {"type": "array", "items": {"type": "string"}},
 		"conversation_id": {"type": "string"},
 		"page": {"type": "string", "description": "The page that the person is on, in words."},
@@ -128,5 +137,6 @@ var contextOutput = json.RawMessage(`{
 		"cursor": {"type": "string", "description": "What to pass as since for what arrives later."},
 		"as_of": {"type": "number", "description": "Time of the answer, in epoch seconds."}
 	},
-	"required": ["product_id", "user_id", "email", "identity", "session_ids", "page", "canonical_url", "on_page_s", "here_s", "last_seen", "count", "actions", "truncated", "text", "cursor", "as_of"]
+	"required": ["product_id", "user_id", "email", "identity", "session_ids", "page", "canonical_url",
+		"on_page_s", "here_s", "last_seen", "count", "actions", "truncated", "text", "cursor", "as_of"]
 }`)

@@ -30,7 +30,8 @@ type flags struct {
 	command.Common
 }
 
-const description = "Shows a chat widget what its user just did, and serves a small vendor portal to try it in. Keeps everything in memory."
+const description = "Shows a chat widget what its user just did, and serves a small vendor portal to try it in. " +
+	"Keeps everything in memory."
 
 // run is the command: it returns when ctx ends and everything is finished, or
 // when the stream is refused.

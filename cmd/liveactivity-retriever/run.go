@@ -82,7 +82,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."
+const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. " +
+	"Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."
 
 // run is the command: it returns when ctx ends and everything is finished, or
 // when the stream is refused.

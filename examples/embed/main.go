@@ -1,7 +1,7 @@
 // Command embed (go run ./examples/embed) is a web shop with the whole service inside and a page for its support:
 //
 //	curl -H 'X-PostHog-Secret: SECRET' http://127.0.0.1:8080/webhook/shop -d \
-//	  '{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example/"}}'
+//	  '{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example"}}'
 //	curl -H 'Authorization: Bearer KEY' http://127.0.0.1:8080/support/ada
 package main
 

@@ -264,7 +264,8 @@ func (z *Zendesk) deleteUser(w http.ResponseWriter, id string) {
 	}
 	for _, ticket := range z.tickets {
 		if ticket.requester == user && ticket.status != "closed" {
-			fail(w, http.StatusUnprocessableEntity, jsonError("RecordInvalid", "The user is the requester of tickets that are not closed."))
+			fail(w, http.StatusUnprocessableEntity,
+				jsonError("RecordInvalid", "The user is the requester of tickets that are not closed."))
 			return
 		}
 	}

@@ -46,9 +46,9 @@ func isInside(field, outer string) bool {
 }
 
 // Decoder decodes JSON into structs, whose maps have the keys that stand there; the visible
-// fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an unknown or repeated field, a value of the wrong type (null is one), or a
-// field tagged secret:"true" that is empty or has white space around it. A wrong value is not
-// stored. (Package encoding/json stops at the first mistake, and takes repeated fields and those
+// fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an
+// unknown or repeated field, a value of the wrong type (null is one), or a field tagged
+// secret:"true" that is empty or has white space around it. A wrong value is not stored. (Package encoding/json stops at the first mistake, and takes repeated fields and those
 // in other letters.)
 type Decoder struct {
 	Whole string // names the JSON where it is wrong as a whole, such as "the file"

@@ -129,7 +129,8 @@ type provisioner interface {
 }
 
 const provisionDescription = "Sets up a product's Zendesk account: creates the webhooks and triggers that are " +
-	"missing, and prints the signing secrets as lines for the product file. Webhooks that it made for another address get the " +
+	"missing, and prints the signing secrets as lines for the product file. " +
+	"Webhooks that it made for another address get the " +
 	"new one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
 
 // provision is the command that sets up a product's Zendesk account.

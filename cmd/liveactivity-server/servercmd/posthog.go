@@ -59,7 +59,8 @@ func reported(listed liveactivity.EventRules) (names, patterns []string) {
 	return names, patterns
 }
 
-const postHogDescription = "Creates the webhook destination by which a PostHog project reports to a product, or updates " +
+const postHogDescription = "" +
+	"Creates the webhook destination by which a PostHog project reports to a product, or updates " +
 	"it where the address or the secret has changed. It can be run again. The environment variable POSTHOG_API_KEY " +
 	"holds a personal API key with the scopes hog_function:read and hog_function:write. Example: " +
 	"POSTHOG_API_KEY=phx_… liveactivity-server posthog provision --config products.json --product acme " +

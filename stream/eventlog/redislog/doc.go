@@ -90,17 +90,19 @@
 // All keys of a product have the hash tag {p:ID}, in which %, { and } are
 // percent-encoded, so that they are on one node of a cluster:
 //
-//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, ranges of IDs lost, the last generation over and more
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, ranges of IDs lost and more
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
 //	liveactivity:{p:acme}:erased       stream  the "erase" entries of the log: d data
 //	liveactivity:{p:acme}:torn         hash    version of the last commit: how to take it back, were it torn
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
-//	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, 2^52 later unless they yield, +inf without a time to live
+//	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, 2^52 later unless they yield,
+//	                                           +inf without a time to live
 //	liveactivity:{p:acme}:acts         zset    users and sessions by the version of the last write
 //	liveactivity:{p:acme}:user:ID      zset    a user's sessions by the newest start
-//	liveactivity:{p:acme}:held:s:ID    hash    key: order of arrival, start, user and JSON of a session's action, or an identity; size
+//	liveactivity:{p:acme}:held:s:ID    hash    key: order of arrival, start, user and JSON of a session's
+//	                                           action, or an identity; size
 //	liveactivity:{p:acme}:held:u:ID    hash    the same for a user's actions outside any session
 //
 // Only meta, and documents without a time to live and their names, stay when
