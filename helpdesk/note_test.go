@@ -70,3 +70,17 @@ func TestSummaryText_keepsLines(t *testing.T) {
 	text := helpdesk.SummaryText("s1", time.Unix(1795314304, 0), " Visited pricing;\n clicked  Buy. ")
 	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\nVisited pricing;\nclicked Buy.", text)
 }
+
+func TestIsNote_isTrueOfOurNotesAlone(t *testing.T) {
+	at := time.Unix(1795314304, 0)
+	for text, is := range map[string]bool{
+		helpdesk.NoteText("s1", nil, 0):                                 true,
+		helpdesk.SummaryText("s1", at, "Looked at pricing."):            true,
+		strings.ReplaceAll(helpdesk.NoteText("", nil, 0), "\n", "<br>"): true,
+		"session_id: s1 is broken, please look":                         false,
+		"See timestamp: session_id: s1":                                 false,
+		"":                                                              false,
+	} {
+		assert.Equal(t, is, helpdesk.IsNote(text), text)
+	}
+}
