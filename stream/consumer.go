@@ -82,9 +82,8 @@ type ConsumerOptions struct {
 	Since time.Time
 	// Cursor stores the consumer's position across restarts; nil disables it.
 	Cursor CursorStore
-	// MaxPending bounds the entries in flight and, with a Cursor, those
-	// acknowledged after the oldest unacknowledged one. At the bound, or while
-	// the entries in flight exceed 64 MiB, the consumer stops reading.
+	// MaxPending bounds the entries in flight. At the bound, or while they exceed
+	// 64 MiB, the consumer stops reading.
 	MaxPending int
 	// ParkAfter is how long a session's handler may fail before the session
 	// falls behind: nothing of it is kept in memory, the stream goes on
