@@ -19,7 +19,8 @@ var (
 	ofCommand  = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?liveactivity-server (.*)$`)
 	docFlag    = regexp.MustCompile(`--[a-z-]+`)
 	// elsewhere begins the lines for other programs than curl and this one.
-	elsewhere = regexp.MustCompile(`^(go|claude|cosign|sha256sum|make|curl .*:8090/)`)
+	elsewhere = regexp.MustCompile(`^(go mod|claude|cosign|sha256sum|curl .*:8090/)`)
+	ofSource  = regexp.MustCompile(`^go run \./(\S+)`)
 )
 
 // Every line of a shell in the documentation works: curl's at a server, and those of this
@@ -45,6 +46,11 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 				case command != nil:
 					hasFlags(t, path, command[1])
 					commands++
+				case ofSource.MatchString(line):
+					assert.FileExists(t, filepath.Join("../..", ofSource.FindStringSubmatch(line)[1], "main.go"), path)
+				case strings.HasPrefix(line, "make "):
+					output, err := exec.Command("bash", "-c", "cd ../.. && "+line+" --dry-run").CombinedOutput()
+					assert.NoError(t, err, "%s: %s: %s", path, line, output)
 				case strings.HasPrefix(line, "export "):
 					output, err := exec.Command("bash", "-euc", line).CombinedOutput()
 					assert.NoError(t, err, "%s: %s: %s", path, line, output)
