@@ -49,7 +49,9 @@ type Action struct {
 }
 
 // Start returns the action's start as a time in UTC.
-func (a Action) Start() time.Time { return time.UnixMicro(micros(a.TimestampStart)).UTC() }
+func (a Action) Start() time.Time {
+	return time.UnixMicro(int64(math.Round(a.TimestampStart * 1e6))).UTC()
+}
 
 // BatchAction is an action inside a [Batch]: it says itself whose it is, so a
 // consumer can handle it without its envelope.
@@ -113,33 +115,9 @@ type Event struct {
 	Action *Action
 }
 
-// Standing is whose word an identity is. The order counts: a higher standing is never
-// overridden by a lower one.
-type Standing uint8
-
-// The standings, from the lowest.
-const (
-	Claimed  Standing = iota // by anyone: a browser, with a token that stands in every page
-	Reported                 // by a webhook that proved its secret, or by a program through its own sink
-	Signed                   // under one of the product's identity secrets
-)
-
-// String returns "claimed", "reported" or "signed".
-func (s Standing) String() string {
-	return [...]string{"claimed", "reported", "signed"}[min(s, Signed)]
-}
-
 // IsMark reports whether the event adds no action but marks a click of a moment before or
 // after, which its Action describes.
 func (e *Event) IsMark() bool { return e.Action != nil && len(e.Action.Marks) > 0 && !e.Markable }
-
-// received returns when the event arrived.
-func (e *Event) received() time.Time {
-	if e.Received.IsZero() {
-		return time.Now()
-	}
-	return e.Received
-}
 
 // Result counts the events of one call of a [Sink] by outcome.
 type Result struct {
@@ -163,6 +141,9 @@ type Sink interface {
 	Record(ctx context.Context, productID string, events []Event) (Result, error)
 }
 
+// DefaultTTL is how long an action is kept, by default.
+const DefaultTTL = 4 * time.Hour
+
 // Key is the fixed-size form of an event id, for sets of ids seen.
 type Key [16]byte
 
@@ -181,5 +162,3 @@ func EventKey(id string) Key {
 
 // Seconds returns t as epoch seconds, to the microsecond.
 func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
-
-func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }

@@ -2,6 +2,8 @@ package activity
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,7 +122,8 @@ func (k documentKey) documentName() string {
 	if len(prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
 		return prefix + k.id
 	}
-	return prefix + digested + digestOf(k.id)
+	sum := sha256.Sum256([]byte(k.id))
+	return prefix + digested + hex.EncodeToString(sum[:])
 }
 
 // storedDocument is one document of a book: its content as read, and as learned
@@ -254,7 +257,7 @@ func (b *Book) Count(sessionID string, actions int) {
 // the same; one that is said again at a lower standing is kept for longer.
 func (b *Book) note(about documentKey, is string, standing Standing, e *Event) {
 	switch p := b.stored[about]; {
-	case e.overrides(standing, p.fact.standing, p.fact.at):
+	case overrides(e, standing, p.fact.standing, p.fact.at):
 		p.fact = fact{is, standing, e.Time}
 		b.change(p)
 	case is == p.fact.is && standing < p.fact.standing:

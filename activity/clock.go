@@ -71,7 +71,7 @@ func (c *clock) settle(settled, events []Event, ttl time.Duration) (_ []Event, e
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
 	for _, o := range ordered {
 		e := *o.Event
-		received := e.received()
+		received := arrival(&e)
 		correction := c.learned(&e, received)
 		before := min((ordered[len(ordered)-1].stamp-o.stamp)/closest, maxSlowed) // the request's last event
 		latest := received.UnixMicro() - before
@@ -86,6 +86,14 @@ func (c *clock) settle(settled, events []Event, ttl time.Duration) (_ []Event, e
 		settled = append(settled, e)
 	}
 	return settled, expired
+}
+
+// arrival returns when the event arrived.
+func arrival(e *Event) time.Time {
+	if e.Received.IsZero() {
+		return time.Now()
+	}
+	return e.Received
 }
 
 // stamp returns when the event happened by the sender's clock.

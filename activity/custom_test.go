@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 func TestNewEvent_putsInWords(t *testing.T) {
@@ -33,7 +34,7 @@ func TestNewEvent_putsInWords(t *testing.T) {
 	}
 	a := activity.NewEvent("Invoice Sent", "", []activity.Property{{"b", "2"}, plan}, page)
 	b := activity.Batch{Actions: []activity.BatchAction{{Action: a}}}
-	want, err := activity.Marshal(b)
+	want, err := jsontext.Marshal(b)
 	require.NoError(t, err)
 	got, err := b.AppendJSON(nil)
 	require.NoError(t, err)

@@ -53,14 +53,14 @@ func (s *Session) Learn(e Event) {
 		s.linkedUser = e.UserID
 	}
 	before := s.userBy.Identified
-	if e.UserID != "" && e.overrides(e.Standing, s.Standing, s.userBy.At) {
+	if e.UserID != "" && overrides(&e, e.Standing, s.Standing, s.userBy.At) {
 		s.UserID, s.Standing, s.userBy = e.UserID, e.Standing, by
 	}
 	s.addIdentified(before)
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
 	}
-	if e.Email != "" && e.overrides(e.EmailStanding, s.statedStanding, s.emailBy.At) {
+	if e.Email != "" && overrides(&e, e.EmailStanding, s.statedStanding, s.emailBy.At) {
 		s.statedEmail, s.statedStanding, s.emailBy = e.Email, e.EmailStanding, by
 	}
 	s.setEmail()
@@ -99,8 +99,8 @@ const maxAhead = time.Second
 // known value of another standing, from an event at that time. The higher standing
 // counts, whenever it was; at the same standing the later event does. A time that has
 // not come yet is from a clock that was ahead, and gives way.
-func (e *Event) overrides(standing, known Standing, at time.Time) bool {
-	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(e.received()) > maxAhead)
+func overrides(e *Event, standing, known Standing, at time.Time) bool {
+	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(arrival(e)) > maxAhead)
 }
 
 func (s *Session) setEmail() {

@@ -6,26 +6,6 @@ import (
 	"sort"
 )
 
-// IdentityType is the type of an [Identity].
-const IdentityType = "identity"
-
-// Identity is an entry of the log: a session has named its visitor. The actions
-// that the session appended under the anonymous id, and that started no later, are
-// the user's from then on. It changes nothing of other sessions.
-type Identity struct {
-	Type        string `json:"type"`
-	ProductID   string `json:"product_id"`
-	SessionID   string `json:"session_id"`
-	AnonymousID string `json:"anonymous_id"`
-	UserID      string `json:"user_id"`
-	At          int64  `json:"at"` // microseconds since the epoch
-	// Standing is the event's. Of several identities for an action, the one of the
-	// highest standing counts.
-	Standing Standing `json:"standing,omitempty"`
-	// ConversationID is set where the session is linked for that user.
-	ConversationID string `json:"conversation_id,omitempty"`
-}
-
 // Held is a session in an engine: its newest actions under the user ids that they
 // were appended with, and the session's identities for these. The owner and the end
 // of an action are decided when it is read: see [Held.Records].

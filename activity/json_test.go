@@ -10,20 +10,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
-
-func TestMarshal_keepsURLsReadable(t *testing.T) {
-	got, err := activity.Marshal(map[string]string{"url": "https://app.example.com/?a=1&b=<2>"})
-	require.NoError(t, err)
-	assert.Equal(t, `{"url":"https://app.example.com/?a=1&b=<2>"}`, string(got))
-
-	got, err = activity.Marshal("a\u0085b\u2028c\nd")
-	require.NoError(t, err)
-	assert.Equal(t, `"a\u0085b\u2028c\nd"`, string(got), "it is on one line, whatever a client takes for a line's end")
-
-	_, err = activity.Marshal(math.NaN())
-	assert.Error(t, err)
-}
 
 // The JSON of a batch is, to the byte, what encoding/json makes of it.
 func FuzzBatch_AppendJSON(f *testing.F) {
@@ -38,7 +26,7 @@ func FuzzBatch_AppendJSON(f *testing.F) {
 			Type: text, Title: text, Description: text, TimestampStart: start, TimestampEnd: end, RawURL: text, CanonicalURL: text, Index: n}}
 		b := activity.Batch{Type: text, ProductID: text, SessionID: text, UserID: text, Email: text, ConversationID: conversation,
 			Count: n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}
-		want, wrong := activity.Marshal(&b)
+		want, wrong := jsontext.Marshal(&b)
 		got, err := b.AppendJSON([]byte("before"))
 		if wrong != nil {
 			require.Error(t, err)
@@ -70,35 +58,11 @@ func TestBatch_AppendJSON_writesTimesAsMarshalDoes(t *testing.T) {
 	for micros := int64(1); micros < 1<<54; micros += micros/1000 + 1 {
 		for _, at := range []int64{micros, -micros, micros - micros%1000, micros - micros%100_000} {
 			b := activity.Batch{ForwardedAt: float64(at) / 1e6, Actions: []activity.BatchAction{}}
-			want, err := activity.Marshal(&b)
+			want, err := jsontext.Marshal(&b)
 			require.NoError(t, err)
 			got, err := b.AppendJSON(nil)
 			require.NoError(t, err)
 			require.Equal(t, string(want), string(got), at)
 		}
-	}
-}
-
-// What a lookup sends of an action, to the byte.
-func TestRecent_AppendJSON_isTheSpecifiedAction(t *testing.T) {
-	const head = `{"type":"click","title":"Click \"Save\"","description":"User clicked \"Save\""`
-	const tail = `"timestamp_start":1700000000.5,"timestamp_end":1700000000.5,"index":`
-	for name, c := range map[string]struct{ raw, canonical, want string }{
-		"the same URL twice": {"https://x/a", "https://x/a", `"raw_url":"https://x/a","canonical_url":"https://x/a"`},
-		"two URLs":           {"https://x/1?a&b=<2>", "https://x/:id", `"raw_url":"https://x/1?a&b=<2>","canonical_url":"https://x/:id"`},
-		"no URL":             {"", "", `"raw_url":"","canonical_url":""`},
-		"quotes":             {`/"a"\"b\`, `/"a"\"b\`, `"raw_url":"/\"a\"\\\"b\\","canonical_url":"/\"a\"\\\"b\\"`},
-		"only quotes":        {`""`, `""`, `"raw_url":"\"\"","canonical_url":"\"\""`},
-		"a name of a field":  {`,"raw_url":`, "", `"raw_url":",\"raw_url\":","canonical_url":""`},
-		"another in the end": {"", `,"raw_url":`, `"raw_url":"","canonical_url":",\"raw_url\":"`},
-		"ends of lines":      {"a\u0085\u2028\n", "a", `"raw_url":"a\u0085\u2028\n","canonical_url":"a"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := activity.NewRecord("s", activity.Action{Type: "click", Title: `Click "Save"`, Description: `User clicked "Save"`,
-				TimestampStart: 1_700_000_000.5, RawURL: c.raw, CanonicalURL: c.canonical})
-			require.NoError(t, err)
-			want := head + "," + c.want + "," + tail
-			assert.Equal(t, "before["+want+"0},"+want+"1}]", string(activity.Recent{r, r}.AppendJSON([]byte("before"))))
-		})
 	}
 }

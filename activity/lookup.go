@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -19,12 +20,6 @@ type LiveActivity struct {
 	AsOf      float64  `json:"as_of"`   // epoch seconds
 	Actions   []Action `json:"actions"` // oldest first, never nil
 }
-
-// QueryError describes the mistake in a query, in a sentence that begins with the name of
-// the parameter and holds nothing of its value.
-type QueryError struct{ Param, Problem string }
-
-func (e *QueryError) Error() string { return e.Param + " " + e.Problem }
 
 // Lookup returns the recent actions of users. It is the handler of
 //
@@ -72,12 +67,12 @@ func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID s
 	if err != nil {
 		return dst, err
 	}
-	dst = appendField(dst, `{"product_id":`, productID)
-	dst = appendField(dst, `,"user_id":`, userID)
+	dst = jsontext.AppendField(dst, `{"product_id":`, productID)
+	dst = jsontext.AppendField(dst, `,"user_id":`, userID)
 	dst = append(dst, `,"count":`...)
 	dst = strconv.AppendInt(dst, int64(len(recent)), 10)
 	dst = append(dst, `,"as_of":`...)
-	dst = appendSeconds(dst, time.Now().UnixMicro())
+	dst = jsontext.AppendSeconds(dst, time.Now().UnixMicro())
 	dst = append(dst, `,"actions":`...)
 	dst = recent.AppendJSON(dst)
 	return append(dst, '}'), nil

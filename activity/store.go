@@ -8,16 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/liveactivity/liveactivity/internal/buffers"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Defaults of the specification.
 const (
-	DefaultTTL       = 4 * time.Hour // how long an action is kept
-	DefaultMaxEvents = 50            // actions kept per user
-	DefaultMaxBytes  = 192 << 20     // of what a product's users did, in memory
+	DefaultMaxEvents = 50        // actions kept per user
+	DefaultMaxBytes  = 192 << 20 // of what a product's users did, in memory
 )
 
 // Store has the newest actions of every user of every product, for lookups. Its
@@ -78,14 +77,6 @@ type Record struct {
 // maxSeconds is the largest epoch second that is taken for a time, in the year 5138.
 const maxSeconds = 1e11
 
-const (
-	typeField         = `{"type":`
-	titleField        = `,"title":`
-	descriptionField  = `,"description":`
-	rawURLField       = `,"raw_url":`
-	canonicalURLField = `,"canonical_url":`
-)
-
 // NewRecord encodes an action of a session. The record ends where it starts.
 func NewRecord(session string, a Action) (_ Record, err error) {
 	buf := buffers.Get()
@@ -93,7 +84,7 @@ func NewRecord(session string, a Action) (_ Record, err error) {
 	if *buf, err = AppendRecord((*buf)[:0], &a); err != nil {
 		return Record{}, err
 	}
-	start := micros(a.TimestampStart)
+	start := a.Start().UnixMicro()
 	return Record{Session: session, Start: start, End: start, JSON: string(*buf)}, nil
 }
 
@@ -102,9 +93,9 @@ func AppendRecord(dst []byte, a *Action) ([]byte, error) {
 	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
 		return dst, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
 	}
-	dst = appendField(a.appendWords(dst), rawURLField, a.RawURL)
+	dst = jsontext.AppendField(a.AppendHead(dst), jsontext.RawURLField, a.RawURL)
 	if a.CanonicalURL != a.RawURL {
-		dst = appendField(dst, canonicalURLField, a.CanonicalURL)
+		dst = jsontext.AppendField(dst, jsontext.CanonicalURLField, a.CanonicalURL)
 	}
 	return dst, nil
 }
@@ -112,13 +103,13 @@ func AppendRecord(dst []byte, a *Action) ([]byte, error) {
 // appendJSON appends the record's action object.
 func (r Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, r.JSON...)
-	if url := lastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], rawURLField) {
-		dst = append(append(dst, canonicalURLField...), url...)
+	if url := jsontext.LastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], jsontext.RawURLField) {
+		dst = append(append(dst, jsontext.CanonicalURLField...), url...)
 	}
 	dst = append(dst, `,"timestamp_start":`...)
-	dst = appendSeconds(dst, r.Start)
+	dst = jsontext.AppendSeconds(dst, r.Start)
 	dst = append(dst, `,"timestamp_end":`...)
-	dst = appendSeconds(dst, r.End)
+	dst = jsontext.AppendSeconds(dst, r.End)
 	dst = append(dst, `,"index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
 	return append(dst, '}')
@@ -126,7 +117,7 @@ func (r Record) appendJSON(dst []byte, index int) []byte {
 
 // CanonicalURL returns the action's.
 func (r Record) CanonicalURL() string {
-	text, _ := cutString(lastString(r.JSON))
+	text, _ := jsontext.CutString(jsontext.LastString(r.JSON))
 	return text
 }
 
@@ -134,47 +125,10 @@ func (r Record) CanonicalURL() string {
 func (r Record) Sentence() string {
 	var a Action
 	rest := r.JSON
-	a.Type, rest = cutString(strings.TrimPrefix(rest, typeField))
-	a.Title, rest = cutString(strings.TrimPrefix(rest, titleField))
-	a.Description, _ = cutString(strings.TrimPrefix(rest, descriptionField))
+	a.Type, rest = jsontext.CutString(strings.TrimPrefix(rest, jsontext.TypeField))
+	a.Title, rest = jsontext.CutString(strings.TrimPrefix(rest, jsontext.TitleField))
+	a.Description, _ = jsontext.CutString(strings.TrimPrefix(rest, jsontext.DescriptionField))
 	return a.Sentence()
-}
-
-// cutString cuts the string that JSON begins with, and decodes it. Anything else is "".
-func cutString(data string) (text, rest string) {
-	if !strings.HasPrefix(data, `"`) {
-		return "", data
-	}
-	end := strings.IndexByte(data[1:], '"') + 1
-	if end > 0 && strings.IndexByte(data[:end], '\\') < 0 {
-		return data[1:end], data[end+1:]
-	}
-	for end = 1; end < len(data); end++ {
-		switch data[end] {
-		case '\\':
-			end++
-		case '"':
-			return unescaped(data[:end+1]), data[end+1:]
-		}
-	}
-	return "", ""
-}
-
-// unescaped returns the text of a JSON string.
-func unescaped(data string) (text string) {
-	_ = json.Unmarshal([]byte(data), &text) // else it is empty
-	return text
-}
-
-// lastString returns the string, with its quotes, that JSON ends in.
-func lastString(json string) string {
-	for i := len(json) - 1; i > 0; {
-		i = strings.LastIndexByte(json[:i], '"')
-		if i > 0 && json[i-1] != '\\' { // which a quote inside the string has before it
-			return json[i:]
-		}
-	}
-	return ""
 }
 
 // Recent is the newest actions of a user or a session, oldest first.
@@ -189,7 +143,7 @@ func (r Recent) Stay() (came, first int64) {
 	}
 	last := &r[len(r)-1]
 	// The colon before the string makes the end of a longer one no match.
-	page := last.JSON[max(0, len(last.JSON)-len(lastString(last.JSON))-1):]
+	page := last.JSON[max(0, len(last.JSON)-len(jsontext.LastString(last.JSON))-1):]
 	isHere := true
 	for i := range slices.Backward(r) {
 		a := &r[i]
@@ -226,4 +180,11 @@ func (r Recent) Actions() ([]Action, error) {
 		}
 	}
 	return actions, nil
+}
+
+// takesPlace reports whether the record is the click before it, with marks.
+func (r *Record) takesPlace(of *Record) bool {
+	object := func(json string) string { object, _, _ := strings.Cut(json, jsontext.DescriptionField); return object }
+	return r.Start == of.Start && r.As == of.As && strings.Contains(r.JSON, jsontext.MarksField) &&
+		object(r.JSON) == object(of.JSON)
 }

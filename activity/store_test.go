@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -126,13 +125,6 @@ func TestRecord_sentenceIsTheActions(t *testing.T) {
 		assert.Equal(t, a.CanonicalURL, r.CanonicalURL())
 	}
 	assert.Equal(t, "User did something", activity.Record{JSON: `{"type":"`}.Sentence())
-}
-
-func TestSpan(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 0: "0 s", 59999 * time.Millisecond: "59 s", time.Minute: "1 min",
-		time.Hour - 1: "59 min", time.Hour: "1 h", 25*time.Hour + 5*time.Minute + 59*time.Second: "25 h 5 min"} {
-		assert.Equal(t, want, activity.Span(d))
-	}
 }
 
 // A visitor is on a page since the last of its own session's actions elsewhere.

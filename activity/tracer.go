@@ -26,7 +26,7 @@ type ActionRef struct {
 
 // RefOf returns the reference to an action of a session.
 func RefOf(sessionID string, a *Action) ActionRef {
-	return ActionRef{sessionID, micros(a.TimestampStart)}
+	return ActionRef{sessionID, a.Start().UnixMicro()}
 }
 
 // The names of steps.

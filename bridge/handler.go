@@ -3,8 +3,8 @@ package bridge
 import (
 	"net/http"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // actions takes the report of one action.
@@ -48,7 +48,7 @@ func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
 		httpx.WriteText(w, c.Summary)
 		return nil
 	}
-	body, err := activity.Marshal(c)
+	body, err := jsontext.Marshal(c)
 	if err != nil {
 		return err
 	}

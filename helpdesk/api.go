@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
@@ -87,7 +87,7 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
 	if r.Body != nil {
 		var err error
-		if body, err = activity.Marshal(r.Body); err != nil {
+		if body, err = jsontext.Marshal(r.Body); err != nil {
 			return fmt.Errorf("%s: %s: encode: %w", a.Desk, r.Op, err)
 		}
 	}

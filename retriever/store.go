@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
@@ -261,7 +262,7 @@ func (s *Store) believe(forwardedAt float64, now time.Time) int64 {
 
 // encode makes a chunk of text that was forwarded at that epoch microsecond.
 func encode(text string, at int64) chunk {
-	content, _ := activity.Marshal(text) // a string can always be encoded
+	content, _ := jsontext.Marshal(text) // a string can always be encoded
 	const before, between, after = `{"content":`, `,"score":1.0,"title":"events @ `, `"}`
 	title := time.UnixMicro(at).UTC().Format("2006-01-02T15:04:05.000Z")
 	return chunk{record: before + string(content) + between + title + after, at: at}

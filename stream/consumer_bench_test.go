@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -29,7 +30,7 @@ func recorded(tb testing.TB, n, actions int) []byte {
 	clicks := slices.Repeat([]activity.Action{activitytest.Click(at, "Export CSV", "https://app.example.com/dashboard?tab=reports")}, actions)
 	for i := range n {
 		b := activitytest.NewBatch("acme", fmt.Sprintf("0190a1b2-c3d4-7e5f-8a9b-%012d", i%1000), "user_42", clicks...)
-		data, err := activity.Marshal(b)
+		data, err := jsontext.Marshal(b)
 		require.NoError(tb, err)
 		frames = fmt.Appendf(frames, "id: %s\ndata: %s\n\n", eventlog.ID{Milli: uint64(at.UnixMilli()), Seq: uint64(i)}, data)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -310,7 +311,7 @@ func appendNumbered(t testing.TB, log eventlog.Log, rng *rand.Rand, entries int,
 			b := clicked(session, strings.Repeat("x", rng.IntN(1<<rng.IntN(13))))
 			b.Actions[0].Index = numbers[session]
 			numbers[session]++
-			data, err := activity.Marshal(b)
+			data, err := jsontext.Marshal(b)
 			assert.NoError(t, err)
 			batch[j] = eventlog.Entry{SessionID: session, Data: data}
 		}

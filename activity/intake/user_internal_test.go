@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // No character makes an id longer in JSON than is counted; only control characters
 // that have a short escape count as more.
 func TestEscapes_areWhatJSONAdds(t *testing.T) {
 	for r := range rune(0x3000) {
-		data, err := activity.Marshal(string(r))
+		data, err := jsontext.Marshal(string(r))
 		require.NoError(t, err)
 		added := len(data) - len(`""`) - len(string(r))
 		if r < ' ' {

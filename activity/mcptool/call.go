@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // tools are the functions behind the MCP tools.
@@ -231,7 +232,7 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 		if err != nil {
 			return found, err
 		}
-		found.json, err = activity.Marshal(listing)
+		found.json, err = jsontext.Marshal(listing)
 		return found, err
 	}}, ""
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 func TestOfUser_readsArguments(t *testing.T) {
@@ -155,7 +155,7 @@ func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
 // The wire size is never larger than what was taken from the budget.
 func TestWireSize_isAnUpperBound(t *testing.T) {
 	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €", strings.Repeat("<&>\"", 1000)} {
-		data, err := activity.Marshal(map[string]string{"text": text})
+		data, err := jsontext.Marshal(map[string]string{"text": text})
 		require.NoError(t, err)
 		sent, err := json.Marshal(&mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: json.RawMessage(data)})
 		require.NoError(t, err)

@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -303,7 +304,7 @@ type object = map[string]any
 
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
-	b, err := activity.Marshal(v)
+	b, err := jsontext.Marshal(v)
 	require.NoError(t, err)
 	return b
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -37,7 +38,7 @@ func largeLog(t *testing.T) (dir string) {
 			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, " ", i)))
 		}
 		b.Count = len(b.Actions)
-		e.Data, err = activity.Marshal(&b)
+		e.Data, err = jsontext.Marshal(&b)
 		require.NoError(t, err)
 		if entries = append(entries, e); len(entries) == cap(entries) {
 			require.NoError(t, log.Append(t.Context(), "acme", entries))

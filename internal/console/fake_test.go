@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 const (
@@ -140,7 +141,7 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	found.Count = len(found.Actions)
-	answer, err := activity.Marshal(found)
+	answer, err := jsontext.Marshal(found)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (f *fake) act(sessionID, userID, email, description, url string, index int)
 	at := activity.Seconds(time.Now())
 	action := activity.BatchAction{SessionID: sessionID, UserID: userID, Email: email, Action: activity.Action{Type: activity.TypeClick, Title: description,
 		Description: description, TimestampStart: at, TimestampEnd: at, RawURL: url, CanonicalURL: url, Index: index}}
-	batch, err := activity.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID, UserID: userID, Email: email,
+	batch, err := jsontext.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID, UserID: userID, Email: email,
 		Count: 1, ForwardedAt: at, Actions: []activity.BatchAction{action}})
 	if err != nil {
 		panic(err) // strings and numbers always encode

@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -88,7 +89,7 @@ func newView(log eventlog.Log) *View {
 // entryOf returns an entry of a session that just did something.
 func entryOf(t *testing.T, session string) eventlog.Entry {
 	batch := activitytest.NewBatch("acme", session, "ada", activitytest.Pageview(time.Now(), "https://app.example.com/"+session))
-	data, err := activity.Marshal(&batch)
+	data, err := jsontext.Marshal(&batch)
 	require.NoError(t, err)
 	return eventlog.Entry{SessionID: session, Data: data}
 }

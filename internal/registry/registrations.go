@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -31,7 +31,7 @@ type registration struct {
 }
 
 func encodeRegistration(reg registration) ([]byte, error) {
-	value, err := activity.Marshal(reg)
+	value, err := jsontext.Marshal(reg)
 	if err != nil {
 		return nil, fmt.Errorf("registry: encode registration: %w", err)
 	}
@@ -142,7 +142,7 @@ var errDone = errors.New("registry: nothing is left to do")
 func (r *Registry) change(ctx context.Context, productID string,
 	decide func(document.Document) (document.Change, error),
 ) error {
-	data, err := activity.Marshal(notice{Type: noticeType, ProductID: productID})
+	data, err := jsontext.Marshal(notice{Type: noticeType, ProductID: productID})
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
@@ -37,7 +38,7 @@ func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, del
 
 func actions(t *testing.T, sessionID string) string {
 	t.Helper()
-	data, err := activity.Marshal(activitytest.NewBatch("acme", sessionID, "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
+	data, err := jsontext.Marshal(activitytest.NewBatch("acme", sessionID, "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
 	require.NoError(t, err)
 	return string(data)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -218,7 +219,7 @@ func (s *Server) SendRaw(data string) (id string) {
 // encode returns the JSON of v. A value without JSON, such as a time that is
 // NaN, is a mistake in the test.
 func encode(v any) []byte {
-	data, err := activity.Marshal(v)
+	data, err := jsontext.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("streamtest: send: %v", err))
 	}

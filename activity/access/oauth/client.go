@@ -15,9 +15,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // client is a program that signs in: the stored form. All are public: none has a secret.
@@ -176,7 +176,7 @@ const (
 func (s *Server) register(ctx context.Context, c client) (id string, err error) {
 	sorted := c
 	sorted.RedirectURIs = slices.Sorted(slices.Values(c.RedirectURIs))
-	value, err := activity.Marshal(sorted)
+	value, err := jsontext.Marshal(sorted)
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // A code or token is its prefix, its product, its family and a secret, with separators.
@@ -135,7 +136,7 @@ func (s *Server) read(ctx context.Context, productID, id string) (stored, error)
 
 // put returns the change that stores a grant.
 func (g *stored) put() (document.Change, error) {
-	value, err := activity.Marshal(g.grant)
+	value, err := jsontext.Marshal(g.grant)
 	return document.Put(g.doc, value, max(time.Until(g.Until), time.Second)), err
 }
 

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // checkFlags are the flags of check.
@@ -201,7 +201,7 @@ func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bo
 	}
 	if len(done.SigningSecrets) > 0 {
 		fmt.Fprint(w, "\nPut this into the product's zendesk in the product file, and restart the server:\n\n")
-		secrets, _ := activity.Marshal(done.SigningSecrets) // strings always encode
+		secrets, _ := jsontext.Marshal(done.SigningSecrets) // strings always encode
 		fmt.Fprintf(w, "  \"signing_secret\": %s\n", secrets)
 	}
 	if complete && !dryRun {

@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // sendFlags are the flags of send.
@@ -58,7 +59,7 @@ func send(ctx context.Context, f sendFlags, c call) error {
 
 // report reports an event, in PostHog's form, as a webhook with this secret.
 func (c client) report(ctx context.Context, secret string, event map[string]any) error {
-	body, err := activity.Marshal(event)
+	body, err := jsontext.Marshal(event)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
@@ -46,7 +46,7 @@ func printVersion(_ context.Context, f versionFlags, c call) error {
 			}
 		}
 	}
-	line, err := activity.Marshal(b)
+	line, err := jsontext.Marshal(b)
 	fmt.Fprintf(c.stdout, "%s\n", line)
 	return err
 }

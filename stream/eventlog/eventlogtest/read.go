@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -68,7 +68,7 @@ var readTests = []test{
 	{name: "omits the batch", run: func(f fixture) {
 		start := f.bounds().Newest
 		b := activitytest.NewBatch(product, "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
-		data, err := activity.Marshal(b)
+		data, err := jsontext.Marshal(b)
 		require.NoError(f, err)
 		f.append(eventlog.Entry{SessionID: "s", Keys: keysNamed(b.Actions[0].ID), Data: data, Batch: &b})
 		got := f.readAll(start, 1)

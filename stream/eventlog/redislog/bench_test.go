@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -26,7 +27,7 @@ func batch(user string, n int) eventlog.Entry {
 	for i, a := range actions {
 		e.Keys[i] = activity.EventKey(a.ID)
 	}
-	e.Data, _ = activity.Marshal(b) // a batch always encodes
+	e.Data, _ = jsontext.Marshal(b) // a batch always encodes
 	return e
 }
 

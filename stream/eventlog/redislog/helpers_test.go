@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -45,7 +46,7 @@ func entry(session string, users ...string) eventlog.Entry {
 		b.Actions[i].UserID = user
 		e.Keys = append(e.Keys, activity.EventKey(actions[i].ID))
 	}
-	e.Data, _ = activity.Marshal(b) // a batch always encodes
+	e.Data, _ = jsontext.Marshal(b) // a batch always encodes
 	return e
 }
 

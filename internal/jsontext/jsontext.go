@@ -1,0 +1,113 @@
+// Package jsontext writes JSON: any value as the service shows it, and, by hand, strings and
+// times where entries and answers are encoded often.
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Marshal returns the JSON of v without escaping HTML characters, so that URLs
+// stay readable. It is on one line for everyone: U+0085, which ends a line to
+// Python's httpx_sse before 0.4.2, is escaped as well.
+func Marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	data := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	if bytes.Contains(data, []byte("\u0085")) { // only inside a string
+		data = bytes.ReplaceAll(data, []byte("\u0085"), []byte(`\u0085`))
+	}
+	return data, nil
+}
+
+// AppendField appends a text as it is, and a string after it.
+func AppendField(dst []byte, before, s string) []byte {
+	return AppendString(append(dst, before...), s)
+}
+
+// verbatim are the bytes that stand for themselves in a JSON string.
+var verbatim = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
+// AppendString appends a string as Marshal writes it.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	done := 0 // bytes of s that were appended
+	for i := 0; i < len(s); {
+		if verbatim[s[i]] {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r >= utf8.RuneSelf && size > 1 && r != '\u0085' && r != '\u2028' && r != '\u2029' {
+			i += size
+			continue
+		}
+		dst = append(dst, s[done:i]...)
+		dst = appendEscaped(dst, r)
+		i += size
+		done = i
+	}
+	dst = append(dst, s[done:]...)
+	return append(dst, '"')
+}
+
+// appendEscaped appends the escape of a character of at most 16 bits.
+func appendEscaped(dst []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(dst, '\\', byte(r))
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[r>>12], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
+}
+
+// AppendTime appends a number of seconds as encoding/json writes it.
+func AppendTime(dst []byte, seconds float64) ([]byte, error) {
+	// Up to the year 2112 whole microseconds are the shortest text of their number.
+	const exact = 1 << 52
+	if at := int64(math.Round(seconds * 1e6)); at != 0 && -exact < at && at < exact && float64(at)/1e6 == seconds {
+		return AppendSeconds(dst, at), nil
+	}
+	text, err := json.Marshal(seconds)
+	return append(dst, text...), err
+}
+
+// AppendSeconds appends microseconds as decimal seconds, without trailing zeros.
+func AppendSeconds(dst []byte, micros int64) []byte {
+	if micros < 0 {
+		dst, micros = append(dst, '-'), -micros
+	}
+	dst = strconv.AppendInt(dst, micros/1e6, 10)
+	fraction := micros % 1e6
+	if fraction == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for scale := int64(1e5); fraction > 0; scale /= 10 {
+		dst = append(dst, byte('0'+fraction/scale))
+		fraction %= scale
+	}
+	return dst
+}
