@@ -24,9 +24,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/flat"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/contracts"
@@ -541,12 +541,12 @@ func (away) List(context.Context, string, string, string, int) ([]document.Docum
 // forgetful is a log whose activity cannot be reached.
 type forgetful struct{ eventlog.Log }
 
-func (forgetful) Activity() activity.Store { return awayStore{} }
+func (forgetful) Activity() recent.Store { return awayStore{} }
 
 // awayStore is a store of activity that cannot be reached.
-type awayStore struct{ activity.Store }
+type awayStore struct{ recent.Store }
 
-func (awayStore) Recent(context.Context, string, string, int) (activity.Recent, error) {
+func (awayStore) Recent(context.Context, string, string, int) (recent.Records, error) {
 	return nil, errAway
 }
 

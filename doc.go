@@ -72,7 +72,9 @@
 //
 // # The parts
 //
-//	activity            actions, canonical URLs, the store of recent activity, its REST handler
+//	activity            actions, batches and events; canonical URLs
+//	activity/recent     the newest actions of every user, and their REST handler
+//	activity/directory  the user, the address and the link of every session
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
@@ -81,6 +83,7 @@
 //	activity/access     keys: who may read which product
 //	activity/access/oauth  signs in MCP clients that cannot be given a key
 //	activity/sessions   who is there now: a view of the log
+//	activity/tracing    the steps of actions on their way
 //	activity/otlp       exports traces and metrics by OTLP, for OpenTelemetry
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              the consumer's side: consumer, writer, summarizer

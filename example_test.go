@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -118,7 +119,7 @@ func Example_parts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lookup, err := activity.NewLookup(entries.Activity(), 0)
+	lookup, err := recent.NewLookup(entries.Activity(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}

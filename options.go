@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -65,7 +65,7 @@ type Options struct {
 
 	// Tracer takes the steps on the way of actions, from a request to a note or an answer. Package
 	// [github.com/liveactivity/liveactivity/activity/otlp] makes traces of them.
-	Tracer activity.Tracer
+	Tracer tracing.Tracer
 
 	// Logger is slog.Default() by default.
 	Logger *slog.Logger

@@ -20,12 +20,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/amplitude"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/segment"
 	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/agentview"
@@ -56,7 +59,7 @@ type Service struct {
 	replies  bool
 	log      *slog.Logger
 
-	lookup    *activity.Lookup
+	lookup    *recent.Lookup
 	recorder  *eventlog.Recorder
 	meter     *flow.Meter
 	connector *connector.Connector
@@ -246,8 +249,8 @@ func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
 	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
-	store := activity.Traced(s.engine.Activity(), o.Tracer)
-	s.lookup, err = activity.NewLookup(store, o.MaxEvents)
+	store := tracing.Store(s.engine.Activity(), o.Tracer)
+	s.lookup, err = recent.NewLookup(store, o.MaxEvents)
 	wrong.Add(err)
 	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(),
 		Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
@@ -256,7 +259,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, Tracer: o.Tracer,
 		VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
-	finder, err := activity.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
+	finder, err := directory.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	in, err := intake.New(s.recorder, s.products, &intake.Options{
 		SessionOf: finder.Find, Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
@@ -270,7 +273,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
-	dir, err := activity.NewDirectory(s.engine.Documents(), o.Retention.TTL)
+	dir, err := directory.New(s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
@@ -339,10 +342,10 @@ func (s *Service) Keys() *access.Keyring { return s.products.Keys() }
 // first, like the endpoint of that name. It waits up to 5 seconds for the service
 // to catch up with its log, then it returns ErrNotReady.
 func (s *Service) LiveActivity(
-	ctx context.Context, productID, userID string, limit int) (activity.LiveActivity, error,
+	ctx context.Context, productID, userID string, limit int) (recent.LiveActivity, error,
 ) {
 	if err := s.awaitCatchUp(ctx); err != nil {
-		return activity.LiveActivity{}, err
+		return recent.LiveActivity{}, err
 	}
 	return s.lookup.Get(ctx, productID, userID, limit)
 }

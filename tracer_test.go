@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -20,10 +20,10 @@ import (
 // steps keeps the steps that a tracer takes.
 type steps struct {
 	mu  sync.Mutex
-	all []activity.Step
+	all []tracing.Step
 }
 
-func (s *steps) trace(step activity.Step) {
+func (s *steps) trace(step tracing.Step) {
 	step.Actions = slices.Clone(step.Actions)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *steps) trace(step activity.Step) {
 }
 
 // actions returns those of the steps of that name that went by there, each once.
-func (s *steps) actions(name, via string) (all []activity.ActionRef) {
+func (s *steps) actions(name, via string) (all []tracing.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, step := range s.all {
@@ -39,7 +39,7 @@ func (s *steps) actions(name, via string) (all []activity.ActionRef) {
 			all = append(all, step.Actions...)
 		}
 	}
-	slices.SortFunc(all, func(a, b activity.ActionRef) int {
+	slices.SortFunc(all, func(a, b tracing.Action) int {
 		return cmp.Or(cmp.Compare(a.SessionID, b.SessionID), cmp.Compare(a.Start, b.Start))
 	})
 	return slices.Compact(all)
@@ -52,27 +52,27 @@ func TestTracer_followsActions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var taken steps
-			tracing := func(o *liveactivity.Options) { o.Tracer = taken.trace }
+			traced := func(o *liveactivity.Options) { o.Tracer = taken.trace }
 			d := newDesks()
 			var first, second *service
 			if engine.many {
 				redis := redistest.Start(t).URL()
-				first = d.start(t, withRedis(t, redis), offering, tracing)
-				second = d.start(t, withRedis(t, redis), offering, tracing)
+				first = d.start(t, withRedis(t, redis), offering, traced)
+				second = d.start(t, withRedis(t, redis), offering, traced)
 			} else {
-				first = d.start(t, engine.change, offering, tracing)
+				first = d.start(t, engine.change, offering, traced)
 				second = first
 			}
 			first.webhook(pageview("u0", "s1", "https://app.example.com/home"))
 			conversation, hook := d.intercom.Created(second.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
 			require.Equal(t, "linked", second.send(hook).says(t))
-			waittest.Until(t, "there is a note", func() bool { return len(taken.actions(activity.StepNote, "intercom")) > 0 })
-			noted := taken.actions(activity.StepIngest, "")
+			waittest.Until(t, "there is a note", func() bool { return len(taken.actions(tracing.Note, "intercom")) > 0 })
+			noted := taken.actions(tracing.Ingest, "")
 			require.Len(t, noted, 1)
-			assert.Equal(t, noted, taken.actions(activity.StepAppend, ""))
-			assert.Equal(t, noted, taken.actions(activity.StepNote, "intercom"))
+			assert.Equal(t, noted, taken.actions(tracing.Append, ""))
+			assert.Equal(t, noted, taken.actions(tracing.Note, "intercom"))
 			second.lookup("ada")
-			assert.Equal(t, noted, taken.actions(activity.StepLookup, ""))
+			assert.Equal(t, noted, taken.actions(tracing.Lookup, ""))
 			assert.Contains(t, d.intercom.Notes(conversation)[0], "home")
 
 			visits := 0
@@ -81,13 +81,13 @@ func TestTracer_followsActions(t *testing.T) {
 					visits++
 					first.webhook(pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page))
 				}
-				return len(taken.actions(activity.StepOffer, "intercom")) > 0
+				return len(taken.actions(tracing.Offer, "intercom")) > 0
 			})
-			assert.Subset(t, taken.actions(activity.StepIngest, ""), taken.actions(activity.StepOffer, "intercom"))
+			assert.Subset(t, taken.actions(tracing.Ingest, ""), taken.actions(tracing.Offer, "intercom"))
 			second.callTool("ada")
-			answered := taken.actions(activity.StepLookup, "get_live_user_activity")
+			answered := taken.actions(tracing.Lookup, "get_live_user_activity")
 			assert.Len(t, answered, min(1+visits, 50))
-			assert.Subset(t, taken.actions(activity.StepIngest, ""), answered)
+			assert.Subset(t, taken.actions(tracing.Ingest, ""), answered)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
@@ -39,10 +40,10 @@ func TestNewEvent_putsInWords(t *testing.T) {
 	got, err := b.AppendJSON(nil)
 	require.NoError(t, err)
 	assert.JSONEq(t, string(want), string(got))
-	r, err := activity.NewRecord("s", a)
+	r, err := recent.NewRecord("s", a)
 	require.NoError(t, err)
 	var back []activity.Action
-	require.NoError(t, json.Unmarshal(activity.Recent{r}.AppendJSON(nil), &back))
+	require.NoError(t, json.Unmarshal(recent.Records{r}.AppendJSON(nil), &back))
 	assert.Equal(t, []activity.Action{a}, back)
 }
 

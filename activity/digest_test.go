@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
@@ -225,10 +226,9 @@ func FuzzDigest(f *testing.F) {
 }
 
 func BenchmarkDigest_Add(b *testing.B) {
-	batch := session(1, 20)
-	actions := make([]activity.Action, len(batch.Actions))
-	for i, a := range batch.Actions {
-		actions[i] = a.Action
+	actions := make([]activity.Action, 20)
+	for i := range actions {
+		actions[i] = activitytest.Click(evening, fmt.Sprint("Save ", i%3), fmt.Sprint(app, "/tasks/", i))
 	}
 	var d activity.Digest
 	b.ReportAllocs()

@@ -1,4 +1,5 @@
-// Package activity is the live memory of an app's users: their latest actions.
+// Package activity has the words of an app's live activity: actions, the events that make
+// them, and URLs.
 //
 // An [Action] is one thing a user did: a page view, a click, a form submit or
 // a changed field, described in words ("User clicked Export CSV on the dashboard
@@ -6,28 +7,15 @@
 // session in one request, in time order; it is also the JSON object that the
 // event stream carries.
 //
-// A [Store] keeps the newest actions of every user for a few hours. [Memory]
-// is the engine that needs nothing but RAM:
+//	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, rawURL)
+//	fmt.Println(click.Description, click.CanonicalURL)
 //
-//	store, err := activity.NewMemory(nil) // 50 actions a user, 4 hours, 192 MiB a product
-//	err = store.Add(ctx, batch)
-//	recent, err := store.Recent(ctx, "acme", "user_42", 50)
-//
-// A [Directory] knows which user a session belongs to, in documents of package
-// [github.com/liveactivity/liveactivity/activity/document]; a [Finder] finds a session for
-// an event without one.
-//
-// [Lookup] is the read side: it applies the limits and makes the response of
-// the REST endpoint and of the MCP tool. It does not authenticate; put
-// [github.com/liveactivity/liveactivity/activity/access] in front of it, or
-// middleware of your own:
-//
-//	lookup, err := activity.NewLookup(store, 0)
-//	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
-//
-// Where actions come from is another package's business: a source such as
-// [github.com/liveactivity/liveactivity/activity/posthog] turns requests
-// into [Event] values and hands them to a [Sink].
+// A source such as [github.com/liveactivity/liveactivity/activity/posthog] turns requests
+// into [Event] values and hands them to a [Sink], which makes batches of them. Package
+// [github.com/liveactivity/liveactivity/activity/recent] has the newest actions of every user,
+// [github.com/liveactivity/liveactivity/activity/directory] the user of every session, and
+// [github.com/liveactivity/liveactivity/stream/eventlog] is the log, with a Sink that fills all
+// three.
 //
 // # Time
 //

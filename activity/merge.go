@@ -2,7 +2,6 @@ package activity
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -82,26 +81,6 @@ func (b Batch) Text() string {
 
 // Moment returns a time as notes and texts state it: "2026-11-22 02:15:04 UTC".
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// Span returns a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min".
-// One below zero is none.
-func Span(d time.Duration) string { return string(AppendSpan(nil, d)) }
-
-// AppendSpan appends a span of time as Span returns it.
-func AppendSpan(dst []byte, d time.Duration) []byte {
-	if d < time.Minute {
-		return append(strconv.AppendInt(dst, int64(max(0, d)/time.Second), 10), " s"...)
-	}
-	hours, minutes := int64(d/time.Hour), int64(d/time.Minute)%60
-	if hours > 0 {
-		dst = append(strconv.AppendInt(dst, hours, 10), " h"...)
-		if minutes == 0 {
-			return dst
-		}
-		dst = append(dst, ' ')
-	}
-	return append(strconv.AppendInt(dst, minutes, 10), " min"...)
-}
 
 // Sentence returns the action as an agent or a model reads it: its
 // description or, without one, its title, or else its type. It is one line of

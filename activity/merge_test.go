@@ -17,6 +17,8 @@ import (
 )
 
 // evening is when the tests' sessions begin.
+const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
+
 var evening = time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC)
 
 // clicks is a batch of clicks that start so many seconds after evening.
@@ -172,7 +174,7 @@ func BenchmarkMerge(b *testing.B) {
 }
 
 func BenchmarkBatch_Text(b *testing.B) {
-	batch := session(1, 20)
+	batch := activity.Merge(clicks(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = batch.Text()

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 func ExampleKeyring_Require() {
@@ -15,11 +15,11 @@ func ExampleKeyring_Require() {
 	if err := keys.Add("secret", "acme", access.MCP); err != nil {
 		panic(err)
 	}
-	store, err := activity.NewMemory(nil)
+	store, err := recent.NewMemory(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	lookup, err := activity.NewLookup(store, 0)
+	lookup, err := recent.NewLookup(store, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

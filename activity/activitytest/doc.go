@@ -3,8 +3,8 @@
 //
 // # Your own engine
 //
-// Anything that keeps live activity, such as your own database, is an
-// [activity.Store]. Its documentation is a list of promises, and [TestStore]
+// Anything that keeps live activity, such as your own database, is a
+// [recent.Store]. Its documentation is a list of promises, and [TestStore]
 // has a subtest for each. It needs only a function that opens an empty engine.
 // For a log there is eventlogtest.TestActivity, which runs it.
 //
@@ -25,7 +25,7 @@
 // [Pageview] and [Click] make an action for code that reads activity, and
 // [NewBatch] makes what a source would have brought, ready for a store:
 //
-//	store, err := activity.NewMemory(nil)
+//	store, err := recent.NewMemory(nil)
 //	now := time.Now()
 //	_ = store.Add(ctx, activitytest.NewBatch("acme", "session_1", "user_42",
 //		activitytest.Pageview(now.Add(-2*time.Second), "https://app.acme.example/reports"),

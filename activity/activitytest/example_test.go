@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // The suite needs a function that opens an empty engine. This is the whole
@@ -18,7 +18,7 @@ import (
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
 		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activitytest.Engine {
-			store, err := activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+			store, err := recent.NewMemory(&recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
 			require.NoError(t, err)
 			return store
 		})
@@ -28,7 +28,7 @@ func ExampleTestStore() {
 
 func ExampleNewBatch() {
 	ctx := context.Background()
-	store, err := activity.NewMemory(nil)
+	store, err := recent.NewMemory(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func ExampleNewBatch() {
 		activitytest.Click(now, "Export CSV", "https://app.acme.example/reports"),
 	))
 
-	recent, _ := store.Recent(ctx, "acme", "user_42", 10)
-	actions, _ := recent.Actions()
+	found, _ := store.Recent(ctx, "acme", "user_42", 10)
+	actions, _ := found.Actions()
 	for _, a := range actions {
 		fmt.Println(a.Description)
 	}

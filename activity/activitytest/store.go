@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -25,7 +26,7 @@ type Options struct {
 
 // Engine is a store that can be filled.
 type Engine interface {
-	activity.Store
+	recent.Store
 
 	// Add files the batch's actions. It may be repeated after an error, and may
 	// keep the batch's strings but not its slice.
@@ -35,7 +36,7 @@ type Engine interface {
 	Identify(ctx context.Context, who activity.Identity) error
 }
 
-// TestStore checks every promise of [activity.Store]. It calls open for an
+// TestStore checks every promise of [recent.Store]. It calls open for an
 // empty store at the start of each subtest; open registers its cleanup with
 // t.Cleanup. Stores may share a server as long as none sees another's actions.
 func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
@@ -113,11 +114,11 @@ func (f fixture) add(batches ...activity.Batch) {
 	}
 }
 
-func (f fixture) recent(product, user string, limit int) activity.Recent {
+func (f fixture) recent(product, user string, limit int) recent.Records {
 	f.Helper()
-	recent, err := f.store.Recent(f.Context(), product, user, limit)
+	found, err := f.store.Recent(f.Context(), product, user, limit)
 	require.NoError(f, err)
-	return recent
+	return found
 }
 
 // spans formats the user's activity as "start-end" in seconds after the base.
@@ -126,9 +127,9 @@ func (f fixture) spans(product, user string) string {
 	return spans(f.recent(product, user, maxEvents), f.base)
 }
 
-func spans(recent activity.Recent, base time.Time) string {
-	words := make([]string, len(recent))
-	for i, r := range recent {
+func spans(found recent.Records, base time.Time) string {
+	words := make([]string, len(found))
+	for i, r := range found {
 		words[i] = fmt.Sprintf("%g-%g", secondsAfter(base, r.Start), secondsAfter(base, r.End))
 	}
 	return strings.Join(words, " ")
@@ -139,9 +140,9 @@ func secondsAfter(base time.Time, micros int64) float64 {
 }
 
 // labels returns what was clicked, in the order returned.
-func labels(t testing.TB, recent activity.Recent) string {
+func labels(t testing.TB, found recent.Records) string {
 	t.Helper()
-	actions, err := recent.Actions()
+	actions, err := found.Actions()
 	require.NoError(t, err)
 	words := make([]string, len(actions))
 	for i, a := range actions {
@@ -213,10 +214,10 @@ var orderTests = []test{
 	}},
 	{name: "records carry start and session", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.click(1.5)))
-		recent := f.recent(product, "ada", maxEvents)
-		require.Len(f, recent, 1)
-		require.Equal(f, f.at(1.5).UnixMicro(), recent[0].Start)
-		require.Equal(f, "s", recent[0].Session)
+		found := f.recent(product, "ada", maxEvents)
+		require.Len(f, found, 1)
+		require.Equal(f, f.at(1.5).UnixMicro(), found[0].Start)
+		require.Equal(f, "s", found[0].Session)
 	}},
 }
 
@@ -388,8 +389,8 @@ var retentionTests = []test{
 		const left = 50 * time.Millisecond
 		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(left-ttl), "brief", page)))
 		waittest.Until(f, "the action has expired", func() bool {
-			recent, err := f.store.Recent(context.WithoutCancel(f.Context()), product, "ada", maxEvents)
-			return err == nil && len(recent) == 0
+			found, err := f.store.Recent(context.WithoutCancel(f.Context()), product, "ada", maxEvents)
+			return err == nil && len(found) == 0
 		})
 	}},
 }
@@ -407,7 +408,7 @@ var ownershipTests = []test{
 	{name: "caller owns the result", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...))
 		mine := f.recent(product, "ada", maxEvents)
-		mine[0], mine[1] = mine[1], activity.Record{}
+		mine[0], mine[1] = mine[1], recent.Record{}
 		require.Equal(f, "1 2", labels(f, f.recent(product, "ada", maxEvents)))
 	}},
 	{name: "result does not change later", max: 2, run: func(f fixture) {

@@ -8,38 +8,38 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // follower reads the actions of a subject that arrived since it read last.
 type follower struct {
 	fixture
-	of   activity.Subject
-	upto activity.Position
+	of   recent.Subject
+	upto recent.Position
 }
 
-func (f *follower) news() (recent activity.Recent) {
+func (f *follower) news() (found recent.Records) {
 	f.Helper()
 	s, err := f.store.Snapshot(f.Context(), product, f.of)
 	require.NoError(f, err)
-	for _, r := range s.Recent {
+	for _, r := range s.Records {
 		since := r.Since
 		if f.of.UserID == "" {
 			since = r.Arrived
 		}
 		assert.LessOrEqual(f, since.Compare(s.Upto), 0, "it has arrived")
 		if since.Compare(f.upto) > 0 {
-			recent = append(recent, r)
+			found = append(found, r)
 		}
 	}
 	f.upto = s.Upto
-	return recent
+	return found
 }
 
 var arrivalTests = []test{
 	{name: "late", run: func(f fixture) {
-		ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
-		session := &follower{fixture: f, of: activity.Subject{SessionID: "s"}}
+		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
+		session := &follower{fixture: f, of: recent.Subject{SessionID: "s"}}
 		for _, step := range []struct {
 			add          did
 			ada, session string
@@ -55,12 +55,12 @@ var arrivalTests = []test{
 			require.Equal(f, step.session, labels(f, session.news()))
 			require.Empty(f, ada.news())
 		}
-		require.Empty(f, (&follower{fixture: f, of: activity.Subject{UserID: "nobody"}}).news())
+		require.Empty(f, (&follower{fixture: f, of: recent.Subject{UserID: "nobody"}}).news())
 		require.Empty(f, (&follower{fixture: f}).news())
 	}},
 	{name: "named afterwards", run: func(f fixture) {
-		ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
-		session := &follower{fixture: f, of: activity.Subject{SessionID: "s"}}
+		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
+		session := &follower{fixture: f, of: recent.Subject{SessionID: "s"}}
 		f.happen(did{"anon", "s", 1}, did{"ada", "s", 2})
 		require.Equal(f, "2", labels(f, ada.news()))
 		require.Equal(f, "1 2", labels(f, session.news()))
@@ -77,7 +77,7 @@ var arrivalTests = []test{
 // is written meanwhile.
 func testArrivalWhileWriting(f fixture) {
 	const each = maxEvents / writers
-	ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
+	ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
 	var writing sync.WaitGroup
 	for w := range writers {
 		writing.Go(func() {

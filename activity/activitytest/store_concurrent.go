@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 const (
@@ -65,25 +65,25 @@ func (f fixture) addBackwards(user string, seconds []float64) {
 
 func (f fixture) readWhileWriting(user string) {
 	for range actionsOfWriter {
-		recent, err := f.store.Recent(f.Context(), product, user, maxEvents)
-		if !assert.NoError(f, err) || !assert.LessOrEqual(f, len(recent), kept) {
+		found, err := f.store.Recent(f.Context(), product, user, maxEvents)
+		if !assert.NoError(f, err) || !assert.LessOrEqual(f, len(found), kept) {
 			return
 		}
-		sorted := slices.IsSortedFunc(recent, func(a, b activity.Record) int { return int(a.Start - b.Start) })
-		assert.True(f, sorted, "out of order: %s", spans(recent, f.base))
-		for _, r := range recent {
+		sorted := slices.IsSortedFunc(found, func(a, b recent.Record) int { return int(a.Start - b.Start) })
+		assert.True(f, sorted, "out of order: %s", spans(found, f.base))
+		for _, r := range found {
 			assert.GreaterOrEqual(f, r.End, r.Start)
 		}
-		_, err = recent.Actions()
+		_, err = found.Actions()
 		assert.NoError(f, err)
 	}
 }
 
 func (f fixture) requireNewest(user string, seconds []float64) {
 	f.Helper()
-	recent := f.recent(product, user, maxEvents)
-	got := make([]float64, len(recent))
-	for i, r := range recent {
+	found := f.recent(product, user, maxEvents)
+	got := make([]float64, len(found))
+	for i, r := range found {
 		got[i] = secondsAfter(f.base, r.Start)
 	}
 	require.Equal(f, seconds, got)

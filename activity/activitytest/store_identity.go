@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // said is a session saying that an anonymous visitor is a user.
@@ -111,8 +112,8 @@ func testMarks(f fixture) {
 	again := f.click(1)
 	again.Marks, again.Description = []string{activity.MarkDead}, again.Description+", and nothing happened"
 	f.add(NewBatch(product, "s", "ada", again))
-	for _, recent := range []activity.Recent{f.session("s"), f.recent(product, "ada", maxEvents)} {
-		actions, err := recent.Actions()
+	for _, found := range []recent.Records{f.session("s"), f.recent(product, "ada", maxEvents)} {
+		actions, err := found.Actions()
 		require.NoError(f, err)
 		require.Len(f, actions, 3)
 		marked := 0
@@ -123,8 +124,8 @@ func testMarks(f fixture) {
 			marked++
 			require.Equal(f, []string{activity.MarkDead}, a.Marks)
 			require.Equal(f, again.Description, a.Description)
-			require.Equal(f, "ada", recent[i].User)
-			require.Equal(f, "s", recent[i].Session)
+			require.Equal(f, "ada", found[i].User)
+			require.Equal(f, "s", found[i].Session)
 		}
 		require.Equal(f, 1, marked)
 	}
@@ -146,9 +147,9 @@ var sessionTests = []test{
 	{name: "limit", run: func(f fixture) {
 		f.fillSession()
 		for limit, want := range map[int]string{-1: "", 0: "", 1: "4", 2: "3 4", 1000: "1 2 3 4"} {
-			recent, err := f.store.Session(f.Context(), product, "s", limit)
+			found, err := f.store.Session(f.Context(), product, "s", limit)
 			require.NoError(f, err)
-			require.Equal(f, want, labels(f, recent), "limit %d", limit)
+			require.Equal(f, want, labels(f, found), "limit %d", limit)
 		}
 	}},
 	{name: "unknown", run: func(f fixture) {
@@ -166,9 +167,9 @@ func (f fixture) fillSession() {
 }
 
 // session returns what a session of the product did.
-func (f fixture) session(id string) activity.Recent {
+func (f fixture) session(id string) recent.Records {
 	f.Helper()
-	recent, err := f.store.Session(f.Context(), product, id, 1000)
+	found, err := f.store.Session(f.Context(), product, id, 1000)
 	require.NoError(f, err)
-	return recent
+	return found
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // actionFields are the fields of an action, all always present.
@@ -49,8 +50,8 @@ func jsonTests() []test {
 		}},
 		{name: "appends", run: func(f fixture) {
 			f.add(NewBatch(product, "s", "ada", f.click(1)))
-			recent := f.recent(product, "ada", maxEvents)
-			require.Equal(f, "before"+string(recent.AppendJSON(nil)), string(recent.AppendJSON([]byte("before"))))
+			found := f.recent(product, "ada", maxEvents)
+			require.Equal(f, "before"+string(found.AppendJSON(nil)), string(found.AppendJSON([]byte("before"))))
 		}},
 		{name: "hostile text: invalid UTF-8", run: func(f fixture) {
 			a := f.click(1)
@@ -73,9 +74,9 @@ func jsonTests() []test {
 
 // requireJSON requires that recent encodes to the actions with exactly their
 // fields, and that AppendJSON and Actions agree.
-func (f fixture) requireJSON(want []activity.Action, recent activity.Recent) {
+func (f fixture) requireJSON(want []activity.Action, found recent.Records) {
 	f.Helper()
-	data := recent.AppendJSON(nil)
+	data := found.AppendJSON(nil)
 	var objects []map[string]json.RawMessage
 	require.NoError(f, json.Unmarshal(data, &objects))
 	for _, object := range objects {
@@ -88,7 +89,7 @@ func (f fixture) requireJSON(want []activity.Action, recent activity.Recent) {
 	var got []activity.Action
 	require.NoError(f, json.Unmarshal(data, &got))
 	require.Equal(f, want, got)
-	actions, err := recent.Actions()
+	actions, err := found.Actions()
 	require.NoError(f, err)
 	require.Equal(f, want, actions)
 }

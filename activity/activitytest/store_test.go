@@ -11,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -25,7 +26,7 @@ func TestMemory_conforms(t *testing.T) {
 		if mistake.options != nil {
 			mistake.options(&o)
 		}
-		store := activitytest.Engine(musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
+		store := activitytest.Engine(musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
 		if mistake.wrap != nil {
 			store = mistake.wrap(store)
 		}
@@ -51,7 +52,7 @@ type mistake struct {
 }
 
 var mistakes = map[string]mistake{
-	"newest first": {found: "Order", wrap: onRecent(func(r activity.Recent) activity.Recent {
+	"newest first": {found: "Order", wrap: onRecent(func(r recent.Records) recent.Records {
 		slices.Reverse(r)
 		return r
 	})},
@@ -70,14 +71,14 @@ var mistakes = map[string]mistake{
 	"users mixed":        {found: "Isolation", wrap: onUser(func(string) string { return "any" })},
 	"users truncated":    {found: "Isolation", wrap: onUser(func(u string) string { return u[:min(3, len(u))] })},
 	"empty id is a user": {found: "Isolation", wrap: onUser(func(u string) string { return "user " + u })},
-	"no ends": {found: "End", wrap: onRecent(func(r activity.Recent) activity.Recent {
+	"no ends": {found: "End", wrap: onRecent(func(r recent.Records) recent.Records {
 		for i := range r {
 			r[i].End = r[i].Start
 		}
 		return r
 	})},
 	"ends over all sessions": {found: "End", wrap: onAdd(func(a *activity.BatchAction, _ int) { a.SessionID = "s" })},
-	"ends over own actions": {found: "End", wrap: onRecent(func(r activity.Recent) activity.Recent {
+	"ends over own actions": {found: "End", wrap: onRecent(func(r recent.Records) recent.Records {
 		for i := range r {
 			r[i].End = r[i].Start
 			for _, next := range r[i+1:] {
@@ -94,7 +95,7 @@ var mistakes = map[string]mistake{
 	"expires by arrival": {found: "Retention", wrap: onAdd(func(a *activity.BatchAction, _ int) {
 		a.TimestampStart = activity.Seconds(time.Now())
 	})},
-	"raw text in JSON": {found: "JSON", wrap: onRecent(func(r activity.Recent) activity.Recent {
+	"raw text in JSON": {found: "JSON", wrap: onRecent(func(r recent.Records) recent.Records {
 		for i := range r {
 			r[i].JSON = `{"type":"click","timestamp_start":1,"timestamp_end":`
 		}
@@ -119,19 +120,19 @@ var mistakes = map[string]mistake{
 			return []activity.Identity{who}
 		}}
 	}},
-	"arrival by start": {found: "Arrival", wrap: onSnapshot(func(s *activity.Snapshot) {
-		for i := range s.Recent {
-			s.Recent[i].Since = activity.Position{Milli: uint64(s.Recent[i].Start)}
-			s.Upto.Milli = max(s.Upto.Milli, uint64(s.Recent[i].Start))
+	"arrival by start": {found: "Arrival", wrap: onSnapshot(func(s *recent.Snapshot) {
+		for i := range s.Records {
+			s.Records[i].Since = recent.Position{Milli: uint64(s.Records[i].Start)}
+			s.Upto.Milli = max(s.Upto.Milli, uint64(s.Records[i].Start))
 		}
 	})},
-	"named unheard": {found: "Arrival", wrap: onSnapshot(func(s *activity.Snapshot) {
-		for i := range s.Recent {
-			s.Recent[i].Since = s.Recent[i].Arrived
+	"named unheard": {found: "Arrival", wrap: onSnapshot(func(s *recent.Snapshot) {
+		for i := range s.Records {
+			s.Records[i].Since = s.Records[i].Arrived
 		}
 	})},
 	"batch kept":        {found: "Ownership", wrap: func(s activitytest.Engine) activitytest.Engine { return &lazy{Engine: s} }},
-	"session forgotten": {found: "Order", wrap: onEach(func(r *activity.Record) { r.Session = "" })},
+	"session forgotten": {found: "Order", wrap: onEach(func(r *recent.Record) { r.Session = "" })},
 	"unsynchronised":    {found: "Concurrency", wrap: func(s activitytest.Engine) activitytest.Engine { return &lossy{Engine: s} }},
 }
 
@@ -156,32 +157,32 @@ type broken struct {
 	product, user func(string) string
 	limit         func(int) int
 	action        func(a *activity.BatchAction, n int)
-	result        func(activity.Recent) activity.Recent
+	result        func(recent.Records) recent.Records
 	added         *int
 }
 
-func onRecent(change func(activity.Recent) activity.Recent) func(activitytest.Engine) activitytest.Engine {
+func onRecent(change func(recent.Records) recent.Records) func(activitytest.Engine) activitytest.Engine {
 	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, result: change} }
 }
 
-func onSnapshot(change func(*activity.Snapshot)) func(activitytest.Engine) activitytest.Engine {
+func onSnapshot(change func(*recent.Snapshot)) func(activitytest.Engine) activitytest.Engine {
 	return func(s activitytest.Engine) activitytest.Engine { return snapping{s, change} }
 }
 
 // snapping is a store that alters snapshots.
 type snapping struct {
 	activitytest.Engine
-	change func(*activity.Snapshot)
+	change func(*recent.Snapshot)
 }
 
-func (s snapping) Snapshot(ctx context.Context, product string, of activity.Subject) (activity.Snapshot, error) {
+func (s snapping) Snapshot(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
 	found, err := s.Engine.Snapshot(ctx, product, of)
 	s.change(&found)
 	return found, err
 }
 
-func onEach(change func(*activity.Record)) func(activitytest.Engine) activitytest.Engine {
-	return onRecent(func(r activity.Recent) activity.Recent {
+func onEach(change func(*recent.Record)) func(activitytest.Engine) activitytest.Engine {
+	return onRecent(func(r recent.Records) recent.Records {
 		for i := range r {
 			change(&r[i])
 		}
@@ -222,7 +223,7 @@ func (s broken) Add(ctx context.Context, b activity.Batch) error {
 	return s.Engine.Add(ctx, b)
 }
 
-func (s broken) Recent(ctx context.Context, product, user string, limit int) (activity.Recent, error) {
+func (s broken) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
 	if s.product != nil {
 		product = s.product(product)
 	}
@@ -232,11 +233,11 @@ func (s broken) Recent(ctx context.Context, product, user string, limit int) (ac
 	if s.limit != nil {
 		limit = s.limit(limit)
 	}
-	recent, err := s.Engine.Recent(ctx, product, user, limit)
+	found, err := s.Engine.Recent(ctx, product, user, limit)
 	if s.result != nil {
-		recent = s.result(recent)
+		found = s.result(found)
 	}
-	return recent, err
+	return found, err
 }
 
 // lazy retains its callers' batches until a read.
@@ -253,7 +254,7 @@ func (s *lazy) Add(_ context.Context, b activity.Batch) error {
 	return nil
 }
 
-func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (activity.Recent, error) {
+func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.pending {

@@ -12,10 +12,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 func TestParseQuery(t *testing.T) {
-	cursor := agent.NewCursor("acme", activity.Position{Milli: 1, Seq: 2})
+	cursor := agent.NewCursor("acme", recent.Position{Milli: 1, Seq: 2})
 	for values, want := range map[string]agent.Query{
 		"user_id=a%20b&limit=7":               {UserID: "a b", Limit: 7},
 		"email=a@b.example&max_chars=200":     {Email: "a@b.example", MaxChars: 200},
@@ -34,7 +35,7 @@ func TestParseQuery(t *testing.T) {
 }
 
 func TestQuery_After(t *testing.T) {
-	want := activity.Position{Milli: 1<<64 - 1, Seq: 7}
+	want := recent.Position{Milli: 1<<64 - 1, Seq: 7}
 	q := agent.Query{UserID: "a", Cursor: agent.NewCursor("acme", want)}
 	require.NoError(t, q.Check())
 	p, err := q.After("acme")
@@ -59,10 +60,10 @@ func TestQuery_After(t *testing.T) {
 
 func TestAnswer_AppendJSONIsTheContexts(t *testing.T) {
 	action := activity.NewAction(activity.TypeClick, activity.Target{Label: `"actions":null`}, "https://app.example.com/a")
-	r, err := activity.NewRecord("s", action)
+	r, err := recent.NewRecord("s", action)
 	require.NoError(t, err)
-	for _, recent := range []activity.Recent{nil, {r, r}} {
-		a := agent.Answer{Context: agent.Context{UserID: `"actions":null`, SessionIDs: []string{}, Count: len(recent)}, Recent: recent}
+	for _, found := range []recent.Records{nil, {r, r}} {
+		a := agent.Answer{Context: agent.Context{UserID: `"actions":null`, SessionIDs: []string{}, Count: len(found)}, Recent: found}
 		c, err := a.Decode()
 		require.NoError(t, err)
 		want, err := json.Marshal(c)

@@ -6,6 +6,7 @@ import (
 	fastjson "github.com/segmentio/encoding/json" // encodes long texts several times as fast
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/buffers"
 )
 
@@ -43,7 +44,7 @@ type Context struct {
 // Answer is a [Context] whose actions are encoded: Actions is nil.
 type Answer struct {
 	Context
-	Recent activity.Recent
+	Recent recent.Records
 }
 
 // Decode returns the context with its actions.

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // A cursor is base64 of a version, a position, a digest of the product, and a checksum. No
@@ -18,7 +18,7 @@ const (
 )
 
 // NewCursor returns the cursor of a position among a product's arrivals.
-func NewCursor(productID string, p activity.Position) string {
+func NewCursor(productID string, p recent.Position) string {
 	of := digest(productID)
 	var made [cursorLength]byte
 	b := append(made[:0], cursorVersion)
@@ -29,13 +29,13 @@ func NewCursor(productID string, p activity.Position) string {
 }
 
 // parseCursor returns the parts of a cursor, and false for anything else.
-func parseCursor(cursor string) (p activity.Position, of [4]byte, ok bool) {
+func parseCursor(cursor string) (p recent.Position, of [4]byte, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(b) != cursorLength || b[0] != cursorVersion ||
 		binary.BigEndian.Uint32(b[cursorHead:]) != crc32.ChecksumIEEE(b[:cursorHead]) {
 		return p, of, false
 	}
-	return activity.Position{Milli: binary.BigEndian.Uint64(b[1:]), Seq: binary.BigEndian.Uint64(b[9:])},
+	return recent.Position{Milli: binary.BigEndian.Uint64(b[1:]), Seq: binary.BigEndian.Uint64(b[9:])},
 		[4]byte(b[17:]), true
 }
 

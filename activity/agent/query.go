@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // Bounds of the text, in characters.
@@ -125,9 +126,9 @@ func (q *Query) Check() error {
 
 // After returns the position that the query's cursor is of, zero without one. The cursor
 // of another product is a *[activity.QueryError].
-func (q *Query) After(productID string) (activity.Position, error) {
+func (q *Query) After(productID string) (recent.Position, error) {
 	if q.Cursor == "" {
-		return activity.Position{}, nil
+		return recent.Position{}, nil
 	}
 	p, of, ok := parseCursor(q.Cursor)
 	if !ok || of != digest(productID) {

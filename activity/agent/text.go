@@ -42,7 +42,7 @@ func (a *Answer) Render(maxChars int, ttl time.Duration, unverified []string) {
 	}
 	if a.LastSeen == 0 {
 		text = append(text, "Nothing is known of what this person did: no activity in the last "...)
-		text = append(activity.AppendSpan(text, ttl), '.')
+		text = append(appendSpan(text, ttl), '.')
 	} else {
 		text = append(a.appendLines(append(text, start...), room, unverified), end...)
 	}
@@ -99,7 +99,7 @@ func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
 	if slices.Contains(unverified, r.Session) {
 		mark = " ago, not verified: "
 	}
-	dst = activity.AppendSpan(dst, time.Duration(a.AsOf*1e6-float64(r.Start))*time.Microsecond)
+	dst = appendSpan(dst, time.Duration(a.AsOf*1e6-float64(r.Start))*time.Microsecond)
 	return append(append(dst, mark...), prompt.Line(maxLine, r.Sentence())...)
 }
 
@@ -128,7 +128,24 @@ func (a *Answer) appendHead(dst []byte) []byte {
 		before  string
 		seconds float64
 	}{{": there for ", a.OnPageS}, {", here for ", a.HereS}, {", last seen ", a.AsOf - a.LastSeen}} {
-		dst = activity.AppendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
+		dst = appendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
 	}
 	return append(dst, " ago"...)
+}
+
+// appendSpan appends a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min".
+// One below zero is none.
+func appendSpan(dst []byte, d time.Duration) []byte {
+	if d < time.Minute {
+		return append(strconv.AppendInt(dst, int64(max(0, d)/time.Second), 10), " s"...)
+	}
+	hours, minutes := int64(d/time.Hour), int64(d/time.Minute)%60
+	if hours > 0 {
+		dst = append(strconv.AppendInt(dst, hours, 10), " h"...)
+		if minutes == 0 {
+			return dst
+		}
+		dst = append(dst, ' ')
+	}
+	return append(strconv.AppendInt(dst, minutes, 10), " min"...)
 }

@@ -54,7 +54,7 @@ type Options struct {
 	Meter      activity.Meter        // counts the ignored events that never reach the sink; nil for nothing
 	Logger     *slog.Logger          // at debug level also the reasons for ignoring events; slog.Default()
 	// SessionOf returns the session of an event that a source sends with a user only, "" for
-	// none; nil leaves it without one. See [activity.Finder].
+	// none; nil leaves it without one. See [directory.Finder].
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
 	// Erase erases a user, whom a webhook asks to erase that proved its secret; nil ignores
 	// such events. It may be called again for the same user.

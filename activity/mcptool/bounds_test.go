@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/option"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -75,17 +76,17 @@ func TestHandler_boundsWhatItDecodes(t *testing.T) {
 }
 
 // uncapped is a store that returns all it has.
-type uncapped struct{ activity.Store }
+type uncapped struct{ recent.Store }
 
-func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (activity.Recent, error) {
+func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (recent.Records, error) {
 	return s.Store.Recent(ctx, productID, userID, 1<<30)
 }
 
 // wide returns a store whose every lookup is about size bytes of JSON.
-func wide(t *testing.T, size int) activity.Store {
+func wide(t *testing.T, size int) recent.Store {
 	t.Helper()
 	const each = 1000
-	store := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: size / each}))
+	store := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: size / each}))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range size / each {
 		a := activity.Action{ID: fmt.Sprint(i), Type: activity.TypeClick, Title: strings.Repeat(`<a">`, each/4), TimestampStart: activity.Seconds(time.Now())}
@@ -164,7 +165,7 @@ func TestTool_defaultsToTheKeysProduct(t *testing.T) {
 	for _, args := range []string{`{"user_id":"ada"}`, `{"user_id":"ada","product_id":""}`, `{"user_id":"ada","product_id":null,"limit":null}`} {
 		result := decode(t, serve(h, post(call(args))))
 		require.Empty(t, result.message(t))
-		var got activity.LiveActivity
+		var got recent.LiveActivity
 		require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
 		assert.Equal(t, "acme", got.ProductID)
 		assert.Equal(t, 3, got.Count)
@@ -207,12 +208,12 @@ func TestNewHandler_reportsEverythingThatIsWrong(t *testing.T) {
 
 // gate is a store whose lookups of acme wait until it opens.
 type gate struct {
-	activity.Store
+	recent.Store
 	waiting atomic.Int64
 	open    chan struct{}
 }
 
-func (g *gate) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+func (g *gate) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
 	if productID == "acme" {
 		g.waiting.Add(1)
 		defer g.waiting.Add(-1)

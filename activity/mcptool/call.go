@@ -19,13 +19,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // tools are the functions behind the MCP tools.
 type tools struct {
-	lookup *activity.Lookup
+	lookup *recent.Lookup
 	// sessions lists live sessions, context reads a person's; nil for no such tool.
 	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 	context  func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
@@ -87,7 +89,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		}
 		access.AuditNamed(ctx, t.log, by.keyName, productID, req.Params.Name)
 		answer := answerOf(ctx)
-		ctx, cancel := context.WithDeadline(activity.WithVia(ctx, req.Params.Name), answer.deadline)
+		ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, req.Params.Name), answer.deadline)
 		defer cancel()
 		found, err := q.get(ctx, productID)
 		var wrong *activity.QueryError
@@ -115,7 +117,7 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	}
 	access.AuditNamed(ctx, t.log, by.keyName, by.productID, "resources/read")
 	answer := answerOf(ctx)
-	ctx, cancel := context.WithDeadline(activity.WithVia(ctx, "resources/read"), answer.deadline)
+	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, "resources/read"), answer.deadline)
 	defer cancel()
 	data, err := t.lookup.AppendJSON(ctx, nil, by.productID, userID, 0)
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // contexts returns options with a context of everybody, and what it is asked for.
@@ -36,7 +37,7 @@ func TestContextTool(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code)
 		return decode(t, w)
 	}
-	cursor := agent.NewCursor("acme", activity.Position{Milli: 1})
+	cursor := agent.NewCursor("acme", recent.Position{Milli: 1})
 	for arguments, want := range map[string]agent.Query{
 		`{"user_id":"ada"}`: {UserID: "ada"},
 		`{"user_id":12345678901234567890,"product_id":"acme"}`:             {UserID: "12345678901234567890"},

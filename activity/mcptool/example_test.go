@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // withKey is a transport that sends a key with every request.
@@ -26,13 +27,13 @@ func (key withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // An agent looks up what a user just did.
 func Example() {
-	store, err := activity.NewMemory(nil)
+	store, err := recent.NewMemory(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	keys := access.NewKeyring()
 	_ = keys.Add("secret", "acme", access.MCP)
-	lookup, err := activity.NewLookup(store, 0)
+	lookup, err := recent.NewLookup(store, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -35,10 +35,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -75,7 +75,7 @@ type Options struct {
 // NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
 // without a valid key is answered 401, and one whose lookup fails 503; for a
 // tool call, the body is also a tool error. NewHandler reports all invalid arguments at once.
-func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
+func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
 	wrong := options.Mistakes{Package: "mcptool"}
 	wrong.Require(lookup != nil, "lookup", "must not be nil")
 	wrong.Require(keys != nil, "keys", "must not be nil")

@@ -20,13 +20,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // filled returns a store in which ada of acme visited n pages.
-func filled(t testing.TB, n int) activity.Store {
+func filled(t testing.TB, n int) recent.Store {
 	t.Helper()
-	store := musttest.New(activity.NewMemory(nil))
+	store := musttest.New(recent.NewMemory(nil))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range n {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/page-%c", 'a'+i))
@@ -39,21 +40,21 @@ func filled(t testing.TB, n int) activity.Store {
 }
 
 // brokenStore is a store whose storage is unavailable.
-type brokenStore struct{ activity.Store }
+type brokenStore struct{ recent.Store }
 
-func (brokenStore) Recent(context.Context, string, string, int) (activity.Recent, error) {
+func (brokenStore) Recent(context.Context, string, string, int) (recent.Records, error) {
 	return nil, errors.New("dial tcp 10.0.0.1: refused")
 }
 
 // serving returns an MCP handler over store with three keys: "key" of acme,
 // "other" of globex, and "streams", which opens only acme's stream.
-func serving(t testing.TB, store activity.Store, opts *mcptool.Options) http.Handler {
+func serving(t testing.TB, store recent.Store, opts *mcptool.Options) http.Handler {
 	t.Helper()
 	keys := access.NewKeyring()
 	require.NoError(t, keys.Add("key", "acme"))
 	require.NoError(t, keys.Add("other", "globex", access.MCP))
 	require.NoError(t, keys.Add("streams", "acme", access.Stream))
-	h, err := mcptool.NewHandler(musttest.New(activity.NewLookup(store, 10)), keys, opts)
+	h, err := mcptool.NewHandler(musttest.New(recent.NewLookup(store, 10)), keys, opts)
 	require.NoError(t, err)
 	return h
 }
@@ -129,9 +130,9 @@ func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
 	require.Empty(t, result.message(t))
 	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text, "text and structured content agree")
 
-	var got activity.LiveActivity
+	var got recent.LiveActivity
 	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
-	want, err := musttest.New(activity.NewLookup(store, 10)).Get(t.Context(), "acme", "ada", 0)
+	want, err := musttest.New(recent.NewLookup(store, 10)).Get(t.Context(), "acme", "ada", 0)
 	require.NoError(t, err)
 	assert.InDelta(t, want.AsOf, got.AsOf, 60)
 	got.AsOf = want.AsOf
@@ -157,7 +158,7 @@ func TestTool_limit(t *testing.T) {
 		t.Run(limit, func(t *testing.T) {
 			result := decode(t, serve(h, post(call(`{"product_id":"acme","user_id":"ada","limit":`+limit+`}`))))
 			require.Empty(t, result.message(t))
-			var got activity.LiveActivity
+			var got recent.LiveActivity
 			require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
 			assert.Equal(t, want, got.Count)
 			require.Len(t, got.Actions, want)

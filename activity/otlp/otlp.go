@@ -45,7 +45,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
@@ -149,7 +149,7 @@ func samplerOf(name, arg string) (sdk.Sampler, error) {
 }
 
 // Tracer returns the function for the service's options; nil where traces are off.
-func (e *Exporter) Tracer() activity.Tracer {
+func (e *Exporter) Tracer() tracing.Tracer {
 	if e.traces == nil {
 		return nil
 	}

@@ -11,11 +11,11 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
 // spansOf returns the spans that two exporters, with a sampler each, make of steps in turn.
-func spansOf(t *testing.T, sampler sdk.Sampler, steps ...activity.Step) (spans tracetest.SpanStubs) {
+func spansOf(t *testing.T, sampler sdk.Sampler, steps ...tracing.Step) (spans tracetest.SpanStubs) {
 	t.Helper()
 	memory := tracetest.NewInMemoryExporter()
 	var exporters [2]*Exporter
@@ -33,13 +33,13 @@ func spansOf(t *testing.T, sampler sdk.Sampler, steps ...activity.Step) (spans t
 // An action's note is in the trace of its request, and a lookup has a link to it, though
 // the exporters share nothing.
 func TestTracer_linksStepsByTheirActions(t *testing.T) {
-	one, two := activity.ActionRef{SessionID: "s1", Start: 1}, activity.ActionRef{SessionID: "s2", Start: 1}
+	one, two := tracing.Action{SessionID: "s1", Start: 1}, tracing.Action{SessionID: "s2", Start: 1}
 	at := time.Unix(1_800_000_000, 0)
-	step := func(name string, err error, actions ...activity.ActionRef) activity.Step {
-		return activity.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at, Ended: at.Add(time.Second), Err: err}
+	step := func(name string, err error, actions ...tracing.Action) tracing.Step {
+		return tracing.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at, Ended: at.Add(time.Second), Err: err}
 	}
-	spans := spansOf(t, sdk.AlwaysSample(), step(activity.StepIngest, nil, one, two), step(activity.StepAppend, nil, one),
-		step(activity.StepNote, errors.New("s3cr3t"), one, two), step(activity.StepLookup, nil, one, two), step(activity.StepSummary, nil))
+	spans := spansOf(t, sdk.AlwaysSample(), step(tracing.Ingest, nil, one, two), step(tracing.Append, nil, one),
+		step(tracing.Note, errors.New("s3cr3t"), one, two), step(tracing.Lookup, nil, one, two), step(tracing.Summary, nil))
 	require.Len(t, spans, 6)
 	ingest, other, appended, note, lookup, summary := spans[0], spans[1], spans[2], spans[3], spans[4], spans[5]
 	assert.NotEqual(t, ingest.SpanContext.TraceID(), other.SpanContext.TraceID())
@@ -58,7 +58,7 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 	}
 	assert.False(t, lookup.Parent.IsValid() || summary.Parent.IsValid())
 	assert.Equal(t, []time.Time{at, at.Add(time.Second)}, []time.Time{note.StartTime, note.EndTime})
-	elsewhere := step(activity.StepIngest, nil, one)
+	elsewhere := step(tracing.Ingest, nil, one)
 	elsewhere.ProductID = "globex"
 	assert.NotEqual(t, ingest.SpanContext.TraceID(), spansOf(t, sdk.AlwaysSample(), elsewhere)[0].SpanContext.TraceID())
 }
@@ -67,10 +67,10 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 func TestSampler_givesTheSpansOfAnActionOneFate(t *testing.T) {
 	sampler, err := samplerOf("parentbased_traceidratio", "0.5")
 	require.NoError(t, err)
-	var steps []activity.Step
+	var steps []tracing.Step
 	for i := range int64(200) {
-		for _, name := range []string{activity.StepIngest, activity.StepNote} {
-			steps = append(steps, activity.Step{Name: name, ProductID: "acme", Actions: []activity.ActionRef{{SessionID: "s1", Start: i}}})
+		for _, name := range []string{tracing.Ingest, tracing.Note} {
+			steps = append(steps, tracing.Step{Name: name, ProductID: "acme", Actions: []tracing.Action{{SessionID: "s1", Start: i}}})
 		}
 	}
 	spans := map[string]int{}

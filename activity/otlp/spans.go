@@ -10,23 +10,23 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
 var attribute = attr.String
 
 // trace makes the spans of a step.
-func (e *Exporter) trace(s activity.Step) {
+func (e *Exporter) trace(s tracing.Step) {
 	switch s.Name {
-	case activity.StepIngest:
+	case tracing.Ingest:
 		for _, action := range s.Actions {
 			e.span(context.WithValue(context.Background(), rootKey{}, contextOf(s.ProductID, action)), &s)
 		}
-	case activity.StepAppend:
+	case tracing.Append:
 		for _, action := range s.Actions {
 			e.span(trace.ContextWithRemoteSpanContext(context.Background(), contextOf(s.ProductID, action)), &s)
 		}
-	case activity.StepNote, activity.StepOffer:
+	case tracing.Note, tracing.Offer:
 		ctx, rest := context.Background(), s.Actions
 		if len(rest) > 0 {
 			ctx, rest = trace.ContextWithRemoteSpanContext(ctx, contextOf(s.ProductID, rest[0])), rest[1:]
@@ -38,7 +38,7 @@ func (e *Exporter) trace(s activity.Step) {
 }
 
 // span makes one span, with links to actions.
-func (e *Exporter) span(ctx context.Context, s *activity.Step, linked ...activity.ActionRef) {
+func (e *Exporter) span(ctx context.Context, s *tracing.Step, linked ...tracing.Action) {
 	attributes := []attr.KeyValue{attribute("liveactivity.product_id", s.ProductID)}
 	if s.Via != "" {
 		attributes = append(attributes, attribute("liveactivity.via", s.Via))
@@ -56,7 +56,7 @@ func (e *Exporter) span(ctx context.Context, s *activity.Step, linked ...activit
 }
 
 // contextOf returns the first span of an action's trace.
-func contextOf(productID string, a activity.ActionRef) trace.SpanContext {
+func contextOf(productID string, a tracing.Action) trace.SpanContext {
 	key := binary.BigEndian.AppendUint64(nil, uint64(a.Start))
 	key = append(binary.BigEndian.AppendUint64(key, uint64(len(productID))), productID...)
 	sum := sha256.Sum256(append(key, a.SessionID...))

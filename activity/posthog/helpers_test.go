@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
@@ -123,7 +124,7 @@ func (s *sink) Record(ctx context.Context, productID string, events []activity.E
 
 // settle gives the events their times and returns them as they came.
 func (s *sink) settle(ctx context.Context, productID string, events []activity.Event) (settled []activity.Event, err error) {
-	book, err := musttest.New(activity.NewDirectory(s.docs, s.ttl)).Open(ctx, productID, events)
+	book, err := musttest.New(directory.New(s.docs, s.ttl)).Open(ctx, productID, events)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity"
+
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // shop is the example at work.
@@ -88,7 +89,7 @@ func TestShop_servesBesideItsOwnPages(t *testing.T) {
 	assert.Equal(t, "User landed on the cart page\n", s.get("/support/ada"))
 	assert.Equal(t, "User landed on the checkout page\n", s.get("/support/bob"))
 	assert.Empty(t, s.get("/support/nobody"))
-	var live activity.LiveActivity
+	var live recent.LiveActivity
 	require.NoError(t, json.Unmarshal([]byte(s.get("/users/shop/ada/live-activity")), &live))
 	require.Equal(t, 1, live.Count)
 	assert.Equal(t, "https://shop.example/cart", live.Actions[0].RawURL)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
@@ -231,7 +232,7 @@ func (s *store) isVouched(ctx context.Context, productID, key string, l session,
 // standing returns the standing of the identity that a session is linked for, and
 // reports whether the contact and every asker have that identity. Of a person who has left the
 // session no more is known than that they were there.
-func (s *session) standing(known *activity.Session, of Link, askers []helpdesk.Contact) (standing activity.Standing,
+func (s *session) standing(known *directory.Session, of Link, askers []helpdesk.Contact) (standing activity.Standing,
 	is bool) {
 	c, person := s.Contact, helpdesk.Contact{Email: known.Email, UserID: known.UserID}
 	is = c == (helpdesk.Contact{}) || isSame(c, person)

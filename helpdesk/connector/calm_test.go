@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
@@ -140,7 +140,7 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		for n := range 2000 {
 			w.visitAs(fmt.Sprint("flood", n), fmt.Sprintf("flood%d@example.com", n), "/home")
 		}
-		_, known, err := musttest.New(activity.NewDirectory(w.log.Documents(), time.Hour)).Session(t.Context(), acme, "flood0")
+		_, known, err := musttest.New(directory.New(w.log.Documents(), time.Hour)).Session(t.Context(), acme, "flood0")
 		require.NoError(t, err)
 		require.False(t, known, "the flood must not fit")
 		w.visit("/checkout")

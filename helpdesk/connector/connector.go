@@ -45,6 +45,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -129,7 +130,7 @@ type Options struct {
 	// made; nil for nothing.
 	Meter activity.Meter
 	// Tracer takes the notes, the summaries and the offers that desks are given; nil for nothing.
-	Tracer activity.Tracer
+	Tracer tracing.Tracer
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -165,17 +165,17 @@ func (j *job) take(ctx context.Context, s *step) error {
 
 // trace reports a step in which the desk was given a note, a summary or an offer.
 func (j *job) trace(s *step, began time.Time, err error) {
-	traced := activity.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
+	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
 	switch {
 	case s.kind == kindNote && s.text != "" && s.want != nil:
-		traced.Name = activity.StepNote
+		traced.Name = tracing.Note
 		for i := range s.actions {
-			traced.Actions = append(traced.Actions, activity.RefOf(s.want.session, &s.actions[i]))
+			traced.Actions = append(traced.Actions, tracing.ActionOf(s.want.session, &s.actions[i]))
 		}
 	case s.kind == kindSummary:
-		traced.Name = activity.StepSummary
+		traced.Name = tracing.Summary
 	case s.kind == kindOffer && s.match != nil:
-		traced.Name, traced.Actions = activity.StepOffer, []activity.ActionRef{s.match.newest}
+		traced.Name, traced.Actions = tracing.Offer, []tracing.Action{s.match.newest}
 	default:
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -109,7 +110,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		names = append(names, strangersName)
 	}
 	result := linked
-	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) (err error) {
+	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *directory.Amendment) (err error) {
 		result, err = l.amend(ctx, c, a, sessionID, product)
 		return err
 	})
@@ -129,7 +130,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 
 // amend links the session of an amendment, whose first document is the conversation's. The
 // error is errNoChange where the amendment would change nothing.
-func (l *linker) amend(ctx context.Context, c claim, a *activity.Amendment, sessionID string,
+func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
 	if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
@@ -159,7 +160,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *activity.Amendment, sess
 }
 
 // isOf reports whether the session of an amendment is known, and the contact's.
-func (l *linker) isOf(ctx context.Context, c claim, a *activity.Amendment, sessionID string) (bool, error) {
+func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sessionID string) (bool, error) {
 	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
 		return a.Known, nil
 	}
@@ -169,7 +170,7 @@ func (l *linker) isOf(ctx context.Context, c claim, a *activity.Amendment, sessi
 
 // join adds a session to the conversation of an amendment. The link is new, or the
 // session has it already.
-func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
+func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
 	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
@@ -87,7 +88,7 @@ type step struct {
 type offering struct {
 	assistance.Matched
 	session string
-	newest  activity.ActionRef // of the session's actions
+	newest  tracing.Action // of the session's actions
 	at      time.Time
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -48,13 +48,13 @@ func documentName(key string) string { return conversationPrefix + key }
 type store struct {
 	log  eventlog.Log
 	docs document.Store
-	dir  *activity.Directory
+	dir  *directory.Directory
 	ttl  time.Duration // of a conversation without machine: longer than any of its sessions
 }
 
 // newStore returns the store over a log whose sessions are remembered for so long.
 func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
-	dir, err := activity.NewDirectory(log.Documents(), sessionTTL)
+	dir, err := directory.New(log.Documents(), sessionTTL)
 	return &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*sessionTTL)}, err
 }
 
@@ -150,7 +150,7 @@ func (s *store) commit(ctx context.Context, productID string, n notice, changes 
 
 // unlink frees a session that is linked to the conversation.
 func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
-	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *activity.Amendment) error {
+	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *directory.Amendment) error {
 		if desk, id := splitKey(key); !a.Session.Unlink(desk, id) {
 			return errNoChange
 		}

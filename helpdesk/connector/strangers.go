@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
@@ -68,7 +68,7 @@ func (c *conversation) isFull(by linkedBy) bool {
 
 // givesWay reports whether a session's link to another conversation ends for a claim's
 // link: a stranger's link does for one that is vouched for.
-func (l *linker) givesWay(ctx context.Context, c claim, s *activity.Session, sessionID string) (bool, error) {
+func (l *linker) givesWay(ctx context.Context, c claim, s *directory.Session, sessionID string) (bool, error) {
 	if c.by == byBrowser {
 		return false, nil
 	}

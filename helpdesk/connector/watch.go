@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -156,7 +157,7 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 		if conversationID != "" && a.ConversationID != conversationID {
 			continue // somebody else's
 		}
-		known.acted = activity.RefOf(known.id, &a.Action).Start
+		known.acted = tracing.ActionOf(known.id, &a.Action).Start
 		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
 			return core.Act(&known.window, m, s, a.Action, now)
 		})
@@ -214,7 +215,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	if l == nil || decision.Reason == assistance.NoMatch {
 		return
 	}
-	match := &offering{Matched: decision.Match, session: known.id, newest: activity.ActionRef{SessionID: known.id,
+	match := &offering{Matched: decision.Match, session: known.id, newest: tracing.Action{SessionID: known.id,
 		Start: known.acted}, at: time.Now()}
 	reason := decision.Reason
 	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {

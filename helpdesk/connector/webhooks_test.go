@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -172,7 +172,7 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	}))
 	d.docs = &failingDocs{Store: d.service.store.docs}
 	d.service.store.docs = d.docs
-	d.service.store.dir = musttest.New(activity.NewDirectory(d.docs, 0))
+	d.service.store.dir = musttest.New(directory.New(d.docs, 0))
 	d.service.recorder, err = eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
 	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)

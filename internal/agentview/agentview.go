@@ -12,13 +12,15 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
 // View reads contexts. It is safe for concurrent use.
 type View struct {
-	store   activity.Store
-	dir     *activity.Directory
+	store   recent.Store
+	dir     *directory.Directory
 	desks   *connector.Connector
 	product func(productID string) (connector.Product, string, error)
 	ttl     time.Duration
@@ -28,11 +30,11 @@ type View struct {
 // New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero), of
 // which an answer has at most maxEvents (activity.DefaultMaxEvents for zero). The function
 // product returns the desks of a product and the prompt for its agents.
-func New(store activity.Store, dir *activity.Directory, desks *connector.Connector,
+func New(store recent.Store, dir *directory.Directory, desks *connector.Connector,
 	product func(productID string) (connector.Product, string, error), ttl time.Duration, maxEvents int,
 ) *View {
 	return &View{store, dir, desks, product,
-		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, activity.DefaultMaxEvents)}
+		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 
 // reading is the state of a call of Read.
@@ -43,13 +45,13 @@ type reading struct {
 	product   connector.Product
 	query     agent.Query
 
-	subjects []activity.Subject // what the person is made of
+	subjects []recent.Subject // what the person is made of
 	userID   string
 	link     connector.Link // that was asked for
-	upto     activity.Position
-	seen     activity.Recent // everything that is kept of the person
-	ids      []string        // sessions, the one seen last at the end
-	sessions map[string]activity.Session
+	upto     recent.Position
+	seen     recent.Records // everything that is kept of the person
+	ids      []string       // sessions, the one seen last at the end
+	sessions map[string]directory.Session
 	answer   agent.Answer
 }
 
@@ -83,7 +85,7 @@ func (r *reading) find() (err error) {
 	case q.UserID != "":
 		r.of(q.UserID, "")
 	case q.SessionID != "":
-		r.subjects = []activity.Subject{{SessionID: q.SessionID}}
+		r.subjects = []recent.Subject{{SessionID: q.SessionID}}
 	case q.Email != "":
 		return r.findEmail()
 	default:
@@ -94,7 +96,7 @@ func (r *reading) find() (err error) {
 
 // of adds a user or, without one, a session.
 func (r *reading) of(userID, sessionID string) {
-	subject := activity.Subject{UserID: userID}
+	subject := recent.Subject{UserID: userID}
 	if userID == "" {
 		subject.SessionID = sessionID
 	}
@@ -198,20 +200,20 @@ func (r *reading) look() error {
 			r.upto = s.Upto
 		}
 		if len(r.subjects) == 1 && subject.UserID != "" { // as it mostly is
-			r.seen = s.Recent
+			r.seen = s.Records
 			return nil
 		}
-		for _, a := range s.Recent {
+		for _, a := range s.Records {
 			if subject.UserID == "" {
 				a.Since = a.Arrived
 			}
-			isRead := subject.UserID == "" && slices.Contains(r.subjects, activity.Subject{UserID: a.User})
+			isRead := subject.UserID == "" && slices.Contains(r.subjects, recent.Subject{UserID: a.User})
 			if a.Since.Compare(r.upto) <= 0 && !isRead {
 				r.seen = append(r.seen, a)
 			}
 		}
 	}
-	slices.SortStableFunc(r.seen, func(a, b activity.Record) int {
+	slices.SortStableFunc(r.seen, func(a, b recent.Record) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
 	})
 	return nil

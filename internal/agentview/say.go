@@ -10,6 +10,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
@@ -28,7 +30,7 @@ func (r *reading) know() error {
 	if err != nil {
 		return err
 	}
-	r.sessions = make(map[string]activity.Session, len(ids))
+	r.sessions = make(map[string]directory.Session, len(ids))
 	for i, id := range ids {
 		r.sessions[id] = known[i]
 	}
@@ -40,10 +42,10 @@ func (r *reading) know() error {
 }
 
 // keepOwn leaves out the actions of a session's other identified users.
-func (r *reading) keepOwn(s activity.Session) {
+func (r *reading) keepOwn(s directory.Session) {
 	r.userID = s.UserID
 	others := slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.UserID })
-	r.seen = slices.DeleteFunc(r.seen, func(a activity.Record) bool { return slices.Contains(others, a.User) })
+	r.seen = slices.DeleteFunc(r.seen, func(a recent.Record) bool { return slices.Contains(others, a.User) })
 }
 
 // ordered returns the sessions of which anything is known, the one seen last at the end.
@@ -108,7 +110,7 @@ func (r *reading) converse() error {
 }
 
 // say makes the answer of everything that was read.
-func (r *reading) say(after activity.Position) {
+func (r *reading) say(after recent.Position) {
 	now := time.Now()
 	c := &r.answer.Context
 	c.ProductID, c.UserID, c.AsOf = r.productID, r.userID, activity.Seconds(now)
@@ -142,11 +144,11 @@ func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string)
 }
 
 // asked returns the newest of the actions that were asked for.
-func (r *reading) asked(after activity.Position) activity.Recent {
-	recent := r.seen
+func (r *reading) asked(after recent.Position) recent.Records {
+	found := r.seen
 	if q := &r.query; q.Cursor != "" || !q.Since.IsZero() {
 		since := q.Since.UnixMicro()
-		recent = slices.DeleteFunc(slices.Clone(recent), func(a activity.Record) bool {
+		found = slices.DeleteFunc(slices.Clone(found), func(a recent.Record) bool {
 			return q.Cursor != "" && a.Since.Compare(after) <= 0 || q.Cursor == "" && a.Start < since
 		})
 	}
@@ -154,7 +156,7 @@ func (r *reading) asked(after activity.Position) activity.Recent {
 	if limit < 1 || limit > r.max {
 		limit = r.max
 	}
-	return recent[max(0, len(recent)-limit):]
+	return found[max(0, len(found)-limit):]
 }
 
 // place says where the person is: where the newest action was.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
@@ -134,7 +135,7 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := activity.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25, Actions: []activity.Action{}}
+	found := recent.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25, Actions: []activity.Action{}}
 	for _, detail := range f.details {
 		if detail["session"].(map[string]any)["user_id"] == found.UserID {
 			found.Actions = append(found.Actions, detail["recent"].([]activity.Action)...)
@@ -277,19 +278,19 @@ func visit(session map[string]any) map[string]any {
 		{activity.TypeClick, "Export CSV", app + "/account/billing-history"}, {activity.TypePageview, "", app + "/pricing"}, {activity.TypePageview, "", app + "/account/billing-history"},
 		{activity.TypeClick, "Export CSV", app + "/account/billing-history"}, {activity.TypeClick, "Export CSV", app + "/account/billing-history"},
 	}
-	var recent []activity.Action
+	var found []activity.Action
 	lines := []string{"session_id: " + session["session_id"].(string), "timestamp: 2026-11-22 14:31:07 UTC", ""}
 	begin := activity.Seconds(time.Now()) - 14*60
 	for i, step := range steps {
 		a := activity.NewAction(step.typ, activity.Target{Label: step.label}, step.url)
 		a.TimestampStart, a.Index = begin+float64(i*i)*5.8, i
 		a.TimestampEnd = a.TimestampStart + 2
-		recent = append(recent, a)
+		found = append(found, a)
 		lines = append(lines, fmt.Sprintf("[%d] %s", i+1, a.Description))
 	}
 	text := strings.Join(lines, "\n")
 	html := strings.ReplaceAll(text, "\n", "<br>")
-	return map[string]any{"session": session, "recent": recent, "conversation_url": "https://app.intercom.com/a/apps/x/conversations/215468",
+	return map[string]any{"session": session, "recent": found, "conversation_url": "https://app.intercom.com/a/apps/x/conversations/215468",
 		"notes": []any{map[string]any{"desk": "intercom", "text": text, "html": html}}}
 }
 

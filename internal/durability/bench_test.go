@@ -20,6 +20,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -118,7 +119,7 @@ func BenchmarkLookup(b *testing.B) {
 				})
 			}
 			filling.Wait()
-			lookup := musttest.New(activity.NewLookup(log.Activity(), 0))
+			lookup := musttest.New(recent.NewLookup(log.Activity(), 0))
 			b.ReportAllocs()
 			var next atomic.Int64
 			b.ResetTimer()
@@ -199,7 +200,7 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	}
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
-		store := musttest.New(activity.NewMemory(nil))
+		store := musttest.New(recent.NewMemory(nil))
 		fill(b, store)
 		b.ReportMetric(float64(heaptest.InUse()-before)/users, "heap/user")
 		runtime.KeepAlive(store)

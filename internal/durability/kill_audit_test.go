@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // demand asks a server until it answers. That storage cannot be reached is no
@@ -97,7 +97,7 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 		there[p.uuid], last = true, p.at
 	}
 	for _, p := range known {
-		isNewer := len(actions) < activity.DefaultMaxEvents || p.at >= micros(actions[0].Start)
+		isNewer := len(actions) < recent.DefaultMaxEvents || p.at >= micros(actions[0].Start)
 		if isNewer && !there[p.uuid] {
 			return fmt.Errorf("of %d actions none is %s", len(actions), s.truth.describe(p))
 		}

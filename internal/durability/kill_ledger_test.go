@@ -8,6 +8,7 @@ import (
 	"github.com/segmentio/encoding/json" // the logs are long, and the race detector is slow
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -147,7 +148,7 @@ func (l *ledger) recent(user string) []action {
 		next[p.session] = p.at
 		actions[i] = action{RawURL: p.url(), Start: float64(p.at) / 1e6, End: float64(end) / 1e6}
 	}
-	actions = actions[max(0, len(actions)-activity.DefaultMaxEvents):]
+	actions = actions[max(0, len(actions)-recent.DefaultMaxEvents):]
 	for i := range actions {
 		actions[i].Index = i
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // page is a page view that a client sends. What does not change after it was
@@ -117,7 +117,7 @@ func (t *truth) acknowledge(r *request) {
 		newest := t.newest[p.user]
 		at := sort.Search(len(newest), func(i int) bool { return newest[i].at > p.at })
 		newest = slices.Insert(newest, at, p)
-		t.newest[p.user] = newest[max(0, len(newest)-activity.DefaultMaxEvents):]
+		t.newest[p.user] = newest[max(0, len(newest)-recent.DefaultMaxEvents):]
 	}
 }
 

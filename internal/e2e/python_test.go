@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -93,8 +94,8 @@ func (s *sharedService) append(sessionID, data string) {
 // link links a session to a conversation, as another server would.
 func (s *sharedService) link(sessionID, conversationID string) {
 	s.t.Helper()
-	directory := musttest.New(activity.NewDirectory(s.others.Documents(), time.Hour))
-	_, err := directory.Update(s.t.Context(), productID, sessionID, func(a *activity.Session) { a.ConversationID = conversationID })
+	sessions := musttest.New(directory.New(s.others.Documents(), time.Hour))
+	_, err := sessions.Update(s.t.Context(), productID, sessionID, func(a *directory.Session) { a.ConversationID = conversationID })
 	require.NoError(s.t, err)
 }
 

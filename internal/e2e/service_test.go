@@ -25,6 +25,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -214,7 +215,7 @@ func (s *service) do(ctx context.Context, method, path, body, authorization stri
 }
 
 // lookup returns a user's live activity and its JSON.
-func (s *service) lookup(userID string) (a activity.LiveActivity, raw string) {
+func (s *service) lookup(userID string) (a recent.LiveActivity, raw string) {
 	s.t.Helper()
 	response, err := s.get(s.t.Context(), "/users/"+productID+"/"+url.PathEscape(userID)+"/live-activity")
 	require.NoError(s.t, err)

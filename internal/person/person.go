@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -20,14 +22,14 @@ type Query struct{ UserID, Email string }
 // People finds persons. It is safe for concurrent use.
 type People struct {
 	log       eventlog.Log
-	dir       *activity.Directory
+	dir       *directory.Directory
 	connector *connector.Connector
 	list      func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 }
 
 // New returns the people of a log whose sessions are remembered as dir does. The function
 // list lists live sessions, everything that was accepted before its call included.
-func New(log eventlog.Log, dir *activity.Directory, desks *connector.Connector,
+func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 	list func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error),
 ) *People {
 	return &People{log: log, dir: dir, connector: desks, list: list}
@@ -37,15 +39,15 @@ func New(log eventlog.Log, dir *activity.Directory, desks *connector.Connector,
 type found struct {
 	userIDs, emails []string
 	sessions        []session
-	outside         activity.Recent
+	outside         recent.Records
 }
 
 // session is a session in which the person acted.
 type session struct {
 	id      string
-	known   activity.Session
+	known   directory.Session
 	kept    []string // the user IDs of others, as their actions were appended
-	actions activity.Recent
+	actions recent.Records
 }
 
 // isShared reports whether others acted in the session, too.
@@ -127,11 +129,11 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	if email := strings.ToLower(emails[0]); email != "" && !slices.Contains(f.emails, email) {
 		f.emails = append(f.emails, email)
 	}
-	recent, err := p.log.Activity().Recent(ctx, productID, userID, maxActions)
+	found, err := p.log.Activity().Recent(ctx, productID, userID, maxActions)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range recent {
+	for _, r := range found {
 		if r.Session != "" {
 			ids = append(ids, r.Session)
 		} else {
@@ -203,7 +205,7 @@ func (f *found) others(s *session) (others []string) {
 	slices.Sort(others)
 	others = slices.Compact(others)
 	return slices.DeleteFunc(others, func(id string) bool {
-		return slices.ContainsFunc(s.actions, func(r activity.Record) bool {
+		return slices.ContainsFunc(s.actions, func(r recent.Record) bool {
 			return r.As == id && slices.Contains(f.userIDs, r.User)
 		})
 	})
@@ -213,7 +215,7 @@ func (f *found) others(s *session) (others []string) {
 func (f *found) hasUser(id string) bool { return id != "" && slices.Contains(f.userIDs, id) }
 
 // own returns the session's actions without others'.
-func (f *found) own(s *session) (own activity.Recent) {
+func (f *found) own(s *session) (own recent.Records) {
 	for _, r := range s.actions {
 		if !slices.Contains(s.kept, r.As) {
 			own = append(own, r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -137,7 +138,7 @@ func (v *View) take(
 func (v *View) erase(ctx context.Context, productID string, f *followed, e *activity.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
-		var left activity.Recent
+		var left recent.Records
 		if ok && len(e.Kept[id]) > 0 {
 			var err error
 			if left, err = v.log.Activity().Session(ctx, productID, id, 1); err != nil {
@@ -270,17 +271,17 @@ const maxRecent = 50
 // recall reads the newest actions of a session. The last one has the index of the
 // session's last action.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
-	recent, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
+	found, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
 	if err != nil {
 		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	if detail.Recent, err = recent.Actions(); err != nil {
+	if detail.Recent, err = found.Actions(); err != nil {
 		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	users := make([]string, len(recent))
-	for i, record := range recent {
+	users := make([]string, len(found))
+	for i, record := range found {
 		users[i] = record.User
-		detail.Recent[i].Index += max(0, detail.Session.Actions-len(recent))
+		detail.Recent[i].Index += max(0, detail.Session.Actions-len(found))
 	}
 	if slices.ContainsFunc(users, func(user string) bool { return user != users[0] }) {
 		detail.By = users

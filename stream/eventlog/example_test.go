@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -34,7 +35,7 @@ func Example() {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /stream/{product_id}", streams)
-	lookup, err := activity.NewLookup(entries.Activity(), 0)
+	lookup, err := recent.NewLookup(entries.Activity(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // Log is an engine: everything that the service keeps goes through it. It keeps
@@ -69,7 +70,7 @@ type Log interface {
 	// Activity returns the store of the actions that Append files. An engine
 	// that keeps them in memory files them anew from its log after a restart,
 	// while Run runs: until then lookups of a product that had entries wait.
-	Activity() activity.Store
+	Activity() recent.Store
 
 	// Now returns the time by the clock that IDs are by: recorders of one log
 	// go by it, so that servers whose clocks differ agree. It never blocks.

@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -28,10 +30,10 @@ const maxData = 60 << 10
 // actions to a log, one entry per session.
 type Recorder struct {
 	log     Log
-	dir     *activity.Directory
+	dir     *directory.Directory
 	actions *prometheus.CounterVec
 	meter   activity.Meter
-	tracer  activity.Tracer // may be nil
+	tracer  tracing.Tracer // may be nil
 
 	verifiedOnly func(productID string) bool // may be nil
 
@@ -49,9 +51,9 @@ type RecorderOptions struct {
 	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
 	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
-	Tracer  activity.Tracer       // takes what is appended; nil for nothing
+	Tracer  tracing.Tracer        // takes what is appended; nil for nothing
 	// VerifiedOnly reports whether a product takes no claimed identity: see
-	// [activity.Book.VerifiedOnly]. Nil means that every product does.
+	// [directory.Book.VerifiedOnly]. Nil means that every product does.
 	VerifiedOnly func(productID string) bool
 }
 
@@ -71,7 +73,7 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 		return nil, err
 	}
 	var err error
-	r.dir, err = activity.NewDirectory(log.Documents(), o.TTL)
+	r.dir, err = directory.New(log.Documents(), o.TTL)
 	return r, err
 }
 
@@ -148,7 +150,7 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 type appending struct {
 	grouping
 	productID    string
-	book         *activity.Book
+	book         *directory.Book
 	verifiedOnly bool
 	turns        []turn
 	entries      []Entry
@@ -265,11 +267,11 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 
 // trace reports the actions that were appended, or were not.
 func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
-	step := activity.Step{Name: activity.StepIngest, ProductID: a.productID, Began: received, Ended: time.Now(), Err: err}
+	step := tracing.Step{Name: tracing.Ingest, ProductID: a.productID, Began: received, Ended: time.Now(), Err: err}
 	for i := range a.entries {
 		if b := a.entries[i].Batch; b != nil {
 			for k := range b.Actions {
-				step.Actions = append(step.Actions, activity.RefOf(b.SessionID, &b.Actions[k].Action))
+				step.Actions = append(step.Actions, tracing.ActionOf(b.SessionID, &b.Actions[k].Action))
 			}
 		}
 	}
@@ -280,7 +282,7 @@ func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 		step.Began = began
 	}
 	r.tracer(step)
-	step.Name, step.Began = activity.StepAppend, began
+	step.Name, step.Began = tracing.Append, began
 	r.tracer(step)
 }
 
@@ -325,7 +327,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 }
 
 // addIdentity adds the entry of an event that identifies a visitor.
-func (a *appending) addIdentity(e *activity.Event, s *activity.Session) error {
+func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
 	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
 		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing,
 		ConversationID: s.ConversationOf(e)}

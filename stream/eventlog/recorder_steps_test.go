@@ -15,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -71,7 +72,7 @@ func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
 		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0))
 	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
-	ada, err := musttest.New(activity.NewDirectory(r.log.Documents(), 0)).Update(t.Context(), product, "other", func(s *activity.Session) { s.UserID = "u1" })
+	ada, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "other", func(s *directory.Session) { s.UserID = "u1" })
 	require.NoError(t, err)
 	require.Empty(t, ada.Email)
 }
@@ -241,7 +242,7 @@ func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
 			require.LessOrEqual(t, log.changes.Load(), int64(3*256))
 			require.EqualValues(t, 40, log.appends.Load())
 			if name == "identities of a session" {
-				s, _, err := musttest.New(activity.NewDirectory(log.Documents(), 0)).Session(t.Context(), product, "s1")
+				s, _, err := musttest.New(directory.New(log.Documents(), 0)).Session(t.Context(), product, "s1")
 				require.NoError(t, err)
 				require.Equal(t, []string{"u9999", "u9999@example.com"}, []string{s.UserID, s.Email})
 			}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -494,7 +495,7 @@ func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			if c.linked != "" {
-				_, err := musttest.New(activity.NewDirectory(r.log.Documents(), 0)).Update(t.Context(), product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, c.sessionID, func(s *directory.Session) { s.ConversationID = c.linked })
 				require.NoError(t, err)
 			}
 			event := does(c.sessionID, c.userID, "a", 1.25)

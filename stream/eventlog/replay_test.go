@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -40,19 +41,19 @@ func openBolt(t testing.TB, dir string, maxEvents int) *boltlog.Log {
 }
 
 // lookups returns what the store answers about users.
-func lookups(t testing.TB, store activity.Store, users []string) map[string]activity.Recent {
+func lookups(t testing.TB, store recent.Store, users []string) map[string]recent.Records {
 	t.Helper()
-	all := map[string]activity.Recent{}
+	all := map[string]recent.Records{}
 	for _, user := range users {
-		recent, err := store.Recent(t.Context(), product, user, 1000)
+		found, err := store.Recent(t.Context(), product, user, 1000)
 		require.NoError(t, err)
-		all[user] = recent
+		all[user] = found
 	}
 	return all
 }
 
 // filing returns a function for Replay that files in a memory.
-func filing(m *activity.Memory) func([]eventlog.Entry) error {
+func filing(m *recent.Memory) func([]eventlog.Entry) error {
 	return func(entries []eventlog.Entry) error {
 		filings, err := engine.Filings(entries)
 		m.File(product, filings...)
@@ -60,7 +61,7 @@ func filing(m *activity.Memory) func([]eventlog.Entry) error {
 	}
 }
 
-func replay(t testing.TB, log eventlog.Log, m *activity.Memory) eventlog.ID {
+func replay(t testing.TB, log eventlog.Log, m *recent.Memory) eventlog.ID {
 	t.Helper()
 	newest, err := eventlog.Replay(t.Context(), log, product, eventlog.ID{}, filing(m))
 	require.NoError(t, err)
@@ -130,7 +131,7 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 			t.Parallel()
 			dir, maxEvents := t.TempDir(), 10<<(seed%3)
 			tr := newTraffic(seed)
-			var want map[string]activity.Recent
+			var want map[string]recent.Records
 			t.Run("before", func(t *testing.T) {
 				log := openBolt(t, dir, maxEvents)
 				recorder := musttest.New(eventlog.NewRecorder(log, nil))
@@ -152,7 +153,7 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 }
 
 func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
-	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
+	log, store := newMemoryLog(), musttest.New(recent.NewMemory(nil))
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
 		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","actions":7}`)}, eventlogtest.Entry("s1", 0),
 	}))
@@ -165,7 +166,7 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 }
 
 func TestReplay_ofAnEmptyLogEndsWhereItIsTrimmedTo(t *testing.T) {
-	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
+	log, store := newMemoryLog(), musttest.New(recent.NewMemory(nil))
 	require.Equal(t, eventlogtest.Bounds(t, log, product).TrimmedTo, replay(t, log, store))
 	require.Zero(t, store.Users(product))
 }
@@ -228,7 +229,7 @@ func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID
 func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
 	log := newMemoryLog()
 	eventlogtest.Append(t, log, product, eventlog.Entry{Data: []byte(`{"type":"actions","actions":7}`)})
-	_, err := eventlog.Replay(t.Context(), log, product, eventlog.ID{}, filing(musttest.New(activity.NewMemory(nil))))
+	_, err := eventlog.Replay(t.Context(), log, product, eventlog.ID{}, filing(musttest.New(recent.NewMemory(nil))))
 	require.Error(t, err)
 }
 
@@ -242,7 +243,7 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 
-	memory := musttest.New(activity.NewMemory(nil))
+	memory := musttest.New(recent.NewMemory(nil))
 	if _, err = eventlog.Replay(ctx, log, product, eventlog.ID{}, filing(memory)); err == nil {
 		require.Equal(t, len(users), memory.Users(product), "who says that all is filed has filed all")
 		return
@@ -254,7 +255,7 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 func TestReplay_beginsAfterItsCursor(t *testing.T) {
 	log := newMemoryLog()
 	recordMany(t, log, 10)
-	cursor := replay(t, log, musttest.New(activity.NewMemory(nil)))
+	cursor := replay(t, log, musttest.New(recent.NewMemory(nil)))
 	last := eventlogtest.Append(t, log, product, eventlogtest.Entry("s1", 1))[0]
 	var got []eventlog.ID
 	end, err := eventlog.Replay(t.Context(), log, product, cursor, func(entries []eventlog.Entry) error {
@@ -290,7 +291,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 		for range perRound {
 			allowed <- struct{}{}
 		}
-		store := musttest.New(activity.NewMemory(nil))
+		store := musttest.New(recent.NewMemory(nil))
 		newest := replay(t, log, store)
 		require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
 		require.Less(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(before.Newest), 0, "else there was nothing to find")
@@ -330,7 +331,7 @@ func TestReplay_ofAClosedLog(t *testing.T) {
 	log := newMemoryLog()
 	users := recordMany(t, log, 100)
 	require.NoError(t, log.Close())
-	store := musttest.New(activity.NewMemory(nil))
+	store := musttest.New(recent.NewMemory(nil))
 	require.Equal(t, eventlogtest.Bounds(t, log, product).Newest, replay(t, log, store))
 	require.Equal(t, len(users), store.Users(product))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
 )
 
 // sessionGroup is a request's events for one session. Events of a user outside
@@ -196,7 +197,7 @@ type part struct {
 	seen   map[activity.Key]struct{} // keys of actions and identities already in the log
 
 	// The result of the last attempt.
-	session activity.Session
+	session directory.Session
 	actions []activity.Event // in time order
 	named   []activity.Event // that say who an anonymous visitor is
 

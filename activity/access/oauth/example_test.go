@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // A client that has no key is told where to sign in.
@@ -24,11 +24,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := activity.NewMemory(nil)
+	store, err := recent.NewMemory(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	lookup, err := activity.NewLookup(store, 0)
+	lookup, err := recent.NewLookup(store, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,41 +5,41 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 var _ eventlog.Log = (*Log)(nil)
 
-// users is the [activity.Store] of a log. It is in memory, and files an action when
+// users is the [recent.Store] of a log. It is in memory, and files an action when
 // its entry is published; entries that the file held when it was opened are filed
 // by Run, and until then so are those that follow them.
 type users struct{ log *Log }
 
 // Activity implements [eventlog.Log].
-func (l *Log) Activity() activity.Store { return users{l} }
+func (l *Log) Activity() recent.Store { return users{l} }
 
-// Recent implements [activity.Store].
-func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+// Recent implements [recent.Store].
+func (u users) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
 	if err := u.await(ctx, productID); err != nil {
 		return nil, err
 	}
 	return u.log.users.Recent(ctx, productID, userID, limit)
 }
 
-// Session implements [activity.Store].
-func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (activity.Recent, error) {
+// Session implements [recent.Store].
+func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (recent.Records, error) {
 	if err := u.await(ctx, productID); err != nil {
 		return nil, err
 	}
 	return u.log.users.Session(ctx, productID, sessionID, limit)
 }
 
-// Snapshot implements [activity.Store].
-func (u users) Snapshot(ctx context.Context, productID string, of activity.Subject) (activity.Snapshot, error) {
+// Snapshot implements [recent.Store].
+func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject) (recent.Snapshot, error) {
 	if err := u.await(ctx, productID); err != nil {
-		return activity.Snapshot{}, err
+		return recent.Snapshot{}, err
 	}
 	return u.log.users.Snapshot(ctx, productID, of)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -30,7 +31,7 @@ type batch struct {
 	added   []eventlog.Entry      // also those that were trimmed again
 	keys    map[activity.Key]bool // that changed: whether they are among those retained now
 	tooMany int64                 // entries trimmed before they expired
-	filings []activity.Filing     // of the entries added
+	filings []recent.Filing       // of the entries added
 	dropped bool                  // keys has all that are retained
 }
 
@@ -88,10 +89,10 @@ func (b *batch) openBuckets() error {
 // addition holds the entries and changes of one call, in memory of its own: the caller may be gone
 // before they are committed.
 type addition struct {
-	appends bool              // refused once the log is closed
-	of      document.Version  // the generation that it belongs to
-	entries []eventlog.Entry  // get their IDs
-	filings []activity.Filing // of each entry
+	appends bool             // refused once the log is closed
+	of      document.Version // the generation that it belongs to
+	entries []eventlog.Entry // get their IDs
+	filings []recent.Filing  // of each entry
 	changes []document.Change
 	version document.Version // of the documents put, once it is committed
 }
@@ -168,7 +169,7 @@ func (b *batch) append(a *addition) error {
 	for i := range a.entries {
 		b.last = engine.NextID(b.last, b.t.now)
 		a.entries[i].Encode(b.last)
-		a.filings[i].Arrived = activity.Position(b.last)
+		a.filings[i].Arrived = recent.Position(b.last)
 		key, value := appendID(nil, b.last), encodeEntry(a.entries[i])
 		if err := b.log.Put(key, seal(key, value)); err != nil {
 			return err

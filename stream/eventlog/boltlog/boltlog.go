@@ -8,7 +8,7 @@
 //	defer entries.Release()
 //	go entries.Run(ctx, nil) // reads back the actions of users
 //	recorder, err := eventlog.NewRecorder(entries, nil)
-//	lookup, err := activity.NewLookup(entries.Activity(), 0)
+//	lookup, err := recent.NewLookup(entries.Activity(), 0)
 //
 // Acknowledged appends and writes are on the disk (fdatasync): they survive kill -9 and a power
 // failure. Calls that come while the disk is busy are committed together, in one transaction,
@@ -18,7 +18,7 @@
 // file. The keys of all retained entries are in memory, some 40 bytes each. Retention.TotalBytes
 // bounds both for all products together; beyond it the product that holds most keeps fewer of
 // its recent entries in memory, and at last fewer entries in the file. The actions of users, an
-// [activity.Memory], have three eighths of StateMaxBytes; [Log.Run] files them anew from the
+// [recent.Memory], have three eighths of StateMaxBytes; [Log.Run] files them anew from the
 // log after a restart.
 //
 // The file grows to the limits of each product, MaxBytes and StateMaxBytes, and for bbolt's own
@@ -51,8 +51,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -98,7 +98,7 @@ type Log struct {
 	logger    *slog.Logger
 	ping      ping
 	shares    *fair.Shares[*product]
-	users     *activity.Memory
+	users     *recent.Memory
 
 	closed   atomic.Bool // no operation that is made from now on appends
 	mu       sync.Mutex
@@ -113,7 +113,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "boltlog"}
 	wrong.Require(dir != "", "dir", "must not be empty")
 	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)
-	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, activity.DefaultMaxEvents)
+	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, recent.DefaultMaxEvents)
 	const maxBytes, stateMaxBytes = eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes
 	retention, err := engine.WithDefaults(o.Retention, maxBytes, stateMaxBytes)
 	wrong.Add(err)
@@ -123,7 +123,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	users, err := activity.NewMemory(&activity.MemoryOptions{
+	users, err := recent.NewMemory(&recent.MemoryOptions{
 		TTL: retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(retention)})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -139,7 +140,7 @@ func (m *model) write(id string) {
 	held := m.keysHeld(id)
 	// Not Append, which leaves the entries as they are when it fails.
 	a := newAddition(entries, changes)
-	a.filings = make([]activity.Filing, len(entries))
+	a.filings = make([]recent.Filing, len(entries))
 	err := m.log.write(m.Context(), id, a)
 	entries = a.entries
 	var duplicate *eventlog.DuplicateError

@@ -19,14 +19,14 @@
 //		entries[i].Own() // they are kept after the call
 //		newest = engine.NextID(newest, time.Now())
 //		entries[i].Encode(newest)
-//		filings[i].Arrived = activity.Position(newest)
+//		filings[i].Arrived = recent.Position(newest)
 //	}
 //	// ... make them last, with their documents, and only then show them.
 //	users.File(productID, filings...)
 //	tail.Add(entries...)
 //
 // Everything that can fail comes before the entries last, so an append happens as
-// a whole or not at all. An [activity.Memory] keeps the users' actions; an engine whose
+// a whole or not at all. A [recent.Memory] keeps the users' actions; an engine whose
 // entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
@@ -51,6 +51,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -86,8 +87,8 @@ func Validate(entries []eventlog.Entry) error {
 // Filings encodes the entries' batches, identities and erasures, which then can be filed
 // without fail: a filing for each entry, arrived at the entry's ID. Its error wraps
 // [eventlog.ErrInvalid].
-func Filings(entries []eventlog.Entry) ([]activity.Filing, error) {
-	filings := make([]activity.Filing, len(entries))
+func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
+	filings := make([]recent.Filing, len(entries))
 	for i := range entries {
 		if entries[i].Batch == nil {
 			who, err := entries[i].DecodeIdentity()
@@ -96,19 +97,19 @@ func Filings(entries []eventlog.Entry) ([]activity.Filing, error) {
 				return nil, fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 			}
 			if who != nil {
-				filings[i] = activity.NewIdentityFiling(who)
+				filings[i] = recent.NewIdentityFiling(who)
 			}
 			if gone != nil {
-				filings[i] = activity.NewErasureFiling(gone)
+				filings[i] = recent.NewErasureFiling(gone)
 			}
 		} else {
-			f, err := activity.NewFiling(entries[i].Batch)
+			f, err := recent.NewFiling(entries[i].Batch)
 			if err != nil {
 				return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
 			}
 			filings[i] = f
 		}
-		filings[i].Arrived = activity.Position(entries[i].ID)
+		filings[i].Arrived = recent.Position(entries[i].ID)
 	}
 	return filings, nil
 }

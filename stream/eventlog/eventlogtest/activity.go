@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -36,7 +37,7 @@ func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) 
 
 // Filer is a log as an [activitytest.Engine].
 type Filer struct {
-	activity.Store
+	recent.Store
 	log eventlog.Log
 }
 
@@ -93,9 +94,9 @@ func (f fixture) click(user string) eventlog.Entry {
 // filed returns how many actions of a user can be looked up.
 func (f fixture) filed(user string) int {
 	f.Helper()
-	recent, err := f.log.Activity().Recent(f.Context(), product, user, 50)
+	found, err := f.log.Activity().Recent(f.Context(), product, user, 50)
 	require.NoError(f, err)
-	return len(recent)
+	return len(found)
 }
 
 var filingTests = []struct {

@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	recorder, err := eventlog.NewRecorder(entries, nil)
-//	lookup, err := activity.NewLookup(entries.Activity(), 0)
+//	lookup, err := recent.NewLookup(entries.Activity(), 0)
 //
 // After a restart the log is empty, and resuming readers get a gap.
 //
@@ -14,7 +14,7 @@
 // its oldest entries, and beyond TotalBytes the product that uses most does; the
 // newest entry of each product is always kept. Documents, a [document.Memory],
 // have half of StateMaxBytes and, of all products together, of TotalBytes. The
-// users' actions, an [activity.Memory], have three eighths of StateMaxBytes.
+// users' actions, a [recent.Memory], have three eighths of StateMaxBytes.
 package memorylog
 
 import (
@@ -27,6 +27,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -50,7 +51,7 @@ type Log struct {
 	retention eventlog.Retention
 	born      eventlog.ID
 	docs      *document.Memory
-	users     *activity.Memory
+	users     *recent.Memory
 	shares    *fair.Shares[*product]
 
 	mu       sync.Mutex
@@ -77,7 +78,7 @@ func New(opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "memorylog"}
 	r, err := engine.WithDefaults(o.Retention, DefaultMaxBytes, DefaultStateMaxBytes)
 	wrong.Add(err)
-	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, activity.DefaultMaxEvents)
+	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, recent.DefaultMaxEvents)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func New(opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: r.TTL, MaxEvents: o.MaxEvents,
+	users, err := recent.NewMemory(&recent.MemoryOptions{TTL: r.TTL, MaxEvents: o.MaxEvents,
 		MaxBytes: engine.UserBytes(r)})
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 		newest = engine.NextID(newest, now)
 		entries[i].Own()
 		entries[i].Encode(newest)
-		filings[i].Arrived = activity.Position(newest)
+		filings[i].Arrived = recent.Position(newest)
 	}
 	l.users.File(productID, filings...)
 	p.tail.Add(entries...)
@@ -267,8 +268,8 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 // Documents implements [eventlog.Log]: a [document.Memory].
 func (l *Log) Documents() document.Store { return l.docs }
 
-// Activity implements [eventlog.Log]: an [activity.Memory].
-func (l *Log) Activity() activity.Store { return l.users }
+// Activity implements [eventlog.Log]: a [recent.Memory].
+func (l *Log) Activity() recent.Store { return l.users }
 
 // Now implements [eventlog.Log].
 func (l *Log) Now() time.Time { return time.Now() }

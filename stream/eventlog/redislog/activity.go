@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// users is the [activity.Store] of a log.
+// users is the [recent.Store] of a log.
 type users struct{ log *Log }
 
 // Activity implements [eventlog.Log]. It has the actions of all servers.
-func (l *Log) Activity() activity.Store { return users{l} }
+func (l *Log) Activity() recent.Store { return users{l} }
 
 // maxRun is how many actions the script files at once.
 const maxRun = 200
@@ -46,7 +47,7 @@ func (c *commit) addRun(user, session string, actions []activity.BatchAction) (e
 	for i := range actions {
 		a := &actions[i]
 		at := c.beginRecord(activity.EventKey(a.ID), a.Start().UnixMicro(), user)
-		if c.args.packed, err = activity.AppendRecord(c.args.packed, &a.Action); err != nil {
+		if c.args.packed, err = recent.AppendRecord(c.args.packed, &a.Action); err != nil {
 			return err
 		}
 		c.args.end(at)
@@ -109,9 +110,9 @@ var errRecord = errors.New("redislog: activity: strange record")
 
 // position returns the position of the commit of a version, which is a time in
 // microseconds.
-func position(version string) activity.Position {
+func position(version string) recent.Position {
 	v, _ := strconv.ParseUint(version, 10, 64)
-	return activity.Position{Milli: v / 1000, Seq: v % 1000}
+	return recent.Position{Milli: v / 1000, Seq: v % 1000}
 }
 
 // numberDigits is how many digits of an action's number follow the version of its commit.
@@ -119,12 +120,12 @@ const numberDigits = 7
 
 // unpackHeld reads the script's record of a session: values of an order of
 // arrival, a start and a record, in any order.
-func unpackHeld(name string, values []any) (*activity.Held, error) {
+func unpackHeld(name string, values []any) (*recent.Held, error) {
 	type arrived struct {
 		number string
-		activity.HeldAction
+		recent.HeldAction
 	}
-	h := &activity.Held{}
+	h := &recent.Held{}
 	if session, ok := strings.CutPrefix(name, "s:"); ok {
 		h.Session = session
 	}
@@ -145,14 +146,14 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 		user, record := rest[:n], rest[n:]
 		came := position(number[:max(0, len(number)-numberDigits)])
 		if record[0] == identityMark {
-			said := activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user, Arrived: came}
+			said := recent.HeldIdentity{At: at, Anonymous: record[1:], UserID: user, Arrived: came}
 			if id := said.Anonymous; len(id) > 1 && id[0] == 0 {
 				said.Anonymous, said.Standing = id[2:], activity.Standing(id[1])
 			}
 			h.Identities = append(h.Identities, said)
 			continue
 		}
-		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record, Arrived: came}})
+		actions = append(actions, arrived{number, recent.HeldAction{User: user, Start: at, JSON: record, Arrived: came}})
 	}
 	slices.SortFunc(actions, func(a, b arrived) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)),
@@ -166,9 +167,9 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 
 // found is an atomic read of activity.
 type found struct {
-	held   []*activity.Held
+	held   []*recent.Held
 	oldest int64 // microseconds since the epoch: what started earlier has expired
-	upto   activity.Position
+	upto   recent.Position
 }
 
 // look reads the sessions of a user, or the one that is named.
@@ -200,17 +201,17 @@ func (u users) look(ctx context.Context, productID, userID, name string) (v foun
 	return v, nil
 }
 
-// Recent implements [activity.Store].
-func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+// Recent implements [recent.Store].
+func (u users) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
 	if limit <= 0 || userID == "" {
 		return nil, nil
 	}
 	v, err := u.look(ctx, productID, userID, "")
-	return activity.RecentOf(userID, v.held, v.oldest, min(limit, u.log.opts.MaxEvents)), err
+	return recent.RecordsOf(userID, v.held, v.oldest, min(limit, u.log.opts.MaxEvents)), err
 }
 
-// Session implements [activity.Store].
-func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (activity.Recent, error) {
+// Session implements [recent.Store].
+func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (recent.Records, error) {
 	if limit <= 0 || sessionID == "" {
 		return nil, nil
 	}
@@ -219,20 +220,20 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 }
 
 // session returns the newest actions of the session that was read.
-func (v found) session(limit int) activity.Recent {
+func (v found) session(limit int) recent.Records {
 	if len(v.held) == 0 {
 		return nil
 	}
 	return v.held[0].Records(v.oldest, limit)
 }
 
-// Snapshot implements [activity.Store].
-func (u users) Snapshot(ctx context.Context, productID string, of activity.Subject) (activity.Snapshot, error) {
+// Snapshot implements [recent.Store].
+func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject) (recent.Snapshot, error) {
 	if of.UserID != "" {
 		v, err := u.look(ctx, productID, of.UserID, "")
-		return activity.Snapshot{Recent: activity.RecentOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents),
+		return recent.Snapshot{Records: recent.RecordsOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents),
 			Upto: v.upto}, err
 	}
 	v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""))
-	return activity.Snapshot{Recent: v.session(activity.MaxHeld(u.log.opts.MaxEvents)), Upto: v.upto}, err
+	return recent.Snapshot{Records: v.session(recent.MaxHeld(u.log.opts.MaxEvents)), Upto: v.upto}, err
 }

@@ -9,7 +9,7 @@
 //	go log.Run(ctx, nil) // hears of other servers' entries
 //
 //	recorder, err := eventlog.NewRecorder(log, nil)
-//	lookup, err := activity.NewLookup(log.Activity(), 0)
+//	lookup, err := recent.NewLookup(log.Activity(), 0)
 //	handler, err := eventlog.NewHandler(log, nil)
 //
 // Redis, Redis Cluster and Valkey will do, from version 6.2 of Redis on, each

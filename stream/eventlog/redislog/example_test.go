@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -30,7 +30,7 @@ func Example() {
 	}
 	_ = recorder
 	mux := http.NewServeMux()
-	lookup, err := activity.NewLookup(entries.Activity(), 0)
+	lookup, err := recent.NewLookup(entries.Activity(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}

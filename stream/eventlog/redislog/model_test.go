@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -25,7 +26,7 @@ func TestActivity_isThatOfMemory(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			kept := 50 + random.IntN(20) // so that memory forgets no next action
 			log := open(t, url, &redislog.Options{MaxEvents: kept, Prefix: t.Name()})
-			memory := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: kept}))
+			memory := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: kept}))
 			h := history{random: random, base: time.Now().Add(-time.Hour)}
 			for range 60 {
 				b := h.batch()
@@ -83,8 +84,8 @@ func (h *history) batch() activity.Batch {
 }
 
 // inSeconds returns the actions with their times in seconds.
-func inSeconds(recent activity.Recent, base time.Time) (all []string) {
-	for _, r := range recent {
+func inSeconds(found recent.Records, base time.Time) (all []string) {
+	for _, r := range found {
 		start, end := time.UnixMicro(r.Start).Sub(base), time.UnixMicro(r.End).Sub(base)
 		all = append(all, fmt.Sprintf("%q %.3f-%.3f", r.Session, start.Seconds(), end.Seconds()))
 	}

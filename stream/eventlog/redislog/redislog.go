@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -53,7 +53,7 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	set.Retention, err = engine.WithDefaults(set.Retention,
 		eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	wrong.Add(err)
-	set.MaxEvents = options.Default(wrong, "MaxEvents", set.MaxEvents, activity.DefaultMaxEvents)
+	set.MaxEvents = options.Default(wrong, "MaxEvents", set.MaxEvents, recent.DefaultMaxEvents)
 	set.TailBytes = options.Default(wrong, "TailBytes", set.TailBytes, DefaultTailBytes)
 	wrong.Require(!strings.ContainsAny(set.Prefix, "{}"), "Prefix", "must not contain braces")
 	set.Prefix = cmp.Or(set.Prefix, DefaultPrefix)

@@ -15,7 +15,9 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -176,9 +178,9 @@ func testEndElsewhere(t *testing.T, a, b *redislog.Log) {
 	appendOne(t, a, entry("s", "ada"))
 	later := entry("s", "ada")
 	appendOne(t, b, later)
-	recent, err := b.Activity().Recent(t.Context(), product, "ada", 2)
+	found, err := b.Activity().Recent(t.Context(), product, "ada", 2)
 	require.NoError(t, err)
-	require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), recent[0].End)
+	require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), found[0].End)
 }
 
 func testLeaseElsewhere(t *testing.T, a, b *redislog.Log) {
@@ -268,8 +270,8 @@ func TestRecorder_onTwoServers(t *testing.T) {
 	recording.Wait()
 	require.Equal(t, n, accepted[0]+accepted[1], "each event once")
 	require.Len(t, follow(t, a, start).has(t, n), n)
-	require.Len(t, labels(t, b, "ada"), activity.DefaultMaxEvents)
-	session, ok, err := musttest.New(activity.NewDirectory(b.Documents(), 0)).Session(t.Context(), product, "s")
+	require.Len(t, labels(t, b, "ada"), recent.DefaultMaxEvents)
+	session, ok, err := musttest.New(directory.New(b.Documents(), 0)).Session(t.Context(), product, "s")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, n, session.Actions)

@@ -1,0 +1,252 @@
+package directory_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// changed returns the names of the documents that a book would change.
+func changed(t testing.TB, b *directory.Book) []string {
+	t.Helper()
+	names := []string{}
+	for _, c := range b.Changes() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func TestBook_keepsToItselfWhatItLearns(t *testing.T) {
+	d := newDirectory(0)
+	e := seen(1, "s", "ada", "ada@x.example")
+	b := d.open(t, e)
+	assert.Empty(t, changed(t, b))
+	learn(t, b, e)
+	b.Count("s", 2)
+	b.Count("s", 1)
+	assert.False(t, d.known(t, "s"))
+	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+	s := learn(t, b, e)
+	assert.Equal(t, 3, s.Actions, "the book knows")
+
+	require.NoError(t, d.close(t, b))
+	kept, ok := d.session(t, "s")
+	assert.True(t, ok)
+	assert.Equal(t, s, kept)
+	assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+}
+
+func TestBook_goesOnFromWhatIsKnown(t *testing.T) {
+	d := newDirectory(0)
+	d.update(t, "s", func(s *directory.Session) { s.ConversationID, s.Actions = "c", 4 })
+	e := seen(1, "s", "ada", "")
+	b := d.open(t, e)
+	assert.Equal(t, "c", learn(t, b, e).ConversationID)
+	b.Count("s", 2)
+	require.NoError(t, d.close(t, b))
+	s, _ := d.session(t, "s")
+	assert.Equal(t, 6, s.Actions)
+	assert.Equal(t, "c", s.ConversationID)
+	assert.Equal(t, "ada", s.UserID)
+}
+
+func TestBook_isAboutManySessions(t *testing.T) {
+	d := newDirectory(0)
+	first := []activity.Event{seen(1, "s1", "ada", ""), seen(3, "s1", "ada", "ada@x.example")}
+	second := []activity.Event{seen(2, "s2", "ada", ""), seen(4, "s2", "bob", "ada@x.example")}
+	third := []activity.Event{seen(5, "s3", "ada", "")}
+	nobody := []activity.Event{seen(6, "", "", "")}
+	b := d.open(t, append(append(append(first, second...), third...), nobody...)...)
+	assert.Equal(t, "ada@x.example", learn(t, b, first...).Email)
+	assert.Equal(t, "bob", learn(t, b, second...).UserID)
+	assert.Equal(t, "ada@x.example", learn(t, b, third...).Email, "learned from another session of the book")
+	assert.Zero(t, learn(t, b, nobody...).UserID)
+	assert.ElementsMatch(t, []string{"session/s1", "session/s2", "session/s3", "user/ada", "user/bob", "email/ada@x.example"}, changed(t, b))
+	require.NoError(t, d.close(t, b))
+	assert.Equal(t, "s2", d.sessionOf(t, "ada@x.example"))
+}
+
+func TestBook_ofNothingChangesNothing(t *testing.T) {
+	d := newDirectory(0)
+	assert.Empty(t, changed(t, d.open(t)))
+	d.docs.failGet = errors.New("not asked")
+	b := d.open(t, seen(1, "", "", "nobody@x.example"))
+	learn(t, b, seen(1, "", "", "nobody@x.example"))
+	assert.Empty(t, changed(t, b), "an address of nobody, outside any session")
+}
+
+func TestBook_changesEachDocumentOnce(t *testing.T) {
+	d := newDirectory(0)
+	var events []activity.Event
+	for i := range 10 {
+		events = append(events, seen(i, "s", "ada", fmt.Sprint(i%2, "@x.example")))
+	}
+	b := d.open(t, events...)
+	for _, e := range events {
+		learn(t, b, e)
+		b.Count("s", 1)
+	}
+	assert.ElementsMatch(t, []string{"session/s", "user/ada", "email/0@x.example", "email/1@x.example"}, changed(t, b))
+	require.NoError(t, d.close(t, b))
+	s, _ := d.session(t, "s")
+	assert.Equal(t, 10, s.Actions)
+	assert.Equal(t, "1@x.example", s.Email)
+}
+
+func TestBook_conflictsWithWhoLearnedTheSame(t *testing.T) {
+	cases := []struct {
+		name          string
+		first, second activity.Event
+		conflict      string // the document, empty for none
+	}{
+		{"one session", seen(1, "s", "ada", ""), seen(1, "s", "bob", ""), "session/s"},
+		{"one user's address", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "ada", "b@x.example"), "user/ada"},
+		{"one address", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "bob", "A@x.example"), "email/a@x.example"},
+		{"one user, without an address", seen(1, "s1", "ada", ""), seen(1, "s2", "ada", ""), ""},
+		{"nothing in common", seen(1, "s1", "ada", "a@x.example"), seen(1, "s2", "bob", "b@x.example"), ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDirectory(0)
+			first, second := d.open(t, c.first), d.open(t, c.second)
+			learn(t, first, c.first)
+			learn(t, second, c.second)
+			require.NoError(t, d.close(t, first))
+			err := d.close(t, second)
+			if c.conflict == "" {
+				require.NoError(t, err)
+				return
+			}
+			var conflict *document.ConflictError
+			require.ErrorAs(t, err, &conflict)
+			assert.Equal(t, c.conflict, conflict.Name)
+			d.learn(t, c.second)
+			s, _ := d.session(t, c.second.SessionID)
+			assert.Equal(t, c.second.UserID, s.UserID)
+			assert.Equal(t, c.second.Email, s.Email)
+		})
+	}
+}
+
+func TestBook_losesNothingUnderConcurrency(t *testing.T) {
+	const books, actions = 8, 25
+	d := newDirectory(0)
+	var running sync.WaitGroup
+	for w := range books {
+		e := seen(w, "s", fmt.Sprint("user", w), "ada@x.example")
+		running.Go(func() {
+			for n := 0; n < actions; {
+				b, err := d.Open(t.Context(), "acme", []activity.Event{e})
+				if !assert.NoError(t, err) {
+					return
+				}
+				_, err = b.Learn(t.Context(), "s", []activity.Event{e})
+				assert.NoError(t, err)
+				b.Count("s", 1)
+				if _, err = d.docs.Write(t.Context(), "acme", b.Changes()...); err == nil {
+					n++
+				}
+			}
+		})
+	}
+	running.Wait()
+	s, _ := d.session(t, "s")
+	assert.Equal(t, books*actions, s.Actions)
+	assert.Equal(t, fmt.Sprint("user", books-1), s.UserID, "the newest event's")
+}
+
+// The newest event says what is known of a user and an address: an event that
+// comes late changes nothing, however little older it is than the newest.
+func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
+	cases := []struct {
+		name   string
+		later  time.Duration // than the newest event
+		change func(e *activity.Event)
+		want   []string // the documents that change
+	}{
+		{"at once", 0, nil, []string{"user/ada", "email/ada@x.example"}},
+		{"later", 1, nil, []string{"user/ada", "email/ada@x.example"}},
+		{"late", -1, nil, nil},
+		{"without the address", time.Hour, func(e *activity.Event) { e.Email = "" }, nil},
+		{"in another session", 1, func(e *activity.Event) { e.SessionID = "s2" }, []string{"user/ada", "email/ada@x.example"}},
+		{"late in another session", -1, func(e *activity.Event) { e.SessionID = "s2" }, nil},
+		{"as another user", 1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob", "email/ada@x.example"}},
+		{"late as another user", -1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob"}},
+		{"with another address", 1, func(e *activity.Event) { e.Email = "new@x.example" }, []string{"user/ada", "email/new@x.example"}},
+		{"late with another address", -1, func(e *activity.Event) { e.Email = "new@x.example" }, []string{"email/new@x.example"}},
+		{"in another spelling", 1, func(e *activity.Event) { e.Email = "Ada@x.example" }, []string{"user/ada", "email/ada@x.example"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDirectory(0)
+			e := seen(0, "s", "ada", "ada@x.example")
+			d.learn(t, e)
+			e.Time = e.Time.Add(time.Minute)
+			d.learn(t, e)
+			e.Time = e.Time.Add(c.later)
+			if c.change != nil {
+				c.change(&e)
+			}
+			b := d.open(t, e)
+			learn(t, b, e)
+			assert.ElementsMatch(t, append(c.want, "session/"+e.SessionID), changed(t, b))
+		})
+	}
+}
+
+// However often a user is seen, the address is known for as long as the
+// session is, and the session for as long as the retention from the last event.
+func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
+	const ttl = 8 * time.Hour
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				longest := []time.Duration{time.Minute, time.Hour, 3 * time.Hour}[seed%3]
+				d := newDirectory(ttl)
+				for range 30 {
+					time.Sleep(time.Duration(random.Int64N(int64(longest))))
+					d.learn(t, activity.Event{Time: time.Now(), SessionID: "s", UserID: "ada", Email: "ada@x.example"})
+				}
+				time.Sleep(ttl - 1)
+				assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+				s, ok := d.session(t, "s")
+				assert.True(t, ok)
+				assert.Equal(t, "ada@x.example", s.Email)
+				assert.Equal(t, "ada@x.example", d.update(t, "s2", func(s *directory.Session) { s.UserID = "ada" }).Email)
+
+				time.Sleep(time.Nanosecond)
+				assert.False(t, d.known(t, "s"))
+				assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+				s, _ = d.session(t, "s2")
+				assert.Empty(t, s.Email)
+			})
+		})
+	}
+}
+
+// A user that the events do not name is read when it is needed. When that
+// fails it can be repeated.
+func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(1, "s", "ada", ""))
+	d.learn(t, seen(1, "other", "ada", "ada@x.example"))
+	e := seen(2, "s", "", "")
+	b := d.open(t, e)
+	d.docs.failGet = errors.New("storage is away")
+	_, err := b.Learn(t.Context(), "s", []activity.Event{e})
+	require.ErrorIs(t, err, d.docs.failGet)
+	d.docs.failGet = nil
+	assert.Equal(t, "ada@x.example", learn(t, b, e).Email)
+}

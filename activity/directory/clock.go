@@ -1,0 +1,199 @@
+package directory
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// clock turns the stamps of one session's clock into times of the service. Of two
+// stamps the later one never gets the earlier time, in whatever order they arrive
+// and whatever the clock learned in between. It is kept with the session. All its
+// numbers are microseconds.
+//
+// The order holds by construction. A stamp between two points has the time on the
+// line from one to the other, and the line stays: points are added before the first
+// and after the last one only, where the correction is free within the bounds of
+// their times, and an inner point is removed only if it changes no time.
+type clock struct {
+	// Correction is added to a stamp: the arrival less the sending of the request
+	// with the least latency. Nil while no request has told when it was sent.
+	Correction *int64 `json:"correction,omitempty"`
+	// Points are in order, both of their stamps and of their times.
+	Points []point `json:"points,omitempty"`
+	// Cut means that points before the first one were given up. A stamp before it
+	// has no time any more: its event counts as expired.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// point is a stamp and its time.
+type point [2]int64
+
+func (p point) stamp() int64 { return p[0] }
+func (p point) time() int64  { return p[1] }
+
+const (
+	// maxLatency is the largest difference between the latencies of two requests,
+	// in microseconds. Beyond it the sender's clock has been set back.
+	maxLatency = int64(20 * time.Second / time.Microsecond)
+	// maxPoints bounds a clock, to some 9 KB. A session needs two points, and one or
+	// two more for each request with less latency than all before it.
+	maxPoints = 256
+	// Where a better correction would set times back, they go slowest times slower
+	// than the sender's clock, and advance by maxSlowed at most from one point to
+	// the next.
+	slowest = 16
+	// Requests that arrive at once get times that are closer, and a little ahead of
+	// their arrival: stamps of different milliseconds still have different times.
+	closest   = 512
+	maxSlowed = int64(10 * time.Millisecond / time.Microsecond)
+	// maxStamp bounds stamps, far beyond the years that can be written.
+	maxStamp = int64(1e18)
+)
+
+// stamped is an event and its stamp by the sender's clock.
+type stamped struct {
+	*activity.Event
+	stamp int64
+}
+
+// settle gives the events of one request their times and appends them in order
+// of their stamps. An event that happened more than ttl before it arrived, or
+// before the first point of a cut clock, is left out and changes nothing.
+func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ []activity.Event, expired int) {
+	var few [8]stamped
+	ordered := few[:0]
+	for i := range events {
+		ordered = append(ordered, stamped{&events[i], c.stamp(&events[i])})
+	}
+	settled = slices.Grow(settled, len(events))
+	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
+	for _, o := range ordered {
+		e := *o.Event
+		received := arrival(&e)
+		correction := c.learned(&e, received)
+		before := min((ordered[len(ordered)-1].stamp-o.stamp)/closest, maxSlowed) // the request's last event
+		latest := received.UnixMicro() - before
+		t := c.time(o.stamp, value(correction), latest)
+		e.Time = time.UnixMicro(t).UTC()
+		if received.Sub(e.Time) > ttl || c.Cut && o.stamp < c.Points[0].stamp() {
+			expired++
+			continue
+		}
+		c.Correction = correction
+		c.add(point{o.stamp, t})
+		settled = append(settled, e)
+	}
+	return settled, expired
+}
+
+// arrival returns when the event arrived.
+func arrival(e *activity.Event) time.Time {
+	if e.Received.IsZero() {
+		return time.Now()
+	}
+	return e.Received
+}
+
+// stamp returns when the event happened by the sender's clock.
+func (c *clock) stamp(e *activity.Event) int64 {
+	stamp := min(max(e.Time.UnixMicro(), -maxStamp), maxStamp)
+	if e.ServerTime {
+		stamp -= value(c.Correction)
+	}
+	return stamp
+}
+
+func value(correction *int64) int64 {
+	if correction == nil {
+		return 0
+	}
+	return *correction
+}
+
+// learned returns the correction after the event's request. The least latency
+// gives the best one; a request with more keeps its place.
+func (c *clock) learned(e *activity.Event, received time.Time) *int64 {
+	if e.Sent.IsZero() || e.ServerTime {
+		return c.Correction
+	}
+	shown := received.UnixMicro() - e.Sent.UnixMicro()
+	if known := c.Correction; known != nil && *known <= shown && shown <= *known+maxLatency {
+		return known
+	}
+	return &shown
+}
+
+// time returns the time of a stamp, which is after the latest only as far as the
+// times of earlier stamps require.
+func (c *clock) time(stamp, correction, latest int64) int64 {
+	after := c.after(stamp)
+	t := min(stamp+correction, latest)
+	switch {
+	case len(c.Points) == 0:
+		return t
+	case after == len(c.Points):
+		last := c.Points[after-1]
+		if last.stamp() == stamp {
+			return last.time()
+		}
+		if even := last.time() + stamp - last.stamp(); t == latest && even <= latest && latest-even < maxLatency {
+			t = even // a clock that is ahead by an unknown time goes as fast as the service's
+		}
+		room := max((latest-last.time())/2, (stamp-last.stamp())/closest)
+		return max(t, last.time()+max(1, min(slowed(stamp-last.stamp()), room)))
+	case after == 0:
+		first := c.Points[0]
+		return min(t, first.time()-max(1, slowed(first.stamp()-stamp)))
+	}
+	return between(c.Points[after-1], c.Points[after], stamp)
+}
+
+// slowed returns the least distance between the times of two stamps where the
+// correction allows none: it leaves times for stamps that arrive later.
+func slowed(apart int64) int64 { return min(apart/slowest, maxSlowed) }
+
+// after returns the number of points that are not after the stamp.
+func (c *clock) after(stamp int64) int {
+	return sort.Search(len(c.Points), func(i int) bool { return c.Points[i].stamp() > stamp })
+}
+
+// between returns the time of a stamp at a, or after a and before b. It is before
+// b's time unless a and b have the same.
+func between(a, b point, stamp int64) int64 {
+	slope := float64(b.time()-a.time()) / float64(b.stamp()-a.stamp())
+	t := a.time() + int64(float64(stamp-a.stamp())*slope)
+	return max(min(t, b.time()-1), a.time())
+}
+
+// add makes a point where it is outside of the others. Beyond maxPoints the first
+// one is given up.
+func (c *clock) add(p point) {
+	switch after := c.after(p.stamp()); {
+	case after == 0:
+		c.Points = slices.Insert(c.Points, 0, p)
+		c.merge(1)
+	case after == len(c.Points) && c.Points[after-1] != p:
+		c.Points = append(c.Points, p)
+		c.merge(after - 1)
+	}
+	if len(c.Points) > maxPoints {
+		c.Points, c.Cut = slices.Delete(c.Points, 0, 1), true
+	}
+}
+
+// merge removes the point at i if its neighbours have its correction: then it is on
+// the line between them, to the microsecond.
+func (c *clock) merge(i int) {
+	if i < 1 || i+1 >= len(c.Points) {
+		return
+	}
+	correction := func(p point) int64 { return p.time() - p.stamp() }
+	a, p, b := c.Points[i-1], c.Points[i], c.Points[i+1]
+	if correction(a) == correction(p) && correction(p) == correction(b) {
+		c.Points = slices.Delete(c.Points, i, i+1)
+	}
+}

@@ -1,0 +1,374 @@
+package directory
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// day is when the clocks of the tests are at zero.
+var day = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+
+func after(seconds float64) time.Time {
+	return day.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// shown is an event by its seconds; sent below zero stands for none.
+func shown(stamp, sent, received float64) activity.Event {
+	e := activity.Event{ID: fmt.Sprint(stamp), Time: after(stamp), Received: after(received)}
+	if sent >= 0 {
+		e.Sent = after(sent)
+	}
+	return e
+}
+
+// stored returns the clock as it comes back from storage.
+func stored(t testing.TB, c clock) clock {
+	t.Helper()
+	return reread(t, Session{clock: c}).clock
+}
+
+func TestClock_settle(t *testing.T) {
+	const none, tiny = -1, 1e-6
+	type request struct {
+		stamps         []float64
+		sent, received float64
+		want           []float64 // in the order of the stamps
+	}
+	cases := []struct {
+		name     string
+		requests []request
+	}{
+		{"a clock that is right", []request{{[]float64{2, 1}, 3, 3, []float64{1, 2}}}},
+		{"a clock ahead", []request{{[]float64{3602}, 3603, 3, []float64{2}}}},
+		{"without sent_at the stamp counts", []request{{[]float64{2}, none, 5, []float64{2}}}},
+		{"without sent_at the session's clock is known", []request{
+			{[]float64{3602}, 3603, 3, []float64{2}}, {[]float64{3604}, none, 9, []float64{4}}}},
+		{"a request that takes longer keeps its place", []request{
+			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3}, 4, 14, []float64{3}}}},
+		{"a request that takes less time corrects what follows", []request{
+			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{9}, 10, 10, []float64{9}}}},
+		{"but not what it would place before the other", []request{
+			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{2}, 5, 5, []float64{3.01}}}},
+		{"a redirect: the page is left after the next one was loaded", []request{
+			{[]float64{0}, 0, 0.3, []float64{0.3}}, {[]float64{0.1}, 0.25, 0.3, []float64{0.3 + 0.1/512}}}},
+		{"a redirect whose page view arrives first", []request{
+			{[]float64{0.1}, 0.1, 0.15, []float64{0.15}}, {[]float64{0}, 0, 0.3, []float64{0.05}}}},
+		{"the future is now", []request{{[]float64{7}, none, 5, []float64{5}}}},
+		{"the future is now, in order", []request{{[]float64{9, 7, 8}, none, 5, []float64{5 - 2./512, 5 - 1./512, 5}}}},
+		{"what was clamped is not overtaken", []request{
+			{[]float64{100}, none, 5, []float64{5}}, {[]float64{50}, none, 60, []float64{4.99}}}},
+		{"between two that were clamped", []request{
+			{[]float64{100}, none, 10, []float64{10}}, {[]float64{200}, none, 20, []float64{20}},
+			{[]float64{150}, none, 30, []float64{15}}}},
+		{"what was clamped by more than any latency is not followed", []request{
+			{[]float64{100}, none, 5, []float64{5}}, {[]float64{101}, none, 60, []float64{60}}}},
+		{"a clock that is set forward", []request{
+			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3603, 3604}, 3605, 5, []float64{3, 4}}}},
+		{"a clock that is set back", []request{
+			{[]float64{3601}, 3602, 2, []float64{1}}, {[]float64{3}, 4, 4, []float64{0.99}},
+			{[]float64{3611}, 3612, 3612, []float64{3611}}}},
+		{"a server whose clock is behind", []request{
+			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + 2./512}}}},
+		{"a recording that is replayed faster", []request{
+			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90.01, 100}},
+			{[]float64{90}, 120, 102, []float64{95.005}}}},
+		{"the same stamp again", []request{
+			{[]float64{1}, 1, 2, []float64{2}}, {[]float64{1}, 1, 1.5, []float64{2}}}},
+		{"as old as the retention", []request{{[]float64{0}, none, 3600, []float64{0}}}},
+		{"older than the retention", []request{{[]float64{0, 1}, none, 3601, []float64{1}}}},
+		{"what is older changes nothing", []request{
+			{[]float64{1}, 2, 4000, nil}, {[]float64{4001}, 4002, 4002, []float64{4001}}, {[]float64{3999}, 4002, 4002, []float64{3999}}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var k clock
+			if c.name == "what is older changes nothing" {
+				c.requests[0].sent = none
+			}
+			for i, r := range c.requests {
+				var events []activity.Event
+				for _, stamp := range r.stamps {
+					events = append(events, shown(stamp, r.sent, r.received))
+				}
+				settled, expired := k.settle(nil, events, time.Hour)
+				require.Len(t, settled, len(r.want))
+				require.Equal(t, len(events)-len(settled), expired)
+				for n, e := range settled {
+					require.WithinDuration(t, after(r.want[n]), e.Time, time.Microsecond/2, "request %d, event %d", i, n)
+				}
+				k = stored(t, k)
+			}
+		})
+	}
+}
+
+// An event without a stamp of its session's clock goes by the service's, and
+// into the same order.
+func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
+	var k clock
+	k.settle(nil, []activity.Event{shown(3600, 3601, 1)}, time.Hour)
+	byServer := shown(2, -1, 3)
+	byServer.ServerTime = true
+	settled, _ := k.settle(nil, []activity.Event{byServer}, time.Hour)
+	require.Equal(t, after(2), settled[0].Time)
+	settled, _ = k.settle(nil, []activity.Event{shown(3601, 3605, 5)}, time.Hour)
+	require.Equal(t, after(1), settled[0].Time, "its place is before")
+}
+
+func TestClock_withoutChangeNeedsTwoPoints(t *testing.T) {
+	var k clock
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		at := random.Float64() * 1000
+		k.settle(nil, []activity.Event{shown(at, at+1, 2000)}, time.Hour)
+		k.settle(nil, []activity.Event{shown(at, 1999, 2000)}, time.Hour)
+	}
+	require.LessOrEqual(t, len(k.Points), maxPoints)
+	k = clock{}
+	for i := range 1000 {
+		k.settle(nil, []activity.Event{shown(float64(i), float64(i), float64(i))}, time.Hour)
+	}
+	require.Len(t, k.Points, 2)
+}
+
+// A clock that changes with every event gives up its first points. Later events keep
+// their order, and events from before the clock's first point count as expired.
+func TestClock_isBounded(t *testing.T) {
+	var k clock
+	var last time.Time
+	for i := range 1000 {
+		settled, _ := k.settle(nil, []activity.Event{shown(float64(10*i), -1, float64(i))}, time.Hour) // every one is clamped
+		require.True(t, settled[0].Time.After(last))
+		last = settled[0].Time
+		require.Len(t, k.Points, min(i+1, maxPoints))
+		require.Equal(t, i >= maxPoints, k.Cut)
+	}
+	require.Less(t, len(encodeDocument(k)), 10<<10)
+	k = stored(t, k)
+	first := 1000 - maxPoints
+	settled, _ := k.settle(nil, []activity.Event{shown(float64(10*first+5), -1, 1000)}, time.Hour)
+	require.Equal(t, after(float64(first)+0.5), settled[0].Time)
+	settled, expired := k.settle(nil, []activity.Event{shown(float64(10*first-5), -1, 1000)}, time.Hour)
+	require.Empty(t, settled)
+	require.Equal(t, 1, expired)
+}
+
+// A clock that is ahead, whose requests do not tell when they were sent, needs a
+// point only for a request with less latency than all before it.
+func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var k clock
+	for i := range 1000 {
+		at := float64(i)
+		settled, _ := k.settle(nil, []activity.Event{shown(at+60, -1, at+0.05+0.25*random.Float64())}, time.Hour)
+		require.WithinDuration(t, after(at), settled[0].Time, 300*time.Millisecond)
+	}
+	require.Less(t, len(k.Points), 50)
+}
+
+// simulated is what one session sends: batches of stamps, and when each request
+// leaves and arrives.
+type simulated struct {
+	stamps         []float64
+	sent, received float64
+}
+
+// simulate makes up a session: clicks that are sent after up to three seconds,
+// or at once before a redirect, whose page view is sent at once; round trips of
+// 50 to 300 ms; a clock that is off by up to a day.
+func simulate(random *rand.Rand) []simulated {
+	var requests []simulated
+	now := 0.0
+	send := func(stamps []float64, at float64) {
+		requests = append(requests, simulated{stamps, at, at + (0.05+0.25*random.Float64())/2})
+	}
+	for range 2 + random.IntN(8) {
+		var batch []float64
+		for range random.IntN(4) {
+			now += 0.05 + random.Float64()
+			batch = append(batch, now)
+		}
+		now += 0.2 + random.Float64()
+		send(append(batch, now), now) // the click that leaves the page sends what waits
+		now += 0.001 + 0.15*random.Float64()
+		send([]float64{now}, now) // the page view
+	}
+	slices.SortFunc(requests, func(a, b simulated) int {
+		if a.received < b.received {
+			return -1
+		}
+		return 1
+	})
+	return requests
+}
+
+// TestClock_neverInvertsASession simulates 10,000 sessions, on servers whose
+// clocks differ by up to 20 ms.
+func TestClock_neverInvertsASession(t *testing.T) {
+	inversions, naive, events := 0, 0, 0
+	for seed := range uint64(10_000) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		off := (random.Float64() - 0.5) * 2 * 86400 * float64(random.IntN(2))
+		servers := []float64{0, 0.02 * random.Float64()}
+		var k clock
+		var all, uncorrected []activity.Event
+		for _, r := range simulate(random) {
+			var request []activity.Event
+			arrived := r.received + servers[random.IntN(2)]
+			for _, stamp := range r.stamps {
+				e := activity.Event{Time: after(stamp + off), Sent: after(r.sent + off), Received: after(arrived)}
+				request = append(request, e)
+				e.ID, e.Email = fmt.Sprint(stamp), ""
+				uncorrected = append(uncorrected, activity.Event{Time: e.Received.Add(-e.Sent.Sub(e.Time)), Sent: e.Time})
+			}
+			settled, expired := k.settle(nil, request, 4*time.Hour)
+			require.Zero(t, expired)
+			stamps := slices.Clone(request)
+			slices.SortFunc(stamps, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+			for i, e := range settled {
+				all = append(all, activity.Event{Time: e.Time, Sent: stamps[i].Time})
+			}
+		}
+		events += len(all)
+		inversions += inverted(all)
+		naive += inverted(uncorrected)
+	}
+	t.Logf("%d events, %d inversions; %d where each request corrects itself", events, inversions, naive)
+	require.Zero(t, inversions)
+	require.NotZero(t, naive)
+}
+
+// inverted returns how many neighbours, sorted by their times as they came, are
+// not in the order of their stamps, which are in Sent.
+func inverted(events []activity.Event) (n int) {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+	for i := 1; i < len(events); i++ {
+		if events[i].Sent.Before(events[i-1].Sent) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestClock_neverInvertsWhatANetworkHeldUp simulates requests that waited for a
+// network and then came within some milliseconds, in any order: what arrives late
+// finds room between the times that were given.
+func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
+	for seed := range uint64(10_000) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		var requests [][]float64
+		sent := 0.0
+		for range 3 + random.IntN(7) {
+			var stamps []float64
+			for range 1 + random.IntN(3) {
+				sent += 0.001 + 0.2*random.Float64()
+				stamps = append(stamps, sent)
+			}
+			requests = append(requests, stamps)
+		}
+		random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+		var k clock
+		var all []activity.Event
+		arrived := sent
+		for _, stamps := range requests {
+			arrived += 0.001 + 0.01*random.Float64()
+			var request []activity.Event
+			for _, stamp := range stamps {
+				request = append(request, shown(stamp, stamps[len(stamps)-1], arrived))
+			}
+			settled, expired := k.settle(nil, request, time.Hour)
+			require.Zero(t, expired)
+			for i, e := range settled {
+				all = append(all, activity.Event{Time: e.Time, Sent: after(stamps[i])})
+			}
+			k = stored(t, k)
+		}
+		require.Zero(t, inverted(all), "seed %d: %v", seed, requests)
+	}
+}
+
+// TestClock_neverInvertsALongSession simulates networks that go away and come back:
+// requests of seconds then arrive in any order, each with less latency than most before.
+func TestClock_neverInvertsALongSession(t *testing.T) {
+	bends := 0
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 10))
+		var requests []simulated
+		now := 0.0
+		for range 6 {
+			back := now + 20*random.Float64()
+			for now < back+1 {
+				now += 0.02 + 0.5*random.Float64()
+				arrives := max(now, back) + 4*random.Float64()*random.Float64()
+				requests = append(requests, simulated{[]float64{now}, now, arrives})
+			}
+		}
+		slices.SortFunc(requests, func(a, b simulated) int { return cmp.Compare(a.received, b.received) })
+		var k clock
+		var all []activity.Event
+		for _, r := range requests {
+			settled, expired := k.settle(nil, []activity.Event{shown(r.stamps[0], r.sent, r.received)}, time.Hour)
+			require.Zero(t, expired)
+			all = append(all, activity.Event{Time: settled[0].Time, Sent: after(r.stamps[0])})
+			k = stored(t, k)
+		}
+		bends = max(bends, len(k.Points))
+		require.Zero(t, inverted(all), "seed %d, %d points", seed, len(k.Points))
+	}
+	require.Greater(t, bends, 16, "the sessions must need more points than a quiet one")
+}
+
+// TestClock_neverInvertsWhateverComes makes up stamps, sent_at and arrivals
+// that have nothing to do with each other.
+func TestClock_neverInvertsWhateverComes(t *testing.T) {
+	for seed := range uint64(10_000) {
+		random := rand.New(rand.NewPCG(seed, 8))
+		var k clock
+		var all []activity.Event
+		for range 7 {
+			at := random.Float64() * 100
+			e := activity.Event{Time: after(random.Float64() * 100), Received: after(at)}
+			if random.IntN(2) == 0 {
+				e.Sent = after(random.Float64() * 100)
+			}
+			settled, expired := k.settle(nil, []activity.Event{e}, time.Hour)
+			require.Zero(t, expired)
+			all = append(all, activity.Event{Time: settled[0].Time, Sent: e.Time})
+		}
+		for i, a := range all {
+			for _, b := range all[i+1:] {
+				require.False(t, a.Sent.Before(b.Sent) && b.Time.Before(a.Time), "seed %d: %v and %v", seed, a, b)
+				require.False(t, b.Sent.Before(a.Sent) && a.Time.Before(b.Time), "seed %d: %v and %v", seed, a, b)
+			}
+		}
+	}
+}
+
+// A stamp between two points never gets the time of the later one, nor one before
+// the earlier: rounding must not make two events one.
+func TestBetween_staysBetweenItsPoints(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b        point
+		stamp, want int64
+	}{
+		"in the middle":            {point{0, 100}, point{10, 200}, 5, 150},
+		"at the earlier point":     {point{0, 100}, point{10, 200}, 0, 100},
+		"at the later point":       {point{0, 100}, point{10, 200}, 10, 199},
+		"times too close for it":   {point{0, 100}, point{10, 101}, 9, 100},
+		"times that are the same":  {point{0, 100}, point{10, 100}, 5, 100},
+		"beyond what floats count": {point{0, 1<<60 + 1}, point{1 << 59, 1<<60 + 2}, 1<<59 - 1, 1<<60 + 1},
+	} {
+		if got := between(c.a, c.b, c.stamp); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,760 @@
+package directory_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+func TestSession_learnsTheNewestIdentity(t *testing.T) {
+	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+	event := func(second int, user, email string) activity.Event {
+		return activity.Event{Time: base.Add(time.Duration(second) * time.Second), UserID: user, Email: email}
+	}
+	known := func(second int, user, email string) activity.Event {
+		e := event(second, user, email)
+		e.Identified = true
+		return e
+	}
+	cases := []struct {
+		name        string
+		events      []activity.Event
+		user, email string
+	}{
+		{"nothing", nil, "", ""},
+		{"nothing from an event without identity", []activity.Event{event(1, "", "")}, "", ""},
+		{"both", []activity.Event{event(1, "ada", "ada@x.example")}, "ada", "ada@x.example"},
+		{"newer wins", []activity.Event{event(1, "anon", "a@x.example"), event(2, "ada", "b@x.example")}, "ada", "b@x.example"},
+		{"late older one changes nothing", []activity.Event{event(2, "ada", "b@x.example"), event(1, "anon", "a@x.example")}, "ada", "b@x.example"},
+		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")}, "ada", "b@x.example"},
+		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada", "a@x.example"},
+		{"id and e-mail are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada", "a@x.example"},
+		{"a visitor's e-mail stays when it identifies", []activity.Event{event(1, "anon", "a@x.example"), known(3, "ada", "")}, "ada", "a@x.example"},
+		{"a visitor's e-mail that comes late", []activity.Event{known(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada", "a@x.example"},
+		{"a visitor's events after identify", []activity.Event{known(1, "ada", "a@x.example"), event(3, "anon", "")}, "anon", "a@x.example"},
+		{"another user's e-mail goes with that user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", "")}, "ada", ""},
+		{"another user's e-mail that comes late", []activity.Event{known(3, "ada", ""), known(2, "bob", "b@x.example")}, "ada", ""},
+		{"and comes back with the user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", ""), known(4, "bob", "")}, "bob", "b@x.example"},
+		{"e-mail older than the newest e-mail", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")}, "ada", "b@x.example"},
+		{"event without identity is not remembered as newer", []activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var s directory.Session
+			for _, e := range c.events {
+				s.Learn(e)
+			}
+			assert.Equal(t, c.user, s.UserID)
+			assert.Equal(t, c.email, s.Email)
+		})
+	}
+}
+
+// A link that is of an anonymous visitor is of the user that the visitor turns out to be,
+// and of no other user.
+func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
+	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		anonymous string
+		want      string
+	}{{"anon", "ada"}, {"other", "anon"}, {"", "anon"}} {
+		var s directory.Session
+		s.Learn(activity.Event{SessionID: "s", Time: base, UserID: "anon"})
+		s.Link("zendesk", "7", "", "anon")
+		s.Learn(activity.Event{SessionID: "s", Time: base.Add(time.Second), UserID: "ada", Identified: true, Anonymous: c.anonymous})
+		user, until, ok := s.LinkedUser("zendesk", "7")
+		assert.True(t, ok, c.anonymous)
+		assert.Equal(t, c.want, user, c.anonymous)
+		assert.Equal(t, c.want == "ada", until.IsZero(), "the link goes on: %q", c.anonymous)
+	}
+}
+
+// Where no event says that a user is identified, two user IDs with two addresses are two
+// persons: nothing of one is written into the other's conversation, whichever way the
+// session was linked.
+func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
+	known := func(e activity.Event) activity.Event { e.Identified = true; return e }
+	at := func(second int, e activity.Event) activity.Event {
+		e.Time = seenBase.Add(time.Duration(second) * time.Second)
+		return e
+	}
+	names := func(anonymous string, e activity.Event) activity.Event {
+		e.Anonymous = anonymous
+		return known(e)
+	}
+	reports := func(e activity.Event) activity.Event { e.Standing, e.EmailStanding = reported, reported; return e }
+	for _, c := range []struct {
+		name      string
+		before    activity.Event
+		after     []activity.Event
+		belonging []string // conversations of the events after the link, as of their arrival
+	}{
+		{"neither is identified", ivy, []activity.Event{bob, at(3, ivy)}, []string{"", ""}},
+		{"and the first has no address anew", ivy, []activity.Event{bob, seen(3, "s", "ivy", ""), bob}, []string{"", "", ""}},
+		{"the first is", known(ivy), []activity.Event{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
+		{"an earlier event comes late", ivy, []activity.Event{at(0, bob), at(3, ivy)}, []string{"", "7"}},
+		{"the second only claims to be one", reports(ivy), []activity.Event{bob, reports(at(3, ivy))}, []string{"", "7"}},
+		{"an identified one only claims to be", reports(ivy), []activity.Event{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
+		{"the visitor signs in by a claim", reports(ivy), []activity.Event{names("ivy", seen(2, "s", "bob", ""))}, []string{""}},
+		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
+		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
+		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},
+		{"a visitor who signs in", ivy, []activity.Event{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
+	} {
+		for _, way := range []struct{ email, user string }{{"Ivy@x.example", ""}, {"", "ivy"}, {"", ""}} {
+			t.Run(fmt.Sprintf("%s, linked by %q", c.name, way.email+way.user), func(t *testing.T) {
+				d := newDirectory(0)
+				d.learn(t, c.before)
+				d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", way.email, way.user) })
+				for i, e := range c.after {
+					b := d.open(t, e)
+					learnt := []activity.Event{e}
+					s := learn(t, b, learnt...)
+					require.NoError(t, d.close(t, b))
+					assert.Equal(t, c.belonging[i], s.ConversationOf(&learnt[0]), "event %d", i+1)
+				}
+			})
+		}
+	}
+}
+
+// A person whose word stands lower than the session's says nothing about its user, and what
+// a batch has further is learnt alike.
+func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
+	d := newDirectory(0)
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
+	ivy.Standing, ivy.EmailStanding = reported, reported
+	s := d.learn(t, ivy, bob)
+	assert.Empty(t, s.Identified())
+
+	bob.Standing, bob.EmailStanding = reported, reported
+	b := d.open(t, ivy)
+	s, err := b.Learn(t.Context(), "s", []activity.Event{ivy}, ivy, bob)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"ivy", "bob"}, s.Identified())
+}
+
+// A session that was linked by the address of an unidentified visitor stays linked for the
+// first identified user, unless that user's events state another address.
+func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
+	identify := func(second int, email string) activity.Event {
+		e := seen(second, "s", "bob", email)
+		e.Identified, e.Anonymous = true, "anon"
+		return e
+	}
+	for _, c := range []struct {
+		name   string
+		after  []activity.Event
+		linked bool // whether it stays so
+	}{
+		{"the address", []activity.Event{identify(2, "ivy@x.example")}, true},
+		{"no address", []activity.Event{identify(2, "")}, true},
+		{"another one", []activity.Event{identify(2, "bob@x.example")}, false},
+		{"another one later", []activity.Event{identify(2, ""), identify(3, "bob@x.example")}, false},
+		{"the address, then a new one", []activity.Event{identify(2, "ivy@x.example"), identify(3, "new@x.example")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, visitor := range []string{"", "anon"} {
+				d := newDirectory(0)
+				d.learn(t, seen(1, "s", visitor, "ivy@x.example"))
+				d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
+				for _, e := range c.after {
+					d.learn(t, e)
+				}
+				s, _ := d.session(t, "s")
+				assert.Equal(t, c.linked, s.ConversationID == "7", visitor)
+				before, bob := seen(1, "s", visitor, ""), c.after[0]
+				assert.Equal(t, "7", s.ConversationOf(&before), "what happened before: %q", visitor)
+				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
+				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
+
+				changes, err := d.Forget(t.Context(), "acme", nil, []string{"ivy@x.example"}, &activity.Erasure{
+					SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
+				require.NoError(t, err)
+				_, err = d.docs.Write(t.Context(), "acme", changes...)
+				require.NoError(t, err)
+				s, _ = d.session(t, "s")
+				assert.Equal(t, c.linked, len(s.Conversations()) > 0, "after the visitor was erased: %q", visitor)
+			}
+		})
+	}
+}
+
+// fixture is a directory under test, and the documents that it is a view of.
+type fixture struct {
+	*directory.Directory
+	docs *meddling
+}
+
+func newDirectory(ttl time.Duration) fixture {
+	docs := &meddling{Store: musttest.New(document.NewMemory(nil))}
+	return fixture{musttest.New(directory.New(docs, ttl)), docs}
+}
+
+// meddling is a store that fails, or lets something happen before a write.
+type meddling struct {
+	document.Store
+	failGet, failWrite error
+	beforeWrite        func()
+}
+
+func (m *meddling) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if m.failGet != nil {
+		return nil, m.failGet
+	}
+	return m.Store.Get(ctx, productID, names...)
+}
+
+func (m *meddling) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if m.failWrite != nil {
+		return 0, m.failWrite
+	}
+	if meddle := m.beforeWrite; meddle != nil {
+		meddle()
+	}
+	return m.Store.Write(ctx, productID, changes...)
+}
+
+func (d fixture) update(t testing.TB, sessionID string, change func(*directory.Session)) directory.Session {
+	t.Helper()
+	s, err := d.Update(t.Context(), "acme", sessionID, change)
+	require.NoError(t, err)
+	return s
+}
+
+func (d fixture) session(t testing.TB, sessionID string) (directory.Session, bool) {
+	t.Helper()
+	s, ok, err := d.Session(t.Context(), "acme", sessionID)
+	require.NoError(t, err)
+	return s, ok
+}
+
+func (d fixture) known(t testing.TB, sessionID string) bool {
+	t.Helper()
+	_, ok := d.session(t, sessionID)
+	return ok
+}
+
+// sessionOf returns the session of an e-mail address, empty for none.
+func (d fixture) sessionOf(t testing.TB, email string) string {
+	t.Helper()
+	id, ok, err := d.SessionOf(t.Context(), "acme", email)
+	require.NoError(t, err)
+	require.Equal(t, id != "", ok)
+	return id
+}
+
+func (d fixture) open(t testing.TB, events ...activity.Event) *directory.Book {
+	t.Helper()
+	b, err := d.Open(t.Context(), "acme", events)
+	require.NoError(t, err)
+	return b
+}
+
+// close writes what a book has learned.
+func (d fixture) close(t testing.TB, b *directory.Book) error {
+	t.Helper()
+	_, err := d.docs.Write(t.Context(), "acme", b.Changes()...)
+	return err
+}
+
+// learn lets the directory learn from events of one session.
+func (d fixture) learn(t testing.TB, events ...activity.Event) directory.Session {
+	t.Helper()
+	b := d.open(t, events...)
+	s := learn(t, b, events...)
+	require.NoError(t, d.close(t, b))
+	return s
+}
+
+// learn lets a book learn from events of one session.
+func learn(t testing.TB, b *directory.Book, events ...activity.Event) directory.Session {
+	t.Helper()
+	s, err := b.Learn(t.Context(), events[0].SessionID, events)
+	require.NoError(t, err)
+	return s
+}
+
+// seen is an event of that second.
+func seen(second int, session, user, email string) activity.Event {
+	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session, UserID: user, Email: email}
+}
+
+var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+
+func TestDirectory_remembersWhatWasChanged(t *testing.T) {
+	d := newDirectory(0)
+	assert.False(t, d.known(t, "s"), "an unknown session")
+
+	got := d.update(t, "s", func(s *directory.Session) {
+		assert.Zero(t, *s, "a session starts out empty")
+		s.UserID, s.Actions, s.ConversationID = "ada", 3, "c"
+	})
+	assert.Equal(t, "ada", got.UserID)
+	got = d.update(t, "s", func(s *directory.Session) { s.Actions += 2 })
+	assert.Equal(t, 5, got.Actions)
+
+	kept, ok := d.session(t, "s")
+	assert.True(t, ok)
+	assert.Equal(t, got, kept)
+	assert.Equal(t, "c", kept.ConversationID)
+}
+
+// What was learned counts when the session is read again, not only what it says.
+func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
+	d := newDirectory(0)
+	identified := seen(5, "s", "ada", "ada@x.example")
+	identified.Identified = true
+	d.learn(t, identified)
+	d.learn(t, seen(4, "s", "old", "old@x.example"))
+	s, _ := d.session(t, "s")
+	assert.Equal(t, "ada", s.UserID)
+	assert.Equal(t, "ada@x.example", s.Email)
+
+	bob := seen(6, "s", "bob", "")
+	bob.Identified = true
+	assert.Empty(t, d.learn(t, bob).Email, "another identified user")
+	s, _ = d.session(t, "s")
+	assert.Equal(t, "bob", s.UserID)
+	assert.Empty(t, s.Email)
+	again := seen(7, "s", "ada", "")
+	again.Identified = true
+	assert.Equal(t, "ada@x.example", d.learn(t, again).Email)
+	got := d.update(t, "s", func(s *directory.Session) { s.Learn(seen(6, "s", "late", "")) })
+	assert.Equal(t, "ada", got.UserID)
+}
+
+func TestDirectory_keepsSessionsApart(t *testing.T) {
+	d := newDirectory(0)
+	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}, {"acme", "session/s"}, {"acme", "s\x00"}}
+	for i, n := range names {
+		_, err := d.Update(t.Context(), n[0], n[1], func(s *directory.Session) { s.Actions = i + 1 })
+		require.NoError(t, err)
+	}
+	for i, n := range names {
+		s, ok, err := d.Session(t.Context(), n[0], n[1])
+		require.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, i+1, s.Actions, n)
+	}
+}
+
+// Sessions, users and addresses may have the same names.
+func TestDirectory_keepsKindsApart(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(1, "x", "x", "x"))
+	d.learn(t, seen(2, "y", "x", ""))
+	s, _ := d.session(t, "y")
+	assert.Equal(t, "x", s.Email)
+	assert.Equal(t, "x", d.sessionOf(t, "x"))
+}
+
+func TestDirectory_keepsSessionsForTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirectory(time.Hour)
+		learn := func(s *directory.Session) { s.UserID = "ada"; s.Actions++ }
+		d.update(t, "old", learn)
+		d.update(t, "fresh", learn)
+		time.Sleep(time.Hour - 1)
+		assert.True(t, d.known(t, "old"))
+		d.update(t, "fresh", learn)
+
+		time.Sleep(time.Nanosecond)
+		assert.False(t, d.known(t, "old"), "reading is not updating")
+		assert.True(t, d.known(t, "fresh"), "updating is")
+
+		got := d.update(t, "old", func(s *directory.Session) { s.Actions++ })
+		assert.Equal(t, 1, got.Actions, "an expired session starts out empty again")
+		assert.Empty(t, got.UserID)
+	})
+}
+
+func TestDirectory_defaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirectory(0)
+		d.update(t, "s", func(*directory.Session) {})
+		time.Sleep(activity.DefaultTTL - 1)
+		assert.True(t, d.known(t, "s"))
+		time.Sleep(time.Nanosecond)
+		assert.False(t, d.known(t, "s"))
+	})
+}
+
+func TestDirectory_changesAreAtomic(t *testing.T) {
+	docs := musttest.New(document.NewMemory(nil))
+	var running sync.WaitGroup
+	for range 8 {
+		d := musttest.New(directory.New(docs, 0)) // one over the same store is the same
+		running.Go(func() {
+			for range 100 {
+				_, err := d.Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions++ })
+				assert.NoError(t, err)
+				_, _, err = d.Session(t.Context(), "acme", "s")
+				assert.NoError(t, err)
+			}
+		})
+		running.Go(docs.Expire)
+	}
+	running.Wait()
+	s, _, err := musttest.New(directory.New(docs, 0)).Session(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	assert.Equal(t, 800, s.Actions)
+}
+
+func TestDirectory_updateStartsAgainWhenSomebodyElseWasFaster(t *testing.T) {
+	d := newDirectory(0)
+	faster := 3
+	d.docs.beforeWrite = func() {
+		if faster--; faster < 0 {
+			return
+		}
+		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions += 10 })
+		require.NoError(t, err)
+	}
+	var before []int
+	got := d.update(t, "s", func(s *directory.Session) {
+		before = append(before, s.Actions)
+		s.Actions++
+	})
+	assert.Equal(t, []int{0, 10, 20, 30}, before)
+	assert.Equal(t, 31, got.Actions)
+}
+
+func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
+	d := newDirectory(0)
+	conflicts := 2
+	d.docs.beforeWrite = func() {
+		if conflicts--; conflicts < 0 {
+			return
+		}
+		docs, err := d.docs.Store.Get(t.Context(), "acme", "other")
+		require.NoError(t, err)
+		_, err = d.docs.Store.Write(t.Context(), "acme", document.Put(docs[0], append(docs[0].Value, 'x'), 0))
+		require.NoError(t, err)
+	}
+	err := d.Amend(t.Context(), "acme", "s", []string{"other"}, func(a *directory.Amendment) error {
+		a.Session.Actions++
+		a.Changes = []document.Change{document.Put(a.Docs[0], append(a.Docs[0].Value, '!'), 0)}
+		return nil
+	})
+	require.NoError(t, err)
+	docs, err := d.docs.Get(t.Context(), "acme", "other")
+	require.NoError(t, err)
+	assert.Equal(t, "xx!", string(docs[0].Value))
+
+	refused := errors.New("refused")
+	err = d.Amend(t.Context(), "acme", "s", nil, func(a *directory.Amendment) error {
+		assert.True(t, a.Known)
+		a.Session.Actions++
+		a.Changes = []document.Change{document.Delete(docs[0])}
+		return refused
+	})
+	require.ErrorIs(t, err, refused)
+	s, _ := d.session(t, "s")
+	assert.Equal(t, 1, s.Actions)
+}
+
+func TestDirectory_updateEndsWithItsContext(t *testing.T) {
+	d := newDirectory(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	d.docs.beforeWrite = func() {
+		if tries++; tries == 3 {
+			cancel()
+		}
+		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions++ })
+		require.NoError(t, err)
+	}
+	_, err := d.Update(ctx, "acme", "s", func(*directory.Session) {})
+	var conflict *document.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	assert.Equal(t, 3, tries)
+}
+
+// A user who comes back is known by the e-mail address seen before, in another
+// session or outside any; another user's session never gets it.
+func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
+	d := newDirectory(0)
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(0, "", "ada", "ada@x.example")).Email)
+
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s1", "ada", "")).Email)
+	assert.Empty(t, d.learn(t, seen(1, "s2", "bob", "")).Email)
+	b, err := d.Open(t.Context(), "other", []activity.Event{seen(1, "s1", "ada", "")})
+	require.NoError(t, err)
+	assert.Empty(t, learn(t, b, seen(1, "s1", "ada", "")).Email)
+	assert.False(t, d.known(t, ""), "no session is no session")
+
+	d.learn(t, seen(-1, "s3", "ada", "old@x.example"))
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s4", "ada", "")).Email)
+	s, _ := d.session(t, "s4")
+	assert.Equal(t, "ada@x.example", s.Email, "also for who only reads")
+	assert.Equal(t, "ada@x.example", d.update(t, "s5", func(s *directory.Session) { s.UserID = "ada" }).Email)
+
+	d.learn(t, seen(2, "s6", "ada", "new@x.example"))
+	s, _ = d.session(t, "s4")
+	assert.Equal(t, "new@x.example", s.Email)
+	s, _ = d.session(t, "s3")
+	assert.Equal(t, "old@x.example", s.Email, "a session keeps its own address")
+}
+
+func TestDirectory_knowsNoSessionWithoutAnID(t *testing.T) {
+	d := newDirectory(0)
+	got := d.update(t, "", func(s *directory.Session) {
+		assert.Zero(t, *s)
+		s.Actions++
+	})
+	assert.Equal(t, 1, got.Actions)
+	assert.False(t, d.known(t, ""))
+	b := d.open(t, seen(1, "", "ada", "ada@x.example"))
+	learn(t, b, seen(1, "", "ada", "ada@x.example"))
+	b.Count("", 3)
+	require.NoError(t, d.close(t, b))
+	assert.False(t, d.known(t, ""))
+	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+}
+
+func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
+	cases := []struct {
+		name   string
+		events []activity.Event
+		want   string
+	}{
+		{"nothing known", nil, ""},
+		{"seen once", []activity.Event{seen(1, "s1", "ada", "ada@x.example")}, "s1"},
+		{"of nobody in particular", []activity.Event{seen(1, "s1", "", "ada@x.example")}, "s1"},
+		{"upper and lower case", []activity.Event{seen(1, "s1", "ada", "ADA@X.Example")}, "s1"},
+		{"the last one", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example")}, "s2"},
+		{"the last one, whatever its case", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "Ada@x.example")}, "s2"},
+		{"the last one by the time of the events", []activity.Event{seen(2, "s2", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s2"},
+		{"of one instant the last to come", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(1, "s2", "ada", "ada@x.example")}, "s2"},
+		{"back again", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"), seen(3, "s1", "ada", "ada@x.example")}, "s1"},
+		{"an event without address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
+		{"an event without session changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
+		{"another address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
+		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "bob", "ada@x.example")}, "s2"},
+		{"only without a session", []activity.Event{seen(1, "", "ada", "ada@x.example")}, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDirectory(0)
+			for _, e := range c.events {
+				d.learn(t, e)
+			}
+			for _, email := range []string{"ada@x.example", "Ada@X.EXAMPLE"} {
+				assert.Equal(t, c.want, d.sessionOf(t, email))
+			}
+			assert.Empty(t, d.sessionOf(t, ""))
+			assert.Empty(t, d.sessionOf(t, " ada@x.example"))
+			_, ok, err := d.SessionOf(t.Context(), "other", "ada@x.example")
+			require.NoError(t, err)
+			assert.False(t, ok)
+		})
+	}
+}
+
+func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
+	d.update(t, "s1", func(s *directory.Session) { s.Desk, s.ConversationID = "zendesk", "7" })
+	d.learn(t, seen(1, "s2", "bob", ""))
+	got, err := d.Sessions(t.Context(), "acme", "s2", "none", "s1", "s1")
+	require.NoError(t, err)
+	require.Len(t, got, 4)
+	assert.Equal(t, "bob", got[0].UserID)
+	assert.Zero(t, got[1])
+	assert.Equal(t, [2]string{"zendesk", "7"}, [2]string{got[2].Desk, got[2].ConversationID})
+	assert.Equal(t, got[2], got[3])
+	d.docs.failGet = errors.New("away")
+	_, err = d.Sessions(t.Context(), "acme", "s1")
+	assert.ErrorIs(t, err, d.docs.failGet)
+}
+
+// Ids are kept apart whatever they look like: those that are too long for a
+// name, and those that look like what such an id goes by.
+func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
+	d.learn(t, seen(0, "s2", "bob", "bob@x.example"))
+	got, err := d.SessionsOf(t.Context(), "acme", "BOB@x.example", "", "eve@x.example", "ada@x.example", "bob@x.example")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"s2", "", "", "s1", "s2"}, got)
+	got, err = d.SessionsOf(t.Context(), "acme")
+	require.NoError(t, err)
+	assert.Empty(t, got)
+}
+
+func TestDirectory_takesAnyID(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	digest := func(id string) string {
+		sum := sha256.Sum256([]byte(id))
+		return "sha256/" + hex.EncodeToString(sum[:])
+	}
+	fits := func(prefix string) string { return strings.Repeat("x", document.MaxName-len(prefix)) }
+	ids := []string{
+		long, long + "x", digest(long), digest(digest(long)), "sha256/", "sha256/x", "sha256", digest(long) + "0", "session/" + digest(long),
+		fits("session/"), fits("session/") + "x", fits("user/"), fits("email/"),
+		"\x00", "/", "..", "{x}", "*", "日本", " ",
+	}
+	d := newDirectory(0)
+	for i, id := range ids {
+		d.learn(t, seen(1, id, id, fmt.Sprint(i, "@x.example")))
+		d.learn(t, seen(2, id, id, id))
+		d.update(t, id, func(s *directory.Session) { s.Actions = i + 1 })
+	}
+	for i, id := range ids {
+		s, ok := d.session(t, id)
+		require.True(t, ok)
+		assert.Equal(t, i+1, s.Actions, "%.60q", id)
+		assert.Equal(t, id, s.UserID)
+		assert.Equal(t, id, s.Email)
+		assert.Equal(t, id, d.sessionOf(t, fmt.Sprint(i, "@X.example")))
+		assert.Equal(t, id, d.sessionOf(t, id), "%.60q", id)
+		assert.Equal(t, id, d.update(t, "other", func(s *directory.Session) { *s = directory.Session{UserID: id} }).Email)
+	}
+}
+
+// What is kept is read by other versions of the program.
+func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
+	d := newDirectory(0)
+	e := seen(1, "s", "ada", "Ada@x.example")
+	e.Time = e.Time.In(time.FixedZone("somewhere", 3600))
+	e.Identified = true
+	d.learn(t, e)
+	d.update(t, "s", func(s *directory.Session) { s.Desk, s.ConversationID, s.Actions = "zendesk", "c", 3 })
+	d.update(t, "empty", func(*directory.Session) {})
+	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, doc := range docs {
+		got[doc.Name] = string(doc.Value)
+	}
+	assert.Equal(t, map[string]string{
+		"session/s": `{"user_id":"ada","user_by":{"at":1790848801000000,"is_user":true},` +
+			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3}`,
+		"session/empty":       `{}`,
+		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
+		"email/ada@x.example": `{"session_id":"s","at":1790848801000000}`,
+	}, got)
+}
+
+// A document that cannot be decoded is treated as missing, and rewritten.
+func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
+	for _, value := range []string{
+		"", "{", "null ,", "[]", `"text"`, "42", "\x00\xff", `{"user_id":42,"session_id":42,"email":42}`,
+		`{"user_id":"eve","actions":"many","session_id":"eve","email":"eve@x.example","at":"never"}`,
+	} {
+		t.Run(value, func(t *testing.T) {
+			d := newDirectory(0)
+			d.damage(t, value)
+			assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+			s, ok := d.session(t, "s")
+			assert.False(t, ok)
+			assert.Zero(t, s)
+
+			d.damage(t, value)
+			assert.Equal(t, "c", d.update(t, "s", func(s *directory.Session) { s.ConversationID = "c" }).ConversationID)
+			d.damage(t, value)
+			s = d.learn(t, seen(1, "s", "ada", "ada@x.example"))
+			assert.Equal(t, "ada@x.example", s.Email)
+			kept, ok := d.session(t, "s")
+			assert.True(t, ok)
+			assert.Equal(t, s, kept)
+			assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+			assert.Equal(t, "ada@x.example", d.learn(t, seen(2, "s2", "ada", "")).Email)
+		})
+	}
+}
+
+// damage gives every document about ada the value.
+func (d fixture) damage(t testing.TB, value string) {
+	t.Helper()
+	docs, err := d.docs.Get(t.Context(), "acme", "session/s", "user/ada", "email/ada@x.example")
+	require.NoError(t, err)
+	var changes []document.Change
+	for _, doc := range docs {
+		changes = append(changes, document.Put(doc, []byte(value), 0))
+	}
+	_, err = d.docs.Write(t.Context(), "acme", changes...)
+	require.NoError(t, err)
+}
+
+func TestDirectory_passesStorageErrorsThrough(t *testing.T) {
+	errAway := errors.New("storage is away")
+	reads := map[string]func(t *testing.T, d fixture) error{
+		"Session": func(t *testing.T, d fixture) error {
+			_, _, err := d.Session(t.Context(), "acme", "s")
+			return err
+		},
+		"SessionOf": func(t *testing.T, d fixture) error {
+			_, _, err := d.SessionOf(t.Context(), "acme", "ada@x.example")
+			return err
+		},
+		"Update": func(t *testing.T, d fixture) error {
+			_, err := d.Update(t.Context(), "acme", "s", func(*directory.Session) { t.Error("there is nothing to change") })
+			return err
+		},
+		"Open": func(t *testing.T, d fixture) error {
+			_, err := d.Open(t.Context(), "acme", []activity.Event{seen(1, "s", "ada", "")})
+			return err
+		},
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(0)
+			d.docs.failGet = errAway
+			assert.ErrorIs(t, read(t, d), errAway)
+		})
+	}
+	t.Run("Update that cannot write", func(t *testing.T) {
+		d := newDirectory(0)
+		d.docs.failWrite = errAway
+		_, err := d.Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions++ })
+		assert.ErrorIs(t, err, errAway)
+		assert.False(t, d.known(t, "s"))
+	})
+	t.Run("Session whose user cannot be read", func(t *testing.T) {
+		d := newDirectory(0)
+		d.update(t, "s", func(s *directory.Session) { s.UserID = "ada" })
+		gets := 0
+		failing := musttest.New(directory.New(failLater{d.docs, &gets, errAway}, 0))
+		_, _, err := failing.Session(t.Context(), "acme", "s")
+		assert.ErrorIs(t, err, errAway)
+	})
+}
+
+// failLater is a store whose second read fails.
+type failLater struct {
+	document.Store
+	gets *int
+	err  error
+}
+
+func (s failLater) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if *s.gets++; *s.gets == 2 {
+		return nil, s.err
+	}
+	return s.Store.Get(ctx, productID, names...)
+}
+
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	_, err := directory.New(nil, -1)
+	assert.Equal(t, []string{"directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
+	_, err = directory.NewFinder(nil, nil, -1)
+	assert.Equal(t, []string{"directory.store", "directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
+}

@@ -1,0 +1,143 @@
+package directory
+
+import (
+	"encoding/json"
+	"time"
+
+	fastjson "github.com/segmentio/encoding/json" // decodes several times as fast, and does not know omitzero
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// sessionDocument is the JSON of a session. Times are in microseconds since the
+// epoch, here and in the clock; zero is unknown.
+type sessionDocument struct {
+	UserID         string             `json:"user_id,omitempty"`
+	UserBy         provenanceDocument `json:"user_by,omitzero"`
+	Standing       activity.Standing  `json:"standing,omitempty"`
+	Email          string             `json:"email,omitempty"` // as stated, whoever the user is
+	EmailBy        provenanceDocument `json:"email_by,omitzero"`
+	EmailStanding  activity.Standing  `json:"email_standing,omitempty"`
+	Desk           string             `json:"desk,omitempty"`
+	ConversationID string             `json:"conversation_id,omitempty"`
+	LinkedUser     string             `json:"linked_user,omitempty"`
+	LinkedEmail    string             `json:"linked_email,omitempty"`
+	Former         *formerLink        `json:"former,omitempty"`
+	Actions        int                `json:"actions,omitempty"`
+	Identified     []string           `json:"identified,omitempty"`
+	Clock          clock              `json:"clock,omitzero"`
+	Noticed        *noticed           `json:"noticed,omitempty"`
+}
+
+// provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
+// the session, which it usually names: IDs may be long.
+type provenanceDocument struct {
+	At         int64  `json:"at,omitempty"`
+	IsUser     bool   `json:"is_user,omitempty"` // the session's user is the identified one
+	Identified string `json:"identified,omitempty"`
+}
+
+// factDocument is the JSON of a user or of an e-mail address.
+type factDocument struct {
+	Email     string            `json:"email,omitempty"`      // of a user
+	SessionID string            `json:"session_id,omitempty"` // of an e-mail address
+	Standing  activity.Standing `json:"standing,omitempty"`
+	At        int64             `json:"at,omitempty"`
+}
+
+// set takes over a document as it was read. One that cannot be decoded counts as
+// empty, and is overwritten.
+func (p *storedDocument) set(doc document.Document) {
+	p.doc, p.read = doc, true
+	if !doc.Exists() {
+		return
+	}
+	var err error
+	switch p.kind {
+	case sessionKind:
+		var d sessionDocument
+		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
+			p.session = d.session()
+		}
+	default:
+		var d factDocument
+		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
+			p.fact = fact{d.Email + d.SessionID, d.Standing, momentOf(d.At)} // it has one of them
+		}
+	}
+	p.damaged = err != nil
+}
+
+// value returns the JSON of the document.
+func (p *storedDocument) value() []byte {
+	at := microsOf(p.fact.at)
+	switch p.kind {
+	case userKind:
+		return encodeDocument(factDocument{Email: p.fact.is, Standing: p.fact.standing, At: at})
+	case emailKind:
+		return encodeDocument(factDocument{SessionID: p.fact.is, Standing: p.fact.standing, At: at})
+	}
+	return encodeDocument(p.session.document())
+}
+
+// encodeDocument returns the JSON of a document, which has nothing that cannot be
+// encoded.
+func encodeDocument(v any) []byte {
+	value, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func (s *Session) document() sessionDocument {
+	return sessionDocument{
+		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
+		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
+		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser,
+		LinkedEmail: s.linkedEmail, Former: s.former,
+		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
+	}
+}
+
+func (d *sessionDocument) session() Session {
+	s := Session{
+		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
+		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
+		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser,
+		linkedEmail: d.LinkedEmail, former: d.Former,
+		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
+	}
+	s.setEmail()
+	return s
+}
+
+func (p provenance) document(userID string) provenanceDocument {
+	d := provenanceDocument{At: microsOf(p.At), Identified: p.Identified}
+	if p.Identified != "" && p.Identified == userID {
+		d.Identified, d.IsUser = "", true
+	}
+	return d
+}
+
+func (d provenanceDocument) provenance(userID string) provenance {
+	if d.IsUser {
+		d.Identified = userID
+	}
+	return provenance{At: momentOf(d.At), Identified: d.Identified}
+}
+
+func microsOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func momentOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}

@@ -1,0 +1,60 @@
+package directory
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// read returns a document of a kind with this value, as a book reads it.
+func read(kind documentKind, value []byte) *storedDocument {
+	p := &storedDocument{kind: kind}
+	p.set(document.Document{Version: 1, Value: value})
+	return p
+}
+
+// reread returns a session as it is read back from its document.
+func reread(t testing.TB, s Session) Session {
+	t.Helper()
+	p := read(sessionKind, (&storedDocument{session: s}).value())
+	require.False(t, p.damaged)
+	return p.session
+}
+
+// Documents outlive the version that wrote them: their names and units stay.
+func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
+	at := time.Date(2026, 10, 1, 10, 0, 0, 5e8, time.UTC)
+	minusFive := int64(-5)
+	for value, want := range map[string]Session{
+		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c","email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
+			`"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
+			UserID: "u", userBy: provenance{at, "u"}, statedEmail: "a@b.c", emailBy: provenance{at, "v"}, Actions: 3,
+			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
+		},
+		`{"user_id":"u","email":"a@b.c"}`:                                       {UserID: "u", statedEmail: "a@b.c", Email: "a@b.c"},
+		`{"desk":"zendesk","conversation_id":"7","later":{"x":[1,{"y":null}]}}`: {Desk: "zendesk", ConversationID: "7"},
+		`{}`: {},
+	} {
+		p := read(sessionKind, []byte(value))
+		require.False(t, p.damaged, value)
+		require.Equal(t, want, p.session, value)
+		require.Equal(t, want, reread(t, want))
+	}
+	require.Equal(t, fact{"a@b.c", activity.Claimed, at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
+	require.Equal(t, fact{"s", activity.Claimed, at}, read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
+	p := &storedDocument{kind: emailKind, fact: fact{"s", activity.Claimed, at}}
+	require.Equal(t, p.fact, read(emailKind, p.value()).fact)
+}
+
+// A document that was damaged is overwritten, and says nothing until then.
+func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
+	for _, value := range []string{``, `[]`, `7`, `{"user_id":7}`, `{"actions":1.5}`, `{"clock":[]}`, `{"user_id":"u"`, `{"user_id":"u","user_by":{"at":""}}`} {
+		p := read(sessionKind, []byte(value))
+		require.True(t, p.damaged, value)
+		require.Equal(t, Session{}, p.session, value)
+	}
+}

@@ -1,0 +1,82 @@
+package directory
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// Finder finds sessions for events that have a user and no session, such as those of
+// a company's servers. It keeps nothing by itself and is safe for concurrent use.
+type Finder struct {
+	store recent.Store
+	dir   *Directory
+}
+
+// NewFinder returns a finder of the sessions in a store and in the [Directory] in
+// docs. It reports all invalid arguments at once.
+func NewFinder(store recent.Store, docs document.Store, ttl time.Duration) (*Finder, error) {
+	wrong := options.Mistakes{Package: "directory"}
+	wrong.Require(store != nil, "store", "must not be nil")
+	dir, err := New(docs, ttl)
+	wrong.Add(err)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return &Finder{store, dir}, nil
+}
+
+// Find returns the session of an event that has a user and none: the one in which the
+// user, and no other since, was active within the retention. A session that stands
+// higher than the event takes nothing from it. Where there are several, or none, it is
+// one of the user's own, which begins with an action: an event without one finds no
+// session before, "".
+func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) (sessionID string, err error) {
+	found, err := f.store.Recent(ctx, productID, e.UserID, recent.DefaultMaxEvents)
+	if err != nil {
+		return "", err
+	}
+	own := ownSession(e.UserID)
+	var live []string
+	hasOwn := e.Action != nil
+	for _, r := range found {
+		switch {
+		case r.Session == own:
+			hasOwn = true
+		case r.Session != "" && !slices.Contains(live, r.Session):
+			live = append(live, r.Session)
+		}
+	}
+	known, err := f.dir.Sessions(ctx, productID, live...)
+	if err != nil {
+		return "", err
+	}
+	var theirs []int
+	for i := range known {
+		if known[i].UserID == e.UserID {
+			theirs = append(theirs, i)
+		}
+	}
+	if len(theirs) == 1 && e.Standing >= known[theirs[0]].Standing {
+		return live[theirs[0]], nil
+	}
+	if hasOwn {
+		return own, nil
+	}
+	return "", nil
+}
+
+// ownSession returns the ID of a user's own session. It does not show the user's ID,
+// which may be claimed.
+func ownSession(userID string) string {
+	sum := sha256.Sum256([]byte(userID))
+	return "user-" + uuid.UUID(sum[:len(uuid.UUID{})]).String()
+}

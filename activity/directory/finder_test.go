@@ -1,0 +1,65 @@
+package directory_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
+	const own = "own"
+	type session struct {
+		id, user string // whose it is; the action in it is ada's
+		standing activity.Standing
+	}
+	claim := &activity.Event{UserID: "ada", Action: &activity.Action{}}
+	for name, tt := range map[string]struct {
+		sessions []session
+		event    *activity.Event
+		want     string
+	}{
+		"none":                      {nil, claim, own},
+		"none, without an action":   {nil, &activity.Event{UserID: "ada"}, ""},
+		"one":                       {[]session{{"s", "ada", activity.Claimed}}, claim, "s"},
+		"one, without an action":    {[]session{{"s", "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, "s"},
+		"one beside her own":        {[]session{{"s", "ada", activity.Claimed}, {own, "ada", activity.Claimed}}, claim, "s"},
+		"her own":                   {[]session{{own, "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, own},
+		"two":                       {[]session{{"s", "ada", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, own},
+		"another one's":             {[]session{{"s", "bob", activity.Claimed}}, claim, own},
+		"hers and another one's":    {[]session{{"s", "bob", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, "t"},
+		"one that stands higher":    {[]session{{"s", "ada", activity.Reported}}, claim, own},
+		"one that stands no higher": {[]session{{"s", "ada", activity.Reported}}, &activity.Event{UserID: "ada", Standing: activity.Signed}, "s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, docs := musttest.New(recent.NewMemory(nil)), musttest.New(document.NewMemory(nil))
+			dir := musttest.New(directory.New(docs, 0))
+			finder := musttest.New(directory.NewFinder(store, docs, 0))
+			ownID, err := finder.Find(t.Context(), "acme", claim)
+			require.NoError(t, err)
+			assert.NotContains(t, ownID, "ada")
+			replace := strings.NewReplacer(own, ownID)
+			for _, s := range tt.sessions {
+				id, now := replace.Replace(s.id), time.Now()
+				action := activity.Action{ID: id, TimestampStart: activity.Seconds(now)}
+				require.NoError(t, store.Add(t.Context(), activity.Batch{ProductID: "acme", SessionID: id,
+					Actions: []activity.BatchAction{{Action: action, UserID: "ada"}}}))
+				_, err := dir.Update(t.Context(), "acme", id, func(known *directory.Session) {
+					known.Learn(activity.Event{Time: now, SessionID: id, UserID: s.user, Standing: s.standing})
+				})
+				require.NoError(t, err)
+			}
+			got, err := finder.Find(t.Context(), "acme", tt.event)
+			require.NoError(t, err)
+			assert.Equal(t, replace.Replace(tt.want), got)
+		})
+	}
+}

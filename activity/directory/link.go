@@ -1,0 +1,142 @@
+package directory
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// formerLink is a link that has ended, as another identified user appeared in the
+// session. The session remembers the newest.
+type formerLink struct {
+	Desk           string    `json:"desk"`
+	ConversationID string    `json:"conversation_id"`
+	UserID         string    `json:"user_id"`
+	Until          time.Time `json:"until"` // when the other user appeared
+}
+
+// Link links the session to a conversation of a help desk for its present identified
+// user. Without one, the link is for the user that had the email address or the user
+// ID in the session; both may be empty. Otherwise it is for the first one to come whose
+// events do not state another address.
+func (s *Session) Link(desk, conversationID, email, userID string) {
+	s.Desk, s.ConversationID = desk, conversationID
+	s.linkedUser, s.linkedEmail = s.userBy.Identified, ""
+	switch {
+	case s.linkedUser != "":
+	case email != "" && strings.EqualFold(email, s.statedEmail):
+		if s.linkedUser = s.emailBy.Identified; s.linkedUser == "" {
+			s.linkedEmail = email
+		}
+	case userID != "" && (userID == s.UserID || s.hasIdentified(userID)):
+		s.linkedUser = userID
+	}
+}
+
+// Unlink ends the session's link to a conversation, and reports whether there was one.
+func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
+	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+		s.former, unlinked = nil, true
+	}
+	if s.Desk == desk && s.ConversationID == conversationID {
+		s.endLink()
+		unlinked = true
+	}
+	return unlinked
+}
+
+// keepLink ends the link once another identified user has appeared than the one it is of.
+func (s *Session) keepLink() {
+	user := s.userBy.Identified
+	if s.ConversationID == "" || user == "" {
+		return
+	}
+	isStated := s.linkedEmail != "" && s.emailBy.Identified == user
+	isMisfit := isStated && !strings.EqualFold(s.linkedEmail, s.statedEmail)
+	if !isMisfit && (s.linkedUser == "" || s.linkedUser == user) {
+		s.linkedUser = user
+		if isStated {
+			s.linkedEmail = ""
+		}
+		return
+	}
+	if s.linkedUser == user { // taken for the link's before the address was known
+		s.linkedUser = ""
+	}
+	s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
+	s.endLink()
+}
+
+func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
+
+// tellApart makes an event count as an identified user's that names both another user
+// than the session's and another e-mail address: these are two persons, also where the
+// source marks neither as identified. It says so of the session's user, too, and that
+// the link is that user's.
+func (s *Session) tellApart(e *activity.Event) {
+	if e.UserID == "" || s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID ||
+		e.Email == "" || s.statedEmail == "" || strings.EqualFold(e.Email, s.statedEmail) {
+		return
+	}
+	e.Identified = true
+	if s.ConversationID != "" && s.linkedUser == "" {
+		s.linkedUser = s.UserID
+	}
+	if e.Standing >= s.Standing && s.userBy.Identified == "" {
+		s.userBy.Identified = s.UserID
+	}
+}
+
+// LinkedUser returns the identified user that the session's link to a conversation is
+// or was of, empty while it is nobody's yet, and until when it was; zero for a link that
+// goes on. It reports false where there is no such link.
+func (s *Session) LinkedUser(desk, conversationID string) (userID string, until time.Time, ok bool) {
+	if s.ConversationID != "" && s.Desk == desk && s.ConversationID == conversationID {
+		return s.linkedUser, time.Time{}, true
+	}
+	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+		return f.UserID, f.Until, true
+	}
+	return "", time.Time{}, false
+}
+
+// OtherUsers returns the identified users of the session but for the one that its link
+// is of, as far as they are remembered.
+func (s *Session) OtherUsers() []string {
+	return slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.linkedUser })
+}
+
+// ConversationOf returns the ID of the conversation that an event of the session belongs
+// to, empty for none: of the session's link, unless another identified user caused the
+// event, also one who only claims to be the session's user, or of the former one for what
+// happened before that ended.
+func (s *Session) ConversationOf(e *activity.Event) string {
+	user := ""
+	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
+		user = e.UserID
+	}
+	f := s.former
+	claims := user != s.UserID && e.Standing < s.Standing
+	switch {
+	case user != "" && user == s.linkedUser:
+	case f != nil && e.Time.Before(f.Until) && (user == "" || user == f.UserID):
+		return f.ConversationID
+	case f != nil && e.Time.Before(f.Until), user != "" && (s.linkedUser != "" || claims):
+		return ""
+	}
+	return s.ConversationID
+}
+
+// IsOf reports whether the session is the one of a person with that email address or
+// user ID, each of which may be empty, and was not taken over by another identified user.
+func (s *Session) IsOf(email, userID string) bool {
+	switch {
+	case len(s.identified) == 0, email == "" && userID == "":
+		return true
+	case email != "" && strings.EqualFold(s.Email, email):
+		return true
+	}
+	return userID != "" && s.userBy.Identified == userID
+}

@@ -1,0 +1,177 @@
+package directory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/directory"
+)
+
+// standing is an identified event of that second whose user and address stand so high.
+func standing(user, email activity.Standing, e activity.Event) activity.Event {
+	e.Identified, e.Standing, e.EmailStanding = e.UserID != "", user, email
+	return e
+}
+
+// inEveryOrder calls f with each order of the events.
+func inEveryOrder(t *testing.T, events []activity.Event, f func(t *testing.T, events []activity.Event)) {
+	var order func(n int)
+	orders := 0
+	order = func(n int) {
+		if n == len(events) {
+			orders++
+			t.Run(fmt.Sprint("order ", orders), func(t *testing.T) { f(t, events) })
+			return
+		}
+		for i := n; i < len(events); i++ {
+			events[n], events[i] = events[i], events[n]
+			order(n + 1)
+			events[n], events[i] = events[i], events[n]
+		}
+	}
+	order(0)
+}
+
+const (
+	claimed  = activity.Claimed
+	reported = activity.Reported
+	verified = activity.Signed
+)
+
+// Whatever the order of arrival and the times, the highest standing is what is known.
+func TestDirectory_keepsTheHighestStanding(t *testing.T) {
+	inEveryOrder(t, []activity.Event{
+		standing(claimed, claimed, seen(9, "s", "eve", "eve@x.example")),
+		standing(reported, reported, seen(5, "s", "bob", "bob@x.example")),
+		standing(verified, claimed, seen(2, "s", "ada", "wrong@x.example")),
+		standing(claimed, verified, seen(1, "s", "", "ada@x.example")),
+	}, func(t *testing.T, events []activity.Event) {
+		d := newDirectory(0)
+		for _, e := range events {
+			d.learn(t, e)
+		}
+		s, _ := d.session(t, "s")
+		assert.Equal(t, "ada", s.UserID)
+		assert.Equal(t, verified, s.Standing)
+		assert.Equal(t, "ada@x.example", s.Email)
+		assert.Equal(t, verified, s.EmailStanding)
+	})
+}
+
+// An address is found in the session where it stands highest.
+func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
+	inEveryOrder(t, []activity.Event{
+		standing(claimed, claimed, seen(9, "claims", "ada", "ada@x.example")),
+		standing(verified, claimed, seen(8, "signed by id", "eve", "ada@x.example")),
+		standing(claimed, reported, seen(5, "reports", "ada", "ada@x.example")),
+		standing(verified, verified, seen(1, "signs", "ada", "Ada@x.example")),
+	}, func(t *testing.T, events []activity.Event) {
+		d := newDirectory(0)
+		for _, e := range events {
+			d.learn(t, e)
+		}
+		assert.Equal(t, "signs", d.sessionOf(t, "ada@x.example"))
+	})
+}
+
+// The address known of a user is what stands highest as that user's: neither a claim
+// to be the user nor a claimed address overrides it.
+func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
+	inEveryOrder(t, []activity.Event{
+		standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")),
+		standing(claimed, verified, seen(5, "s2", "ada", "eve@x.example")), // eve signs her own address
+		standing(verified, claimed, seen(6, "s3", "ada", "typo@x.example")),
+	}, func(t *testing.T, events []activity.Event) {
+		d := newDirectory(0)
+		for _, e := range events {
+			d.learn(t, e)
+		}
+		s := d.learn(t, standing(verified, claimed, seen(9, "new", "ada", "")))
+		assert.Equal(t, "ada@x.example", s.Email)
+		assert.Equal(t, verified, s.EmailStanding)
+		s, _ = d.session(t, "s3")
+		assert.Equal(t, "ada@x.example", s.Email, "an address of a lower standing gives way")
+	})
+}
+
+// A session that only claims to be a user's has the user's address as a claim.
+func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, standing(verified, verified, seen(1, "s1", "ada", "ada@x.example")))
+	s := d.learn(t, standing(claimed, claimed, seen(2, "s2", "ada", "")))
+	assert.Equal(t, "ada@x.example", s.Email)
+	assert.Equal(t, claimed, s.EmailStanding)
+	assert.Equal(t, claimed, s.Standing)
+	assert.Equal(t, "s1", d.sessionOf(t, "ada@x.example"))
+}
+
+// Claims crowd out neither the user nor what keeps the user's actions from others.
+func TestSession_isNotTakenOverByClaims(t *testing.T) {
+	var s directory.Session
+	ada := standing(verified, claimed, seen(1, "s", "ada", ""))
+	ada.Anonymous = "anon"
+	assert.True(t, s.Names(&ada))
+	s.Learn(ada)
+	s.Learn(standing(verified, claimed, seen(2, "s", "bob", "")))
+	for i := range 20 {
+		s.Learn(standing(claimed, claimed, seen(3+i, "s", fmt.Sprint("eve", i), "")))
+	}
+	assert.Equal(t, "bob", s.UserID)
+	for _, takes := range []struct {
+		anonymous string
+		standing  activity.Standing
+	}{{"anon", claimed}, {"anon", reported}, {"ada", verified}, {"bob", verified}} {
+		e := standing(takes.standing, claimed, seen(0, "s", "eve", ""))
+		e.Anonymous = takes.anonymous
+		assert.False(t, s.Names(&e), "%+v", takes)
+	}
+}
+
+// What was learned of standings lasts as long as the session does: an event that says
+// less keeps it, and after that a claim counts again.
+func TestDirectory_forgetsStandingsInTime(t *testing.T) {
+	d := newDirectory(time.Hour)
+	d.learn(t, standing(verified, verified, seen(1, "s", "ada", "ada@x.example")))
+	again := standing(claimed, claimed, seen(2, "s", "ada", "ada@x.example"))
+	b := d.open(t, again)
+	learn(t, b, again)
+	require.Len(t, b.Changes(), 3, "the session, the user and the address are kept for longer")
+	other := standing(claimed, claimed, seen(3, "s2", "ada", "eve@x.example"))
+	b = d.open(t, other)
+	learn(t, b, other)
+	require.Len(t, b.Changes(), 2, "another session and its address, and not the user")
+}
+
+func TestBook_withholdsClaims(t *testing.T) {
+	d := newDirectory(0)
+	take := func(e activity.Event) (directory.Session, activity.Event) {
+		events := []activity.Event{e}
+		b := d.open(t, e)
+		b.VerifiedOnly()
+		s := learn(t, b, events...)
+		require.NoError(t, d.close(t, b))
+		return s, events[0]
+	}
+	claim := standing(claimed, claimed, seen(1, "s", "ada", "ada@x.example"))
+	claim.Anonymous = "anon"
+	s, e := take(claim)
+	assert.Empty(t, s.UserID+s.Email+e.UserID+e.Email+e.Anonymous)
+	assert.False(t, e.Identified)
+	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+
+	s, _ = take(standing(verified, verified, seen(2, "s", "ada", "ada@x.example")))
+	assert.Equal(t, "ada", s.UserID)
+	_, e = take(seen(3, "s", "ada", "Ada@x.example"))
+	assert.Equal(t, "ada", e.UserID, "the session's own user needs no proof again")
+	assert.NotEmpty(t, e.Email)
+	_, e = take(seen(4, "s2", "ada", ""))
+	assert.Empty(t, e.UserID, "in another session a claim stays one")
+	s, e = take(seen(5, "s", "eve", "eve@x.example"))
+	assert.Empty(t, e.UserID+e.Email)
+	assert.Equal(t, "ada", s.UserID)
+}

@@ -1,0 +1,154 @@
+package recent_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// perUser is how many actions each user of the benchmarks has.
+const perUser = recent.DefaultMaxEvents
+
+// session is what a user did in the last minute: page views and clicks whose
+// JSON is about 300 bytes each.
+func session(user int, actions int) activity.Batch {
+	at := time.Now().Add(-time.Minute)
+	did := make([]activity.Action, actions)
+	for i := range did {
+		at = at.Add(time.Second + 123456*time.Microsecond)
+		url := fmt.Sprintf("https://app.acme.example/projects/%d/tasks/%d", 1000+user%9000, 100+i)
+		if i%3 == 0 {
+			did[i] = activitytest.Pageview(at, url)
+		} else {
+			did[i] = activitytest.Click(at, "Mark as done", url)
+		}
+	}
+	return activitytest.NewBatch("acme", fmt.Sprint("session_", user), fmt.Sprint("user_", user), did...)
+}
+
+func fill(tb testing.TB, m *recent.Memory, users, actions int) {
+	tb.Helper()
+	for user := range users {
+		require.NoError(tb, m.Add(context.Background(), session(user, actions)))
+	}
+}
+
+// BenchmarkLookup is a lookup of 50 actions over a loopback connection, beside
+// the least that net/http can do to send as many bytes. The median ratio is to be
+// at least 0.7.
+func BenchmarkLookup(b *testing.B) {
+	m := musttest.New(recent.NewMemory(nil))
+	fill(b, m, 1000, perUser)
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", musttest.New(recent.NewLookup(m, 0)))
+	httpxtest.Compare(b, mux, "/users/acme/user_7/live-activity", nil)
+}
+
+// BenchmarkLookupJSON is a lookup without HTTP.
+func BenchmarkLookupJSON(b *testing.B) {
+	m := musttest.New(recent.NewMemory(nil))
+	fill(b, m, 1000, perUser)
+	lookup := musttest.New(recent.NewLookup(m, 0))
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if buf, err = lookup.AppendJSON(b.Context(), buf[:0], "acme", "user_7", 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+// BenchmarkRecent shows that a lookup costs the same however many users there are.
+func BenchmarkRecent(b *testing.B) {
+	for _, users := range []int{1, 100_000} {
+		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
+			fill(b, m, users, 5)
+			b.ReportAllocs()
+			for b.Loop() {
+				found, err := m.Recent(b.Context(), "acme", "user_0", perUser)
+				if err != nil || len(found) != 5 {
+					b.Fatal("not found", err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAdd files a request's worth of actions among many users.
+func BenchmarkAdd(b *testing.B) {
+	for _, actions := range []int{1, 10} {
+		b.Run(fmt.Sprint("actions=", actions), func(b *testing.B) {
+			m := musttest.New(recent.NewMemory(nil))
+			batches := make([]activity.Batch, 10_000)
+			for i := range batches {
+				batches[i] = session(i, actions)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				batch := batches[i%len(batches)]
+				for j := range batch.Actions {
+					batch.Actions[j].ID = strconv.Itoa(i*actions + j)
+				}
+				if err := m.Add(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// footprint is what a memory takes, and what it would serve.
+type footprint struct{ heap, json, actions int64 }
+
+func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }
+
+func measureFootprint(tb testing.TB, users, actions int) footprint {
+	tb.Helper()
+	ctx := context.Background()
+	var m *recent.Memory
+	f := footprint{actions: int64(users) * perUser}
+	f.heap = heaptest.After(func() {
+		m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
+		fill(tb, m, users, actions)
+	})
+	for user := range users {
+		found, err := m.Recent(ctx, "acme", fmt.Sprint("user_", user), perUser)
+		require.NoError(tb, err)
+		require.Len(tb, found, perUser)
+		f.json += int64(len(found.AppendJSON(nil)))
+	}
+	runtime.KeepAlive(m)
+	return f
+}
+
+// BenchmarkMemoryFootprint fills a memory of 100,000 users with 50 actions
+// each and reports the heap it takes, also as a multiple of the JSON that it
+// would serve, which is to be at most 1.3. It needs about 2 GB.
+func BenchmarkMemoryFootprint(b *testing.B) {
+	for _, actions := range []int{perUser, 3 * perUser} { // just full, and full for long
+		b.Run(fmt.Sprint("arrived=", actions), func(b *testing.B) {
+			var f footprint
+			for b.Loop() {
+				f = measureFootprint(b, 100_000, actions)
+			}
+			b.ReportMetric(float64(f.heap)/float64(f.actions), "bytes/action")
+			b.ReportMetric(f.ofJSON(), "x-of-json")
+		})
+	}
+}

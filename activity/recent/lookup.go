@@ -1,0 +1,115 @@
+package recent
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/buffers"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// LiveActivity is the response of a lookup: the recent actions of a user.
+type LiveActivity struct {
+	ProductID string            `json:"product_id"`
+	UserID    string            `json:"user_id"`
+	Count     int               `json:"count"`   // len(Actions)
+	AsOf      float64           `json:"as_of"`   // epoch seconds
+	Actions   []activity.Action `json:"actions"` // oldest first, never nil
+}
+
+// Lookup returns the recent actions of users. It is the handler of
+//
+//	GET /users/{product_id}/{user_id}/live-activity?limit=N
+//
+// and must be mounted under that pattern, behind authentication: it
+// does not authenticate. A limit that is omitted, below one or above the
+// maximum means the maximum; one that is not an integer is answered 400. A
+// user without activity gets an empty array.
+type Lookup struct {
+	store Store
+	max   int
+}
+
+// NewLookup returns a Lookup over store that returns at most maxEvents actions
+// (DefaultMaxEvents for zero). It reports all invalid arguments at once.
+func NewLookup(store Store, maxEvents int) (*Lookup, error) {
+	wrong := options.Mistakes{Package: "recent"}
+	wrong.Require(store != nil, "store", "must not be nil")
+	maxEvents = options.Default(&wrong, "maxEvents", maxEvents, DefaultMaxEvents)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return &Lookup{store: store, max: maxEvents}, nil
+}
+
+// Get returns the newest actions of a user.
+func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (LiveActivity, error) {
+	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	if err != nil {
+		return LiveActivity{}, err
+	}
+	actions, err := recent.Actions()
+	if err != nil {
+		return LiveActivity{}, err
+	}
+	return LiveActivity{ProductID: productID, UserID: userID, Count: len(actions), AsOf: activity.Seconds(time.Now()),
+		Actions: actions}, nil
+}
+
+// AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy
+// of the stored actions and no encoding.
+func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID string, limit int) ([]byte, error) {
+	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	if err != nil {
+		return dst, err
+	}
+	dst = jsontext.AppendField(dst, `{"product_id":`, productID)
+	dst = jsontext.AppendField(dst, `,"user_id":`, userID)
+	dst = append(dst, `,"count":`...)
+	dst = strconv.AppendInt(dst, int64(len(recent)), 10)
+	dst = append(dst, `,"as_of":`...)
+	dst = jsontext.AppendSeconds(dst, time.Now().UnixMicro())
+	dst = append(dst, `,"actions":`...)
+	dst = recent.AppendJSON(dst)
+	return append(dst, '}'), nil
+}
+
+func (l *Lookup) limit(limit int) int {
+	if limit <= 0 || limit > l.max {
+		return l.max
+	}
+	return limit
+}
+
+// ServeHTTP implements [http.Handler].
+func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(l.serve).ServeHTTP(w, r)
+}
+
+func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
+	limit, err := httpx.Limit(r)
+	if err != nil {
+		return err
+	}
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
+	userID, err := httpx.PathValue(r, "user_id")
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get()
+	defer buffers.Put(buf)
+	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], productID, userID, limit)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	httpx.WriteEncoded(w, *buf)
+	return nil
+}

@@ -1,0 +1,296 @@
+package recent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// newLookup mounts a lookup as its documentation says.
+func newLookup(store recent.Store, maxEvents int) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", musttest.New(recent.NewLookup(store, maxEvents)))
+	return mux
+}
+
+func request(h http.Handler, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	return w
+}
+
+// lookUp requires an answer with activity.
+func lookUp(t *testing.T, h http.Handler, target string) recent.LiveActivity {
+	t.Helper()
+	w := request(h, target)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"), "activity is personal")
+	var live recent.LiveActivity
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &live))
+	require.Equal(t, len(live.Actions), live.Count)
+	return live
+}
+
+func TestLookup_answersWithExactlyTheFields(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	start := time.Now().Add(-time.Minute).Truncate(time.Second)
+	b := activitytest.NewBatch("acme", "s", "ada",
+		activitytest.Pageview(start, "https://app.acme.example/projects/42?a=1&b=<2>"),
+		activitytest.Click(start.Add(1500*time.Millisecond), "Export CSV", "https://app.acme.example/projects/42"))
+	b.Email = "ada@example.com"
+	require.NoError(t, m.Add(t.Context(), b))
+
+	before := activity.Seconds(time.Now())
+	w := request(newLookup(m, 0), "/users/acme/ada/live-activity")
+	require.Equal(t, http.StatusOK, w.Code)
+
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	asOf, ok := got["as_of"].(float64)
+	require.True(t, ok)
+	assert.GreaterOrEqual(t, asOf, before)
+	assert.LessOrEqual(t, asOf, activity.Seconds(time.Now()))
+	delete(got, "as_of")
+	first := activity.Seconds(start)
+	assert.Equal(t, map[string]any{
+		"product_id": "acme", "user_id": "ada", "count": 2.0,
+		"actions": []any{
+			map[string]any{"type": "pageview", "title": "Page Load: Projects detail", "description": "User landed on the projects detail page",
+				"timestamp_start": first, "timestamp_end": first + 1.5, "index": 0.0,
+				"raw_url": "https://app.acme.example/projects/42?a=1&b=<2>", "canonical_url": "https://app.acme.example/projects/:id"},
+			map[string]any{"type": "click", "title": "Click Export CSV", "description": "User clicked Export CSV on the projects detail page",
+				"timestamp_start": first + 1.5, "timestamp_end": first + 1.5, "index": 1.0,
+				"raw_url": "https://app.acme.example/projects/42", "canonical_url": "https://app.acme.example/projects/:id"},
+		},
+	}, got)
+	assert.Contains(t, w.Body.String(), "?a=1&b=<2>", "URLs stay readable")
+}
+
+func TestLookup_limits(t *testing.T) {
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 100}))
+	addClicks(t, m, "ada", "s", time.Now().Add(-time.Hour), 80)
+	cases := []struct {
+		name, query string
+		want        int
+	}{
+		{"omitted", "", 60},
+		{"one", "?limit=1", 1},
+		{"some", "?limit=7", 7},
+		{"leading zero", "?limit=007", 7},
+		{"plus sign", "?limit=%2B7", 7},
+		{"cap", "?limit=60", 60},
+		{"zero", "?limit=0", 60},
+		{"negative", "?limit=-1", 60},
+		{"above the cap", "?limit=61", 60},
+		{"what is stored but above the cap", "?limit=80", 60},
+		{"32 bits", "?limit=4294967297", 60},
+		{"64 bits", "?limit=9223372036854775807", 60},
+		{"more than 64 bits", "?limit=99999999999999999999999", 60},
+		{"less than 64 bits", "?limit=-99999999999999999999999", 60},
+		{"other parameters", "?a=b&limit=2&c", 2},
+	}
+	h := newLookup(m, 60)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			live := lookUp(t, h, "/users/acme/ada/live-activity"+c.query)
+			assert.Len(t, live.Actions, c.want)
+			for i, a := range live.Actions {
+				assert.Equal(t, i, a.Index)
+			}
+			all, err := m.Recent(t.Context(), "acme", "ada", 1)
+			require.NoError(t, err)
+			assert.Equal(t, all[0].Start, live.Actions[c.want-1].Start().UnixMicro(), "the newest are returned, oldest first")
+		})
+	}
+}
+
+func TestLookup_defaultLimitIsThatOfTheSpecification(t *testing.T) {
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 100}))
+	addClicks(t, m, "ada", "s", time.Now().Add(-time.Hour), 80)
+	assert.Len(t, lookUp(t, newLookup(m, 0), "/users/acme/ada/live-activity").Actions, 50)
+}
+
+func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
+	h := newLookup(musttest.New(recent.NewMemory(nil)), 0)
+	for _, limit := range []string{"", "&limit=3", "abc", "1.5", "5.0", "1e3", "0x10", "1_000", "%201", "+1", "1%20", "--1", "-", "%00", "%EF%BC%95", "null", "NaN",
+		"%zz", "5;", "5%"} {
+		t.Run(limit, func(t *testing.T) {
+			w := request(h, "/users/acme/ada/live-activity?limit="+limit)
+			assert.Contains(t, httpxtest.Detail(t, http.StatusBadRequest, w.Result()), "limit")
+		})
+	}
+}
+
+func TestLookup_takesAnyUserID(t *testing.T) {
+	ids := []string{"ada", "ada@example.com", "a/b", "/a/", "//", "..", ".", "../../admin", "a b", "a+b", "a%2Fb", "100%", "?", "a?b=c", "#", "a#b",
+		"日本", "é", "e\u0301", "👩\u200d👧", `"`, `\`, "<script>", "a\nb", "\x00", "\u2028", ":id", "{user_id}", "live-activity", ";", "&", "=", "~",
+		strings.Repeat("x", 4000)}
+	m := musttest.New(recent.NewMemory(nil))
+	for i, id := range ids {
+		addClicks(t, m, id, fmt.Sprint("s", i), time.Now().Add(-time.Hour), i+1)
+	}
+	h := newLookup(m, 0)
+	for i, id := range ids {
+		t.Run(fmt.Sprintf("%.20q", id), func(t *testing.T) {
+			for how, escaped := range map[string]string{"as needed": encodeID(id), "every byte": encodeAll(id)} {
+				live := lookUp(t, h, "/users/acme/"+escaped+"/live-activity")
+				assert.Equal(t, id, live.UserID, how)
+				assert.Len(t, live.Actions, i+1, how)
+			}
+		})
+	}
+}
+
+// encodeID percent-encodes an id for a path. Dots are encoded where alone they
+// would be path navigation.
+func encodeID(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return encodeAll(id)
+	}
+	return url.PathEscape(id)
+}
+
+func encodeAll(id string) string {
+	var b strings.Builder
+	for _, c := range []byte(id) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+func TestLookup_takesAnyProductID(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("a/b é", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
+	live := lookUp(t, newLookup(m, 0), "/users/a%2Fb%20%C3%A9/ada/live-activity")
+	assert.Equal(t, "a/b é", live.ProductID)
+	assert.Len(t, live.Actions, 1)
+}
+
+func TestLookup_ofAnUnknownUserIsAnEmptyArray(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	addClick(t, m, "ada", "s", time.Now())
+	for name, target := range map[string]string{
+		"unknown user":            "/users/acme/bob/live-activity",
+		"unknown product":         "/users/other/ada/live-activity",
+		"with a limit":            "/users/acme/bob/live-activity?limit=5",
+		"id that differs in case": "/users/acme/Ada/live-activity",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := request(newLookup(m, 0), target)
+			assert.Equal(t, http.StatusOK, w.Code)
+			assert.Contains(t, w.Body.String(), `"actions":[]`)
+			assert.Contains(t, w.Body.String(), `"count":0`)
+		})
+	}
+}
+
+// failing is a store that cannot be reached.
+type failing struct {
+	recent.Store
+	err error
+}
+
+func (s failing) Recent(context.Context, string, string, int) (recent.Records, error) {
+	return recent.Records{{JSON: "half an answer"}}, s.err
+}
+
+func TestLookup_withoutItsStoreIs503(t *testing.T) {
+	const secret = "dial tcp 10.0.0.7:6379: connect: connection refused, password hunter2"
+	w := request(newLookup(failing{err: errors.New(secret)}, 0), "/users/acme/ada/live-activity")
+	detail := httpxtest.Detail(t, http.StatusServiceUnavailable, w.Result())
+	for _, word := range strings.Fields(secret) {
+		assert.NotContains(t, detail, word)
+	}
+	assert.NotContains(t, w.Body.String(), "half an answer")
+	seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+	require.NoError(t, err)
+	assert.Positive(t, seconds)
+}
+
+func TestLookup_failsAsItsStoreDoes(t *testing.T) {
+	down := errors.New("down")
+	l := musttest.New(recent.NewLookup(failing{err: down}, 0))
+	_, err := l.Get(t.Context(), "acme", "ada", 0)
+	require.ErrorIs(t, err, down)
+	got, err := l.AppendJSON(t.Context(), []byte("before"), "acme", "ada", 0)
+	require.ErrorIs(t, err, down)
+	require.Equal(t, "before", string(got))
+}
+
+func TestLookup_getAgreesWithTheJSON(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 5)
+	l := musttest.New(recent.NewLookup(m, 4))
+	for _, c := range []struct {
+		user        string
+		limit, want int
+	}{{"ada", 0, 4}, {"ada", -1, 4}, {"ada", 3, 3}, {"ada", 5, 4}, {"bob", 0, 0}} {
+		t.Run(fmt.Sprint(c.user, c.limit), func(t *testing.T) {
+			live, err := l.Get(t.Context(), "acme", c.user, c.limit)
+			require.NoError(t, err)
+			assert.Len(t, live.Actions, c.want)
+			assert.NotNil(t, live.Actions)
+
+			data, err := l.AppendJSON(t.Context(), []byte("before"), "acme", c.user, c.limit)
+			require.NoError(t, err)
+			rest, ok := strings.CutPrefix(string(data), "before")
+			require.True(t, ok)
+			var decoded recent.LiveActivity
+			require.NoError(t, json.Unmarshal([]byte(rest), &decoded))
+			assert.GreaterOrEqual(t, decoded.AsOf, live.AsOf)
+			decoded.AsOf = live.AsOf
+			assert.Equal(t, live, decoded)
+		})
+	}
+}
+
+func TestLookup_concurrentAnswersAreNotMixed(t *testing.T) {
+	const users = 8
+	m := musttest.New(recent.NewMemory(nil))
+	for i := range users {
+		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("s", i), time.Now().Add(-time.Minute), i+1)
+	}
+	server := httptest.NewServer(newLookup(m, 0))
+	defer server.Close()
+	var wg sync.WaitGroup
+	for i := range users {
+		wg.Go(func() {
+			for range 20 {
+				live, err := fetch(server.URL + fmt.Sprintf("/users/acme/user%d/live-activity", i))
+				assert.NoError(t, err)
+				assert.Equal(t, fmt.Sprint("user", i), live.UserID)
+				assert.Len(t, live.Actions, i+1)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func fetch(url string) (live recent.LiveActivity, err error) {
+	res, err := http.Get(url)
+	if err != nil {
+		return live, err
+	}
+	defer res.Body.Close()
+	return live, json.NewDecoder(res.Body).Decode(&live)
+}

@@ -1,0 +1,533 @@
+package recent
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// MemoryOptions are the bounds of a [Memory]. A zero field means its default.
+type MemoryOptions struct {
+	TTL        time.Duration // how long an action is kept; DefaultTTL
+	MaxEvents  int           // actions kept per user; DefaultMaxEvents
+	MaxBytes   int64         // of what a product's users did; DefaultMaxBytes
+	TotalBytes int64         // of all products; 7.5 % of the memory that the process may use
+}
+
+// Memory is the [Store] that keeps everything in RAM, within a number of bytes of
+// each product and of all, for actions, users and sessions together. Beyond that
+// the sessions written first go first, reading does not renew them; where all
+// products together hold too much, sessions of the product that holds most. A session
+// of fifty actions takes some 20 KB.
+//
+// Expired actions are never returned. They are freed when their session is next
+// written or evicted, or by [Memory.Expire].
+type Memory struct {
+	ttl       time.Duration
+	maxEvents int
+	maxHeld   int // of a session
+	seed      maphash.Seed
+
+	mu       sync.Mutex
+	newest   map[string]Position // by product, that was filed; of products that hold something, and some others
+	most     int                 // of these, before the others are forgotten
+	users    *memoryCache        // *memoryUser by user
+	sessions *memoryCache        // *memorySession by session
+	outside  *memoryCache        // *memorySession, of what a user does outside any session, by user
+}
+
+// memoryCache is one of the caches beside each other.
+type memoryCache = fair.Cache[string, any]
+
+// memoryEntry is the place of a user or a session in its cache.
+type memoryEntry = fair.Entry[string, any]
+
+// memoryUser is the sessions in which there are actions of a user.
+type memoryUser struct {
+	memoryEntry
+	sessions []*memorySession  // the one written last at the end
+	first    [1]*memorySession // memory of sessions, while one is enough
+}
+
+// memorySession is a session, or a user's actions outside any.
+type memorySession struct {
+	memoryEntry
+	Held
+	users []*memoryUser  // who it has actions of
+	first [1]*memoryUser // memory of users, while one is enough
+	bytes int64          // of the actions' JSON and of identities
+}
+
+// NewMemory returns an empty store; opts may be nil. It reports all invalid
+// options at once.
+func NewMemory(opts *MemoryOptions) (*Memory, error) {
+	o := *cmp.Or(opts, &MemoryOptions{})
+	wrong := options.Mistakes{Package: "recent"}
+	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{},
+		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
+		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/16*3)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	m.maxHeld = MaxHeld(m.maxEvents)
+	m.users = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
+	m.sessions, m.outside = m.users.Beside(), m.users.Beside()
+	return m, nil
+}
+
+// Filing is the actions of a batch, an identity or an erasure, validated and encoded:
+// filing it cannot fail. One of nothing changes nothing.
+type Filing struct {
+	// Arrived is the position, later than that of any filing of the product before; zero
+	// for the next one.
+	Arrived Position
+
+	session  string
+	actions  []filing
+	identity *activity.Identity
+	erasure  *activity.Erasure
+}
+
+type filing struct {
+	key activity.Key
+	HeldAction
+}
+
+// NewFiling encodes the actions of a batch. It keeps their strings, which should
+// not be parts of larger ones, and fails only for an invalid timestamp.
+func NewFiling(b *activity.Batch) (f Filing, err error) {
+	f.session, f.actions = b.SessionID, make([]filing, len(b.Actions))
+	for i := range b.Actions {
+		a := &b.Actions[i]
+		r, err := NewRecord(b.SessionID, a.Action)
+		if err != nil {
+			return Filing{}, err
+		}
+		f.actions[i] = filing{activity.EventKey(a.ID), HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON}}
+	}
+	return f, nil
+}
+
+// NewIdentityFiling returns the filing of an identity, whose strings it keeps.
+func NewIdentityFiling(who *activity.Identity) Filing {
+	kept := *who
+	return Filing{identity: &kept}
+}
+
+// NewErasureFiling returns the filing of an erasure, which it keeps.
+func NewErasureFiling(e *activity.Erasure) Filing { return Filing{erasure: e} }
+
+// Add files the actions of a batch. It fails, and files none, only for an invalid
+// timestamp.
+func (m *Memory) Add(_ context.Context, b activity.Batch) error {
+	f, err := NewFiling(&b)
+	if err == nil {
+		m.File(b.ProductID, f)
+	}
+	return err
+}
+
+// Identify files an identity. It never fails.
+func (m *Memory) Identify(_ context.Context, who activity.Identity) error {
+	m.File(who.ProductID, NewIdentityFiling(&who))
+	return nil
+}
+
+// File files actions, identities and erasures of a product in their order, see [Store].
+func (m *Memory) File(productID string, filings ...Filing) {
+	if len(filings) == 0 {
+		return
+	}
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range filings {
+		m.arrive(productID, &f)
+		for i := range f.actions {
+			if a := &f.actions[i]; a.Start >= oldest && (a.User != "" || f.session != "") {
+				m.add(productID, f.session, a, oldest)
+			}
+		}
+		if f.identity != nil && f.identity.At >= oldest && f.identity.SessionID != "" {
+			m.identify(productID, f.identity, f.Arrived)
+		}
+		if f.erasure != nil {
+			m.erase(productID, f.erasure)
+		}
+	}
+	m.sessions.Trim(productID)
+}
+
+// leastKnown is how many products' newest positions are kept in any case.
+const leastKnown = 16
+
+// arrive takes over the position of a filing, and gives it to its actions.
+func (m *Memory) arrive(productID string, f *Filing) {
+	newest, known := m.newest[productID]
+	if f.Arrived == (Position{}) {
+		f.Arrived = later(Position{newest.Milli, newest.Seq + 1}, Position{Milli: uint64(time.Now().UnixMilli())})
+	}
+	if !known {
+		if len(m.newest) >= m.most {
+			maps.DeleteFunc(m.newest, func(id string, _ Position) bool { return m.users.Bytes(id) == 0 })
+			m.most = max(leastKnown, 2*len(m.newest))
+		}
+		productID = strings.Clone(productID)
+	}
+	m.newest[productID] = later(newest, f.Arrived)
+	for i := range f.actions {
+		f.actions[i].Arrived = f.Arrived
+	}
+}
+
+func (m *Memory) add(product, session string, a *filing, oldest int64) {
+	s := m.session(product, a.User, session)
+	m.expireSession(s, oldest)
+	held := a.HeldAction
+	held.id = maphash.Bytes(m.seed, a.key[:])
+	if known := m.users.Find(product, held.User); known != nil {
+		held.User = known.Key() // one copy for all sessions
+	}
+	before := len(s.Actions)
+	if s.insert(held, m.maxEvents, m.maxHeld) {
+		if owner, _ := s.owner(&held); owner != "" {
+			m.linkUser(s, owner)
+		}
+		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
+			m.prune(s)
+		}
+	}
+	s.Keep(m.sessionItem(s))
+}
+
+func (m *Memory) identify(product string, who *activity.Identity, arrived Position) {
+	s := m.session(product, "", who.SessionID)
+	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
+	if !slices.ContainsFunc(s.Identities, said.isSame) {
+		s.Identities = append(s.Identities, said)
+		s.Identities = s.Identities[max(0, len(s.Identities)-MaxIdentities):]
+		m.link(s)
+	}
+	s.Keep(m.sessionItem(s))
+}
+
+// erase forgets the activity that an erasure covers.
+func (m *Memory) erase(product string, e *activity.Erasure) {
+	for _, id := range e.SessionIDs {
+		if held := m.sessions.Find(product, id); held != nil {
+			m.eraseIn(held.Value.(*memorySession), e)
+		}
+	}
+	if held := m.outside.Find(product, e.UserID); held != nil {
+		m.eraseIn(held.Value.(*memorySession), e)
+	}
+	if u := m.users.Find(product, e.UserID); u != nil { // in sessions that the erasure does not name
+		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
+			m.eraseIn(s, e)
+		}
+	}
+}
+
+func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
+	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool {
+		goes := e.Erases(s.Session, a.User)
+		if goes {
+			s.bytes -= fair.Size(len(a.JSON))
+		}
+		return goes
+	})
+	s.Identities = slices.DeleteFunc(s.Identities,
+		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
+	if len(s.Actions)+len(s.Identities) == 0 {
+		m.leave(s)
+		s.Remove()
+		return
+	}
+	m.link(s)
+	s.Set(m.sessionItem(s))
+}
+
+// session returns the session of that id, or the user's actions outside any, which
+// begins here if it is new.
+func (m *Memory) session(product, user, session string) *memorySession {
+	cache, id := m.sessions, session
+	if session == "" {
+		cache, id = m.outside, user
+	}
+	if e := cache.Find(product, id); e != nil {
+		return e.Value.(*memorySession)
+	}
+	s := &memorySession{Held: Held{Session: session}}
+	s.Value, s.users = s, s.first[:0]
+	cache.Insert(product, id, &s.memoryEntry)
+	return s
+}
+
+// insert files an action, and removes the oldest beyond the limits of its user and
+// of the session. It returns false, and changes nothing, if the session has the action
+// already, or is full of newer ones.
+func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
+	have, first := 0, 0
+	for i := range s.Actions {
+		switch held := &s.Actions[i]; {
+		case held.id == a.id:
+			return false
+		case held.User == a.User:
+			if a.User = held.User; have == 0 { // of which there is one copy
+				first = i
+			}
+			have++
+		}
+	}
+	at := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start > a.Start })
+	switch {
+	case have >= maxEvents && at <= first, len(s.Actions) >= maxHeld && at == 0:
+		return false
+	case have >= maxEvents:
+		s.remove(first, first+1)
+		at--
+	case len(s.Actions) >= maxHeld:
+		s.remove(0, 1)
+		at--
+	}
+	s.Actions = slices.Insert(s.Actions, at, a)
+	s.bytes += fair.Size(len(a.JSON))
+	return true
+}
+
+// remove removes actions.
+func (s *memorySession) remove(from, to int) {
+	for _, a := range s.Actions[from:to] {
+		s.bytes -= fair.Size(len(a.JSON))
+	}
+	s.Actions = slices.Delete(s.Actions, from, to)
+}
+
+// link makes the session one of the users that it now has actions of, and of no
+// other.
+func (m *Memory) link(s *memorySession) {
+	m.prune(s)
+	last := ""
+	for i := range s.Actions {
+		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
+			m.linkUser(s, owner)
+			last = owner
+		}
+	}
+}
+
+// prune makes the session none of the users that it has no actions of any more.
+func (m *Memory) prune(s *memorySession) {
+	owners := make(map[string]bool, len(s.users))
+	for i := range s.Actions {
+		owner, _ := s.owner(&s.Actions[i])
+		owners[owner] = true
+	}
+	for _, u := range slices.Clone(s.users) {
+		if !owners[u.Key()] {
+			m.unlink(s, u)
+		}
+	}
+}
+
+func (m *Memory) linkUser(s *memorySession, id string) {
+	u := m.user(s.Product(), id)
+	if at := slices.Index(u.sessions, s); at < 0 {
+		s.users = append(s.users, u)
+		if u.sessions = append(u.sessions, s); cap(u.sessions) > 1 {
+			u.first[0] = nil // it must keep nothing
+		}
+	} else if at < len(u.sessions)-1 {
+		u.sessions = append(slices.Delete(u.sessions, at, at+1), s)
+	}
+	if len(u.sessions) > m.maxEvents {
+		m.unlink(u.sessions[0], u)
+	}
+	u.Keep(m.userItem(u))
+}
+
+// unlink makes the session none of the user's. A user without sessions is forgotten.
+func (m *Memory) unlink(s *memorySession, u *memoryUser) {
+	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
+	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
+	if len(u.sessions) == 0 {
+		u.Remove()
+		return
+	}
+	u.Set(m.userItem(u))
+}
+
+// user returns the user of that id, which begins here if it is new.
+func (m *Memory) user(product, id string) *memoryUser {
+	if e := m.users.Find(product, id); e != nil {
+		return e.Value.(*memoryUser)
+	}
+	u := &memoryUser{}
+	u.Value, u.sessions = u, u.first[:0]
+	m.users.Insert(product, id, &u.memoryEntry)
+	return u
+}
+
+func (m *Memory) userItem(u *memoryUser) fair.Item {
+	const pointer = 8
+	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) +
+		2*fair.Size(pointer*cap(u.sessions))}
+}
+
+func (m *Memory) sessionItem(s *memorySession) fair.Item {
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key())) +
+		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
+	for _, said := range s.Identities {
+		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
+		item.Due = m.due(said.At)
+	}
+	for i := range s.Actions {
+		if user := s.Actions[i].User; i == 0 || user != s.Actions[i-1].User {
+			item.Bytes += fair.Size(len(user))
+		}
+	}
+	if len(s.Actions) > 0 {
+		item.Due = m.due(s.Actions[0].Start)
+	}
+	return item
+}
+
+// entrySize is the part of an entry's size that a cache counts, where the entry is part of something larger.
+var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
+
+// due returns when an action of that start has expired, in microseconds since
+// the epoch and above zero.
+func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
+
+// evicted accounts for the eviction of a session: users are never evicted.
+func (m *Memory) evicted(entry *memoryEntry) { m.leave(entry.Value.(*memorySession)) }
+
+// leave makes a session that is gone nobody's.
+func (m *Memory) leave(s *memorySession) {
+	for _, u := range slices.Clone(s.users) {
+		m.unlink(s, u)
+	}
+}
+
+// expireSession removes the actions that start before oldest, and the identities
+// of which there can be no action any more.
+func (m *Memory) expireSession(s *memorySession, oldest int64) {
+	n := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start >= oldest })
+	if n == 0 && len(s.Actions) > 0 {
+		return
+	}
+	s.remove(0, n)
+	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
+	m.link(s)
+}
+
+// Recent implements [Store]. It never fails.
+func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) (Records, error) {
+	return m.read(productID, Subject{UserID: userID}, min(limit, m.maxEvents)).Records, nil
+}
+
+// Session implements [Store]. It never fails.
+func (m *Memory) Session(_ context.Context, productID, sessionID string, limit int) (Records, error) {
+	return m.read(productID, Subject{SessionID: sessionID}, limit).Records, nil
+}
+
+// Snapshot implements [Store]. It never fails.
+func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snapshot, error) {
+	if of.UserID != "" {
+		return m.read(productID, of, m.maxEvents), nil
+	}
+	return m.read(productID, of, m.maxHeld), nil
+}
+
+func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Snapshot{Upto: m.newest[productID]}
+	if of.UserID == "" {
+		if e := m.sessions.Find(productID, of.SessionID); e != nil {
+			s.Records = e.Value.(*memorySession).Records(oldest, limit)
+		}
+	} else if e := m.users.Find(productID, of.UserID); e != nil {
+		held := make([]*Held, 0, 8)
+		for _, s := range e.Value.(*memoryUser).sessions {
+			held = append(held, &s.Held)
+		}
+		s.Records = RecordsOf(of.UserID, held, oldest, limit)
+	}
+	return s
+}
+
+// expireStep is how many sessions Expire looks at under one lock.
+const expireStep = 1000
+
+// Expire frees the actions that are older than the retention and returns how
+// many sessions it forgot. Call it now and then; a minute apart is plenty. It
+// locks the store for short steps only.
+func (m *Memory) Expire() (forgotten int) {
+	for more := true; more; {
+		var n int
+		n, more = m.expireSome()
+		forgotten += n
+	}
+	return forgotten
+}
+
+func (m *Memory) expireSome() (forgotten int, more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := m.oldest()
+	for range expireStep {
+		due := m.sessions.Due(m.due(oldest - 1))
+		if due == nil {
+			return forgotten, false
+		}
+		s := due.Value.(*memorySession)
+		if m.expireSession(s, oldest); len(s.Actions)+len(s.Identities) > 0 {
+			s.Set(m.sessionItem(s))
+			continue
+		}
+		m.leave(s)
+		due.Remove()
+		forgotten++
+	}
+	return forgotten, true
+}
+
+// Drop forgets all actions of a product.
+func (m *Memory) Drop(productID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users.Drop(productID, nil)
+	delete(m.newest, productID)
+}
+
+// Users returns how many users of a product are held.
+func (m *Memory) Users(productID string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.users.Count(productID)
+}
+
+// Bytes returns the size of a product's actions in memory.
+func (m *Memory) Bytes(productID string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.users.Bytes(productID)
+}
+
+func (m *Memory) oldest() int64 { return time.Now().Add(-m.ttl).UnixMicro() }

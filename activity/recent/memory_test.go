@@ -1,0 +1,378 @@
+package recent_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
+
+func TestMemory_isBoundedFairly(t *testing.T) {
+	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
+		return musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes}))
+	})
+}
+
+func TestMemory_defaults(t *testing.T) {
+	for name, opts := range map[string]*recent.MemoryOptions{
+		"no options": nil, "no option set": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := musttest.New(recent.NewMemory(opts))
+			start := time.Now().Add(-activity.DefaultTTL)
+			addClick(t, m, "ada", "s", start.Add(-time.Minute))
+			addClicks(t, m, "ada", "s", start.Add(time.Minute), recent.DefaultMaxEvents+5)
+			found, err := m.Recent(t.Context(), "acme", "ada", 1000)
+			require.NoError(t, err)
+			require.Len(t, found, recent.DefaultMaxEvents)
+			require.Equal(t, 1, m.Users("acme"))
+		})
+	}
+}
+
+func addClick(t testing.TB, s activitytest.Engine, user, session string, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, activitytest.Click(at, "Save", page))))
+}
+
+// addClicks adds n clicks a second apart.
+func addClicks(t testing.TB, s activitytest.Engine, user, session string, from time.Time, n int) {
+	t.Helper()
+	actions := make([]activity.Action, n)
+	for i := range actions {
+		actions[i] = activitytest.Click(from.Add(time.Duration(i)*time.Second), "Save", page)
+	}
+	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, actions...)))
+}
+
+func count(t testing.TB, s recent.Store, user string) int {
+	t.Helper()
+	found, err := s.Recent(t.Context(), "acme", user, 1000)
+	require.NoError(t, err)
+	return len(found)
+}
+
+// room returns the bytes of so many users of an action each, and half of one.
+func room(t testing.TB, users int) int64 {
+	t.Helper()
+	var before, bytes int64
+	m := musttest.New(recent.NewMemory(nil))
+	for i := range users {
+		before = bytes
+		addClick(t, m, fmt.Sprint("u", i), fmt.Sprint("s", i), time.Now())
+		bytes = m.Bytes("acme")
+	}
+	return bytes + (bytes-before)/2
+}
+
+func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
+	cases := []struct {
+		name string
+		use  func(t *testing.T, m *recent.Memory) // between three users and a fourth
+		gone string
+	}{
+		{"first come", func(*testing.T, *recent.Memory) {}, "u1"},
+		{"written again", func(t *testing.T, m *recent.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
+		{"read again", func(t *testing.T, m *recent.Memory) { count(t, m, "u1") }, "u1"},
+		{"read of nobody", func(t *testing.T, m *recent.Memory) { count(t, m, "nobody") }, "u1"},
+		{"action of nobody in the session", func(t *testing.T, m *recent.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u2"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: room(t, 3)}))
+			for i := range 3 {
+				addClick(t, m, fmt.Sprint("u", i+1), fmt.Sprint("s", i+1), time.Now().Add(-time.Minute))
+			}
+			c.use(t, m)
+			addClick(t, m, "u4", "s4", time.Now())
+			assert.Equal(t, 3, m.Users("acme"))
+			for _, user := range []string{"u1", "u2", "u3", "u4"} {
+				assert.Equal(t, user == c.gone, count(t, m, user) == 0, user)
+			}
+		})
+	}
+}
+
+func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	addClick(t, m, "ada", "s", time.Now())
+	for i := range 100 {
+		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
+	}
+	assert.Equal(t, 1, m.Users("acme"))
+	assert.Equal(t, 1, count(t, m, "ada"))
+}
+
+// Sessions without a user share the bytes of their product with its users: what was
+// written first goes first, of either kind, and no other product loses anything.
+func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 64 << 10}))
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("globex", "s", "eve", activitytest.Click(time.Now(), "Save", "https://globex.example/"))))
+	addClick(t, m, "ada", "of ada", time.Now())
+	for i := range 1000 {
+		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
+		if i%20 == 0 {
+			addClick(t, m, "bob", "of bob", time.Now())
+		}
+	}
+	assert.Equal(t, 1, m.Users("acme"))
+	assert.Zero(t, count(t, m, "ada"), "she was written before all others")
+	assert.Equal(t, 50, count(t, m, "bob"), "he is written again and again")
+	found, err := m.Recent(t.Context(), "globex", "eve", 50)
+	require.NoError(t, err)
+	assert.Len(t, found, 1, "another product's")
+}
+
+func TestMemory_expires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
+		addClick(t, m, "ada", "s1", time.Now())
+		time.Sleep(30 * time.Minute)
+		addClick(t, m, "ada", "s1", time.Now())
+		addClick(t, m, "bob", "s2", time.Now())
+
+		time.Sleep(30 * time.Minute)
+		assert.Equal(t, 2, count(t, m, "ada"), "an hour old is not older than the retention")
+		assert.Zero(t, m.Expire())
+
+		time.Sleep(time.Second)
+		assert.Equal(t, 1, count(t, m, "ada"))
+		assert.Zero(t, m.Expire())
+		assert.Equal(t, 2, m.Users("acme"))
+
+		time.Sleep(30 * time.Minute)
+		assert.Zero(t, count(t, m, "ada"))
+		assert.Equal(t, 2, m.Expire())
+		assert.Zero(t, m.Users("acme"))
+		assert.Zero(t, m.Expire())
+	})
+}
+
+func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
+		addClick(t, m, "ada", "s", time.Now())
+		time.Sleep(40 * time.Minute)
+		start := time.Now()
+		addClick(t, m, "ada", "s", start)
+		addClick(t, m, "ada", "s", start.Add(time.Second))
+		time.Sleep(40 * time.Minute)
+		assert.Zero(t, m.Expire())
+		found, err := m.Recent(t.Context(), "acme", "ada", 50)
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		assert.Equal(t, start.Add(time.Second).UnixMicro(), found[0].End)
+	})
+}
+
+func TestMemory_expiresManyUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 2500
+		m := musttest.New(recent.NewMemory(nil))
+		for i := range users {
+			addClick(t, m, fmt.Sprint("old", i), fmt.Sprint("s", i), time.Now())
+		}
+		time.Sleep(activity.DefaultTTL + time.Second)
+		addClick(t, m, "new", "s", time.Now())
+		assert.Equal(t, users, m.Expire())
+		assert.Equal(t, 1, m.Users("acme"))
+		assert.Equal(t, 1, count(t, m, "new"))
+	})
+}
+
+func TestMemory_expiresWhileInUse(t *testing.T) {
+	limit := room(t, 10)
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Millisecond, MaxBytes: limit}))
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20), activitytest.Click(time.Now(), "Save", page))
+				assert.NoError(t, m.Add(t.Context(), b))
+				_, err := m.Recent(t.Context(), "acme", fmt.Sprint("u", i%20), 50)
+				assert.NoError(t, err)
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				m.Expire()
+				assert.LessOrEqual(t, m.Bytes("acme"), limit)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMemory_isBounded(t *testing.T) {
+	const kilobyte, limit = 1 << 10, 1 << 20
+	long := strings.Repeat("x", kilobyte)
+	cases := map[string]func(i int) activity.Batch{
+		"many users and sessions": func(i int) activity.Batch {
+			name := fmt.Sprint(long, i)
+			return activitytest.NewBatch("acme", name, name, activitytest.Click(time.Now(), "Save", page))
+		},
+		"many sessions of nobody": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", fmt.Sprint(long, i), "", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many sessions of one user": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", fmt.Sprint(long, i), "ada", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many products": func(i int) activity.Batch {
+			return activitytest.NewBatch(fmt.Sprint(long, i), "s", "ada", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many actions of one session": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", "s", "ada", activitytest.Click(time.Now(), "Save", page+long))
+		},
+	}
+	for name, batch := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 256 << 10, TotalBytes: 512 << 10, MaxEvents: 5}))
+			grown := heaptest.After(func() {
+				for i := range 3000 {
+					require.NoError(t, m.Add(t.Context(), batch(i)))
+				}
+			})
+			assert.Less(t, grown, int64(limit), "3000 actions with a kilobyte each")
+			runtime.KeepAlive(m)
+		})
+	}
+	t.Run("many moments of one session of nobody", func(t *testing.T) {
+		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5}))
+		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
+		start := b.Actions[0].TimestampStart
+		grown := heaptest.After(func() {
+			for i := range 50_000 {
+				b.Actions[0].TimestampStart = start + float64(i)*1e-6
+				require.NoError(t, m.Add(t.Context(), b))
+			}
+		})
+		assert.Less(t, grown, int64(limit/8), "50,000 moments of eight bytes")
+		runtime.KeepAlive(m)
+	})
+}
+
+// What users and sessions take is what they are said to, however much each did.
+func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
+	start := time.Now().Add(-time.Minute)
+	for name, add := range map[string]func(m *recent.Memory, i int){
+		"an action each": func(m *recent.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 1)
+		},
+		"some each": func(m *recent.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
+		},
+		"of no session": func(m *recent.Memory, i int) { addClicks(t, m, fmt.Sprint("user", i), "", start, 2) },
+		"of no user":    func(m *recent.Memory, i int) { addClicks(t, m, "", fmt.Sprint("session", i), start, 2) },
+		"a long one that is forgotten": func(m *recent.Memory, i int) {
+			long := activitytest.Click(start.Add(-time.Second), "Save", page+strings.Repeat("x", 1000))
+			require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint("session", i), fmt.Sprint("user", i), long)))
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
+		},
+		"a shared session": func(m *recent.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i%100), start.Add(time.Duration(i)*time.Millisecond), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5}))
+			grown := heaptest.After(func() {
+				for i := range 2000 {
+					add(m, i)
+				}
+			})
+			said := m.Bytes("acme")
+			t.Logf("%.2f of what is said", float64(grown)/float64(said))
+			assert.LessOrEqual(t, grown, said*105/100)
+			assert.Greater(t, grown, said*75/100)
+			runtime.KeepAlive(m)
+		})
+	}
+}
+
+func TestMemory_allocatesLittleForANewUser(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	const runs = 1000
+	batches := make([]activity.Batch, runs+1)
+	for i := range batches {
+		batches[i] = activitytest.NewBatch("acme", fmt.Sprint("s", i), fmt.Sprint("u", i), activitytest.Click(time.Now(), "Save", page))
+	}
+	next := 0
+	assert.LessOrEqual(t, testing.AllocsPerRun(runs, func() {
+		require.NoError(t, m.Add(t.Context(), batches[next]))
+		next++
+	}), 6.0, "the user, the session, the JSON, and room in maps; the race detector drops buffers")
+}
+
+func TestMemory_expireFreesWhatItHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 1<<10)
+		m := musttest.New(recent.NewMemory(nil))
+		grown := heaptest.After(func() {
+			for i := range 3000 {
+				addClick(t, m, fmt.Sprint(long, "u", i), fmt.Sprint(long, "s", i), time.Now())
+			}
+			time.Sleep(activity.DefaultTTL + time.Second)
+			m.Expire()
+		})
+		assert.Less(t, grown, int64(2<<20), "3000 users and sessions with a kilobyte each")
+		runtime.KeepAlive(m)
+	})
+}
+
+// TestMemory_takesLittleMoreThanItsJSON keeps the bound that
+// BenchmarkMemoryFootprint measures at its full size.
+func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
+	for name, actions := range map[string]int{"just full": perUser, "full for long": 3 * perUser} {
+		t.Run(name, func(t *testing.T) {
+			assert.LessOrEqual(t, measureFootprint(t, 100, actions).ofJSON(), 1.3)
+		})
+	}
+}
+
+func TestMemory_lookupCostsTheSameWhateverIsHeld(t *testing.T) {
+	few, many := allocsOfRecent(t, 10), allocsOfRecent(t, 10_000)
+	assert.Equal(t, few, many)
+	assert.LessOrEqual(t, many, 1.0, "a lookup allocates its result and nothing else")
+}
+
+// allocsOfRecent counts allocations of a lookup among that many users.
+func allocsOfRecent(t *testing.T, users int) float64 {
+	t.Helper()
+	m := musttest.New(recent.NewMemory(nil))
+	for i := range users {
+		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), time.Now().Add(-time.Minute), 1)
+	}
+	ctx := t.Context()
+	return testing.AllocsPerRun(100, func() {
+		if found, err := m.Recent(ctx, "acme", "user7", 50); err != nil || len(found) != 1 {
+			t.Fatal("not found")
+		}
+	})
+}
+
+func TestMemory_dropsAProductAndNoOther(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	addClick(t, m, "ada", "s", time.Now())
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
+	m.Drop("acme")
+	assert.Zero(t, count(t, m, "ada"))
+	assert.Equal(t, 1, m.Users("other"))
+	m.Drop("other")
+	assert.Zero(t, m.Users("other"))
+	m.Drop("unheard of")
+	addClick(t, m, "ada", "s", time.Now())
+	assert.Equal(t, 1, count(t, m, "ada"))
+}

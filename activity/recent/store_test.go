@@ -1,0 +1,154 @@
+package recent_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// lastMicro is the end of what epoch seconds in a float64 tell to the
+// microsecond: the year 2106.
+const lastMicro = 1<<32*1_000_000 - 1
+
+func TestRecord_encodesTimes(t *testing.T) {
+	cases := map[string]struct {
+		start, end int64 // microseconds
+		want       string
+	}{
+		"whole seconds":     {1_700_000_000_000_000, 1_700_000_001_000_000, `"timestamp_start":1700000000,"timestamp_end":1700000001,`},
+		"microseconds":      {1_700_000_000_000_001, 1_700_000_000_123_456, `"timestamp_start":1700000000.000001,"timestamp_end":1700000000.123456,`},
+		"no trailing zeros": {1_700_000_000_500_000, 1_700_000_000_120_000, `"timestamp_start":1700000000.5,"timestamp_end":1700000000.12,`},
+		"epoch":             {0, 1, `"timestamp_start":0,"timestamp_end":0.000001,`},
+		"before the epoch":  {-1_500_000, -1, `"timestamp_start":-1.5,"timestamp_end":-0.000001,`},
+		"last in 32 bits":   {lastMicro, lastMicro, `"timestamp_start":4294967295.999999,"timestamp_end":4294967295.999999,`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, err := recent.NewRecord("s", activity.Action{TimestampStart: float64(c.start) / 1e6})
+			require.NoError(t, err)
+			assert.Equal(t, c.start, r.Start)
+			assert.Equal(t, c.start, r.End, "a record ends where it starts")
+			r.End = c.end
+			assert.Contains(t, string(recent.Records{r}.AppendJSON(nil)), c.want)
+		})
+	}
+}
+
+// A record is JSON or it is an error: encoding/json refuses such numbers, too.
+func TestNewRecord_refusesTimesThatAreNone(t *testing.T) {
+	for _, seconds := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64} {
+		r, err := recent.NewRecord("s", activity.Action{TimestampStart: seconds})
+		if err == nil {
+			data := recent.Records{r}.AppendJSON(nil)
+			assert.True(t, json.Valid(data), "%g became %s", seconds, data)
+		}
+	}
+}
+
+func TestRecent_ofNothing(t *testing.T) {
+	for name, found := range map[string]recent.Records{"nil": nil, "empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, "[]", string(found.AppendJSON(nil)))
+			actions, err := found.Actions()
+			require.NoError(t, err)
+			assert.NotNil(t, actions)
+			assert.Empty(t, actions)
+		})
+	}
+}
+
+func TestRecent_refusesADamagedRecord(t *testing.T) {
+	_, err := recent.Records{{JSON: `{"type":`}}.Actions()
+	assert.Error(t, err)
+}
+
+// FuzzRecord holds records against encoding/json: both must decode to the same
+// action, whatever the texts and times.
+func FuzzRecord(f *testing.F) {
+	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456), int64(1_700_000_000_123_457), uint8(0))
+	f.Add("\"", "\\", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xed\xa0\x80", int64(0), int64(-1), uint8(7))
+	f.Add("", "</script>", "👩\u200d👧", "{\"a\":", "],\"", int64(-1_500_000), int64(1<<53), uint8(49))
+	f.Fuzz(func(t *testing.T, typ, title, description, raw, canonical string, start, end int64, index uint8) {
+		start, end = start%lastMicro, end%lastMicro
+		a := activity.Action{
+			ID: "id", Type: typ, Title: title, Description: description, RawURL: raw, CanonicalURL: canonical,
+			TimestampStart: float64(start) / 1e6, TimestampEnd: float64(end) / 1e6, Index: int(index),
+		}
+		r, err := recent.NewRecord("s", a)
+		require.NoError(t, err)
+		require.Equal(t, start, r.Start)
+		r.End = end
+		found := make(recent.Records, int(index)+1)
+		for i := range found {
+			found[i] = r
+		}
+
+		var got []activity.Action
+		require.NoError(t, json.Unmarshal(found.AppendJSON(nil), &got))
+		require.Equal(t, throughJSON(t, a), got[index])
+	})
+}
+
+// throughJSON returns what encoding/json makes of an action.
+func throughJSON(t *testing.T, a activity.Action) activity.Action {
+	t.Helper()
+	data, err := json.Marshal(a)
+	require.NoError(t, err)
+	var got activity.Action
+	require.NoError(t, json.Unmarshal(data, &got))
+	return got
+}
+
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	_, err := recent.NewMemory(&recent.MemoryOptions{TTL: -1, MaxEvents: -1, MaxBytes: -1, TotalBytes: -1})
+	assert.Equal(t, []string{"recent.TTL", "recent.MaxEvents", "recent.MaxBytes", "recent.TotalBytes"}, musttest.Mistakes(t, err))
+	_, err = recent.NewLookup(nil, -1)
+	assert.Equal(t, []string{"recent.store", "recent.maxEvents"}, musttest.Mistakes(t, err))
+}
+
+func TestRecord_sentenceIsTheActions(t *testing.T) {
+	for _, a := range []activity.Action{
+		{}, {Type: "click"}, {Type: "click", Title: "Click Save"}, {Description: " User  clicked \u0007\"Save\" \\ on\nthe ü page "},
+		{Type: "x", Title: `\`, Description: `,"description":"no"`, RawURL: "https://a.example/?b=%22", CanonicalURL: `https://a.example/"\`},
+	} {
+		r, err := recent.NewRecord("s", a)
+		require.NoError(t, err)
+		assert.Equal(t, a.Sentence(), r.Sentence())
+		assert.Equal(t, a.CanonicalURL, r.CanonicalURL())
+	}
+	assert.Equal(t, "User did something", recent.Record{JSON: `{"type":"`}.Sentence())
+}
+
+// A visitor is on a page since the last of its own session's actions elsewhere.
+func TestRecent_knowsTheStayOnAPage(t *testing.T) {
+	record := func(second int64, session, url string) recent.Record {
+		r, err := recent.NewRecord(session, activity.Action{CanonicalURL: url, TimestampStart: float64(second)})
+		require.NoError(t, err)
+		return r
+	}
+	const page = `https://a.example/x?q=":"b"`
+	for name, c := range map[string]struct {
+		recent      recent.Records
+		came, first int64
+	}{
+		"nothing":             {},
+		"one action":          {recent.Records{record(5, "s", page)}, 5, 5},
+		"without a page":      {recent.Records{record(5, "s", ""), record(6, "s", "")}, 5, 5},
+		"all on the page":     {recent.Records{record(5, "s", page), record(6, "s", page)}, 5, 5},
+		"back on the page":    {recent.Records{record(5, "s", page), record(6, "s", "https://a.example"), record(7, "s", page), record(8, "s", page)}, 7, 5},
+		"another session's":   {recent.Records{record(5, "s", page), record(6, "t", "https://a.example"), record(7, "s", page)}, 5, 5},
+		"the end of a longer": {recent.Records{record(5, "s", `x":"b`), record(6, "s", "b")}, 6, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			came, first := c.recent.Stay()
+			assert.Equal(t, [2]int64{c.came * 1e6, c.first * 1e6}, [2]int64{came, first})
+		})
+	}
+}

@@ -1,0 +1,101 @@
+// Package tracing follows actions through the service: a [Tracer] takes each [Step] of
+// their way, from the request that brought them to the notes, offers and answers that they
+// are in. Package [github.com/liveactivity/liveactivity/activity/otlp] makes spans of the
+// steps.
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
+)
+
+// Step is a step on the way of actions through the service: from a request into the log,
+// and from there into notes, offers and answers.
+type Step struct {
+	Name      string // one of the Step constants
+	ProductID string
+	// Via is the help desk of a note, a summary or an offer, and the tool of an answer by
+	// MCP; empty for other steps.
+	Via          string
+	Actions      []Action // none where the step does not know them
+	Began, Ended time.Time
+	Err          error
+}
+
+// ActionRef names an action of a product: by what is known of it wherever it is.
+type Action struct {
+	SessionID string
+	Start     int64 // microseconds since the epoch
+}
+
+// RefOf returns the reference to an action of a session.
+func ActionOf(sessionID string, a *activity.Action) Action {
+	return Action{sessionID, a.Start().UnixMicro()}
+}
+
+// The names of steps.
+const (
+	Ingest  = "ingest"  // from the arrival of a request until its actions can be read
+	Append  = "append"  // the part of it in which the log commits them
+	Note    = "note"    // a help desk is given a note of actions
+	Summary = "summary" // a help desk is given a note with a summary
+	Offer   = "offer"   // a help desk is given an offer
+	Lookup  = "lookup"  // a person's actions are read
+)
+
+// Tracer takes the steps of actions, each when it has ended. It is called
+// concurrently, while requests are served, and must return at once. It must not keep the
+// Actions.
+type Tracer func(Step)
+
+type viaKey struct{}
+
+// WithVia returns a context whose lookups are part of an answer by this tool.
+func WithVia(ctx context.Context, tool string) context.Context {
+	return context.WithValue(ctx, viaKey{}, tool)
+}
+
+// Traced returns a store whose lookups are steps; the store itself where there is no
+// tracer.
+func Store(store recent.Store, tracer Tracer) recent.Store {
+	if tracer == nil {
+		return store
+	}
+	return &tracedStore{store, tracer}
+}
+
+// tracedStore is a store whose lookups are steps.
+type tracedStore struct {
+	store  recent.Store
+	tracer Tracer
+}
+
+// Recent implements [recent.Store].
+func (t *tracedStore) Recent(ctx context.Context, productID, userID string, limit int) (r recent.Records, err error) {
+	defer t.looked(ctx, productID, time.Now(), &r, &err)
+	return t.store.Recent(ctx, productID, userID, limit)
+}
+
+// Session implements [recent.Store].
+func (t *tracedStore) Session(ctx context.Context, productID, sessionID string, limit int) (r recent.Records, err error) {
+	defer t.looked(ctx, productID, time.Now(), &r, &err)
+	return t.store.Session(ctx, productID, sessionID, limit)
+}
+
+// Snapshot implements [recent.Store].
+func (t *tracedStore) Snapshot(ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error) {
+	defer t.looked(ctx, productID, time.Now(), &s.Records, &err)
+	return t.store.Snapshot(ctx, productID, of)
+}
+
+func (t *tracedStore) looked(ctx context.Context, productID string, began time.Time, found *recent.Records, err *error) {
+	step := Step{Name: Lookup, ProductID: productID, Began: began, Ended: time.Now(), Err: *err}
+	step.Via, _ = ctx.Value(viaKey{}).(string)
+	for i := range *found {
+		step.Actions = append(step.Actions, Action{(*found)[i].Session, (*found)[i].Start})
+	}
+	t.tracer(step)
+}
