@@ -285,7 +285,11 @@ func TestContext_saysWhoseWordItIs(t *testing.T) {
 	} {
 		assert.Equal(t, want, s.context(query).Identity, query)
 	}
-	assert.Equal(t, 1, strings.Count(s.context("user_id=ada").Text, "ago, not verified: "))
+	claimedLast := s.context("user_id=ada").Text
+	assert.Equal(t, 1, strings.Count(claimedLast, "ago, not verified: "))
+	assert.Regexp(t, `\(user ada, signed\) is on .+\), not verified: there for`, claimedLast)
+	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada")})
+	assert.Regexp(t, `\(user ada, signed\) is on .+\): there for`, s.context("user_id=ada").Text)
 	assert.Contains(t, s.context("user_id=eve").Text, "User eve (claimed, not verified)")
 }
 

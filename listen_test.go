@@ -2,6 +2,7 @@ package liveactivity_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -77,26 +78,42 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 	}
 }
 
-// A subscription ends with its key.
-func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
-	s := start(t)
-	registered := s.do("POST", "/admin/products", `{"product_id":"fresh"}`, withAdminKey).json(t)
-	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://fresh/users/ada", 1))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/mcp", body)
-	require.NoError(t, err)
-	setHeaders(req, []string{bearer(registered["key"].(string)), "Content-Type: application/json", "Accept: text/event-stream"})
+// subscribe opens a subscription to what ada does in a product, and reads its acknowledgement.
+func (s *service) subscribe(key, product string) io.Reader {
+	s.t.Helper()
+	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://"+product+"/users/ada", 1))
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/mcp", body)
+	require.NoError(s.t, err)
+	setHeaders(req, []string{bearer(key), "Content-Type: application/json", "Accept: text/event-stream"})
 	resp, err := s.client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { resp.Body.Close() })
+	assert.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
 	frame := make([]byte, 1024)
 	n, err := resp.Body.Read(frame)
-	require.NoError(t, err)
-	assert.Contains(t, string(frame[:n]), `"method":"notifications/subscriptions/acknowledged"`)
-	assert.Contains(t, string(frame[:n]), `"io.modelcontextprotocol/subscriptionId":"x"`)
-	require.Equal(t, http.StatusCreated,
-		s.do("POST", "/admin/products", `{"product_id":"fresh","force":true}`, withAdminKey).status)
-	for err == nil {
-		_, err = resp.Body.Read(frame)
-	}
+	require.NoError(s.t, err)
+	assert.Contains(s.t, string(frame[:n]), `"method":"notifications/subscriptions/acknowledged"`)
+	assert.Contains(s.t, string(frame[:n]), `"io.modelcontextprotocol/subscriptionId":"x"`)
+	return resp.Body
+}
+
+func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
+	s := start(t)
+	stream := s.subscribe(s.register(`{"product_id":"fresh"}`)["key"], "fresh")
+	s.register(`{"product_id":"fresh","force":true}`)
+	rest, _ := io.ReadAll(stream)
+	assert.NotContains(t, string(rest), "updated")
+}
+
+// A subscription ends with the grant of its token before it tells anything more.
+func TestMCP_endsSubscriptionsWithTheirGrant(t *testing.T) {
+	s := start(t)
+	_, token := s.signIn(acmeMCP)
+	stream := s.subscribe(token(), "acme")
+	grants := s.do(http.MethodGet, "/admin/grants/acme", "", withAdminKey).json(t)["grants"].([]any)
+	id := grants[0].(map[string]any)["grant_id"].(string)
+	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/grants/acme/"+id, "", withAdminKey).status)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	rest, _ := io.ReadAll(stream)
+	assert.NotContains(t, string(rest), "updated")
 }

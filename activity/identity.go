@@ -28,7 +28,8 @@ type Identity struct {
 	SessionID   string `json:"session_id"`
 	AnonymousID string `json:"anonymous_id"`
 	UserID      string `json:"user_id"`
-	At          int64  `json:"at"` // microseconds since the epoch
+	Email       string `json:"email,omitempty"` // the user's, as the session knows it by then
+	At          int64  `json:"at"`              // microseconds since the epoch
 	// Standing is the event's. Of several identities for an action, the one of the
 	// highest standing counts.
 	Standing Standing `json:"standing,omitempty"`

@@ -29,8 +29,9 @@ const cutMark = " …"
 // characters. The product's prompt comes first, unless it leaves no room, and then, quoted,
 // a line about the person and the page, and a line of each action, oldest first. The oldest
 // are left out first, which the text says. Where nothing is known within the retention ttl, the text is a
-// sentence. The actions of the unverified sessions are of a lower standing than the context.
-func (a *Answer) Render(maxChars int, ttl time.Duration, unverified []string) {
+// sentence. What the unverified sessions tell is of a lower standing than the context, and is
+// marked; the page is from the session last.
+func (a *Answer) Render(maxChars int, ttl time.Duration, last string, unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
 	buf := buffers.Get()
@@ -44,16 +45,16 @@ func (a *Answer) Render(maxChars int, ttl time.Duration, unverified []string) {
 		text = append(text, "Nothing is known of what this person did: no activity in the last "...)
 		text = append(appendSpan(text, ttl), '.')
 	} else {
-		text = append(a.appendLines(append(text, start...), room, unverified), end...)
+		text = append(a.appendLines(append(text, start...), room, last, unverified), end...)
 	}
 	a.Text, *buf = string(text), text
 }
 
 // appendLines appends the quoted lines of the text, of at most room characters with their
 // line feeds.
-func (a *Answer) appendLines(dst []byte, room int, unverified []string) []byte {
+func (a *Answer) appendLines(dst []byte, room int, last string, unverified []string) []byte {
 	from := len(dst)
-	dst = append(a.appendHead(dst), '\n')
+	dst = append(a.appendHead(dst, slices.Contains(unverified, last)), '\n')
 	for i := range a.Recent {
 		dst = append(a.appendLine(dst, i, unverified), '\n')
 	}
@@ -105,8 +106,9 @@ func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
 
 // appendHead appends the line about the person and the page: "ada@example.com (user user_42,
 // signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
-// for 14 min, last seen 5 s ago".
-func (a *Answer) appendHead(dst []byte) []byte {
+// for 14 min, last seen 5 s ago". A page of an
+// unverified session is marked.
+func (a *Answer) appendHead(dst []byte, isUnverified bool) []byte {
 	email, user := prompt.Line(maxName, a.Email), prompt.Line(maxName, a.UserID)
 	who, about := cmp.Or(email, "A visitor"), a.Identity
 	switch {
@@ -123,6 +125,9 @@ func (a *Answer) appendHead(dst []byte) []byte {
 		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, a.CanonicalURL)+")"...)
 	} else {
 		dst = append(dst, "a page without an address"...)
+	}
+	if isUnverified {
+		dst = append(dst, ", not verified"...)
 	}
 	for _, part := range [...]struct {
 		before  string

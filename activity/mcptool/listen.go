@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,7 +34,8 @@ func userOf(uri, productID string) (userID string, ok bool) {
 // byte slices are frames of server-sent events.
 type Listening struct {
 	ProductID string
-	// Check returns an error once the client may not listen any more. It is cheap.
+	// Check returns an error once the client may not listen any more, also where that is not
+	// known. It reads a document where the client has signed in.
 	Check func() error
 
 	id   json.RawMessage   // of the request
@@ -123,22 +123,6 @@ func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 			opened.Capabilities.Resources.Subscribe = false
 		}
 		return result, err
-	}
-}
-
-// checkEvery is how often a token of a sign-in is looked up while its client listens.
-const checkEvery = 15 * time.Second
-
-// recheck returns a function that says whether the client may still listen: the key is
-// looked up at each call, the token now and then.
-func recheck(key, token func() error) func() error {
-	checked := time.Now()
-	return func() error {
-		if err := key(); err != nil || time.Since(checked) < checkEvery {
-			return err
-		}
-		checked = time.Now()
-		return token()
 	}
 }
 

@@ -112,8 +112,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 			return nil
 		} else if o.Listen != nil && l != nil {
 			done() // the stream may last longer than the request
-			l.Check = recheck(func() error { _, err := keys.ProductOfDigest(key, access.MCP); return err },
-				func() error { _, _, err := signIn.KeyOf(context.Background(), token); return err })
+			l.Check = func() error { _, _, err := signIn.KeyOf(context.Background(), token); return err }
 			access.AuditNamed(r.Context(), t.log, keys.NameOf(key), productID, "subscriptions/listen")
 			return o.Listen(w, r, l)
 		}

@@ -95,14 +95,14 @@ func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
-// name gives a session that is of the anonymous visitor the visitor's user.
+// name gives a session that is of the anonymous visitor the visitor's user, with the address.
 func (m *Memory) name(product string, e *Entry) {
 	held := m.held.Find(product, e.SessionID)
 	if held == nil || held.Value.userID != e.Anonymous {
 		return
 	}
 	s := &held.Value
-	s.userID = e.UserID
+	s.userID, s.email = e.UserID, cmp.Or(e.Email, s.email)
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 

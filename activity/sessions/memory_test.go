@@ -403,7 +403,7 @@ func BenchmarkMemory_Add(b *testing.B) {
 func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) sessions.Entry {
-		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada"}
+		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada", Email: "Ada@example.com"}
 	}
 	m.Add("acme", signsIn("s", "user of s")) // there is no such session yet
 	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("s", ""), signsIn("t", "user of s"))
@@ -413,9 +413,9 @@ func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	before := found[0]
 
 	m.Add("acme", signsIn("s", "user of s"))
-	found, _ = list(t, m, sessions.Query{Prefix: "ada"}, noon)
+	found, _ = list(t, m, sessions.Query{Prefix: "ada@ex"}, noon)
 	require.Len(t, found, 1)
-	before.UserID = "ada"
+	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
 	one := m.Bytes("acme")
 	m.Remove("acme", "s")

@@ -126,7 +126,11 @@ func (r *reading) say(after recent.Position) {
 	r.place(now)
 	r.answer.Recent = r.asked(after)
 	c.Count = len(r.answer.Recent)
-	r.answer.Render(r.query.MaxChars, r.ttl, r.lower(standing, isKnown))
+	last := ""
+	if n := len(r.seen); n > 0 {
+		last = r.seen[n-1].Session
+	}
+	r.answer.Render(r.query.MaxChars, r.ttl, last, r.lower(standing, isKnown))
 }
 
 // lower returns the sessions whose actions are of a lower standing than the person's; ""

@@ -172,7 +172,7 @@ func (v *View) add(productID string, f *followed, at eventlog.ID, entries []even
 			decoded = append(decoded, sessions.NewEntry(b))
 		} else if who, err := entries[i].DecodeIdentity(); err == nil && who != nil {
 			decoded = append(decoded, sessions.Entry{SessionID: who.SessionID,
-				IsIdentity: true, Anonymous: who.AnonymousID, UserID: who.UserID})
+				IsIdentity: true, Anonymous: who.AnonymousID, UserID: who.UserID, Email: who.Email})
 		}
 	}
 	v.mu.Lock()

@@ -331,6 +331,9 @@ func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
 	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
 		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing,
 		ConversationID: s.ConversationOf(e)}
+	if s.UserID == e.UserID {
+		who.Email = s.Email
+	}
 	data, err := json.Marshal(who)
 	if err != nil {
 		return err
