@@ -428,7 +428,7 @@ func TestSessions_belongToWhoSignsIn(t *testing.T) {
 	event("$identify", "ada", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
 	found, _ := s.sessionsOf("acme", acmeKey, "")
 	assert.Equal(t, []any{"ada", mail}, []any{found[0]["user_id"], found[0]["email"]}, "at once")
-	found, _ = s.sessionsOf("acme", acmeKey, "q="+mail[:4])
+	found, _ = s.sessionsOf("acme", acmeKey, "?q="+mail[:4])
 	assert.Len(t, found, 1)
 	event("$pageview", "ada", "/billing", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])

@@ -61,7 +61,7 @@ type Session struct {
 // nothing.
 func (s *Session) Learn(e activity.Event) {
 	by := provenance{At: e.Time.UTC()}
-	if e.Identified {
+	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // which not every event says again
 		by.Identified = e.UserID
 	}
 	if s.linkedUser == e.Anonymous && s.Names(&e) {

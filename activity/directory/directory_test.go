@@ -98,6 +98,7 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 		e.Anonymous = anonymous
 		return known(e)
 	}
+	signs := func(e activity.Event) activity.Event { e.Standing = verified; return e }
 	reports := func(e activity.Event) activity.Event { e.Standing, e.EmailStanding = reported, reported; return e }
 	for _, c := range []struct {
 		name      string
@@ -115,6 +116,8 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
 		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
 		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},
+		{"an identified user without an address", ivy, []activity.Event{known(seen(2, "s", "bob", "")), at(3, ivy)}, []string{"", ""}},
+		{"a signed one", ivy, []activity.Event{signs(seen(2, "s", "bob", ""))}, []string{""}},
 		{"a visitor who signs in", ivy, []activity.Event{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
 	} {
 		for _, way := range []struct{ email, user string }{{"Ivy@x.example", ""}, {"", "ivy"}, {"", ""}} {
@@ -131,6 +134,49 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// One person, named by every order of events that state the ID, the address, or that the ID is
+// a user's, is one: nothing is kept out of the conversation.
+func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
+	var tell func(told []activity.Event)
+	tell = func(told []activity.Event) {
+		d := newDirectory(0)
+		for _, e := range told {
+			d.learn(t, e)
+		}
+		if s, _ := d.session(t, "s"); s.Email != "" {
+			d.update(t, "s", func(s *directory.Session) {
+				s.Link("zendesk", "7", "Ivy@x.example", "")
+				assert.Empty(t, s.OtherUsers(), "%v", told)
+			})
+			for _, e := range told {
+				s := d.learn(t, e)
+				assert.Equal(t, "7", s.ConversationOf(&e), "%v", told)
+			}
+		}
+		if len(told) == 4 {
+			return
+		}
+		for _, email := range []string{"", "ivy@x.example"} {
+			for _, isKnown := range []bool{false, true} {
+				e := seen(len(told), "s", "ivy", email)
+				e.Identified = isKnown
+				tell(append(told[:len(told):len(told)], e))
+			}
+		}
+	}
+	tell(nil)
+}
+
+// The address that a claimed user is known by is not another, signed user's.
+func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
+	next := standing(verified, claimed, seen(2, "s", "bob", ""))
+	for user, want := range map[string]string{"ivy": "", "0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example"} {
+		d := newDirectory(0)
+		d.learn(t, seen(1, "s", user, "ivy@x.example"))
+		assert.Equal(t, want, d.learn(t, next).Email, user)
 	}
 }
 

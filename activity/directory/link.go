@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/liveactivity/liveactivity/activity"
 )
 
@@ -71,22 +73,42 @@ func (s *Session) keepLink() {
 
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
-// tellApart makes an event count as an identified user's that names both another user
-// than the session's and another e-mail address: these are two persons, also where the
-// source marks neither as identified. It says so of the session's user, too, and that
-// the link is that user's.
+// tellApart makes an event count as an identified user's whose user ID is signed, or that
+// names both another user than the session's and another e-mail address: these are two
+// persons, also where the source marks neither as identified. So they are where an address is
+// known of the session's user, whose ID is no mere visitor's, and another user is identified.
+// It says so of the session's user, too, whose the address and the link are.
 func (s *Session) tellApart(e *activity.Event) {
-	if e.UserID == "" || s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID ||
-		e.Email == "" || s.statedEmail == "" || strings.EqualFold(e.Email, s.statedEmail) {
+	if e.UserID == "" {
 		return
 	}
-	e.Identified = true
+	e.Identified = e.Identified || e.Standing == activity.Signed
+	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.statedEmail == "" {
+		return
+	}
+	switch {
+	case e.Email != "" && !strings.EqualFold(e.Email, s.statedEmail):
+		e.Identified = true
+	case e.Email != "", !e.Identified, IsVisitor(s.UserID):
+		return
+	}
 	if s.ConversationID != "" && s.linkedUser == "" {
 		s.linkedUser = s.UserID
 	}
-	if e.Standing >= s.Standing && s.userBy.Identified == "" {
-		s.userBy.Identified = s.UserID
+	if e.Standing < s.Standing {
+		return
 	}
+	s.userBy.Identified = s.UserID
+	if e.Email == "" && s.emailBy.Identified == "" {
+		s.emailBy.Identified = s.UserID
+	}
+}
+
+// IsVisitor reports whether a user ID is of the kind that SDKs make for a visitor: a UUID.
+func IsVisitor(userID string) bool {
+	const length = 36
+	_, err := uuid.Parse(userID)
+	return err == nil && len(userID) == length
 }
 
 // LinkedUser returns the identified user that the session's link to a conversation is

@@ -28,13 +28,23 @@ func (b *belongs) has(a *activity.BatchAction) bool {
 		(a.UserID == "" || !slices.Contains(b.others, a.UserID))
 }
 
-// identify takes an entry that names an anonymous visitor. Actions that were found before
-// are left out where the visitor is another person.
+// isAlien reports whether an action before the link is of a user who stands lower than the
+// session's: it has neither the user nor the address of its batch.
+func (b *belongs) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
+	return a.Index < b.linkedAt && a.UserID != "" && batch.UserID != "" && a.UserID != batch.UserID && a.Email == "" &&
+		a.UserID != b.userID && !slices.Contains(b.own, a.UserID)
+}
+
+// identify takes an entry that names an anonymous visitor. Of the actions that were found
+// before it decides whether they are left out.
 func (w *want) identify(who *activity.Identity) {
 	switch visitor := who.AnonymousID; {
 	case slices.Contains(w.own, visitor), slices.Contains(w.others, visitor):
 	case who.ConversationID == w.conversationID, who.ConversationID == "" && who.UserID == w.userID:
 		w.own = append(w.own, visitor)
+		for i := range w.found {
+			w.found[i].kept = w.found[i].kept || w.found[i].alien && w.found[i].user == visitor
+		}
 	default:
 		w.others = append(w.others, visitor)
 		for i := range w.found {

@@ -23,14 +23,45 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 		actions[i].Index = 10 + i
 	}
 	w := &want{at: cursor{Inside: id, Actions: 1, Next: 11}, to: cursor{Inside: id, Actions: 3}}
-	w.takeActions(id, actions)
+	w.takeActions(id, &activity.Batch{Actions: actions})
 	require.Len(t, w.found, 2)
 	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.at)
 	w.to = cursor{}
-	w.takeActions(id, actions)
+	w.takeActions(id, &activity.Batch{Actions: actions})
 	require.Len(t, w.found, 4)
 	assert.Equal(t, cursor{After: id, Next: 15}, w.at)
 	assert.Zero(t, w.trimmed)
+}
+
+// Before the link nothing tells a claimed user's actions but that they have neither the user
+// nor the address of their batch. The visitor who signs in is no such user.
+func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
+	took := func(userID, email, batchUser string) *want {
+		w := &want{belongs: belongs{conversationID: "7", linkedAt: 1}}
+		a := activity.BatchAction{UserID: userID, Email: email}
+		w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: batchUser, Email: "ada@x.example",
+			Actions: []activity.BatchAction{a}})
+		return w
+	}
+	for _, c := range []struct {
+		name, user, email, batch string
+		kept                     bool
+	}{
+		{"the session's user", "ada", "ada@x.example", "ada", true},
+		{"a claimed user", "eve", "", "ada", false},
+		{"a visitor with the address", "anon", "ada@x.example", "ada", true},
+		{"nobody", "", "", "ada", true},
+		{"a user in a session of nobody", "eve", "", "", true},
+	} {
+		w := took(c.user, c.email, c.batch)
+		assert.Equal(t, c.kept, w.found[0].kept, c.name)
+		w.identify(&activity.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
+		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
+	}
+	w := &want{belongs: belongs{conversationID: "7", linkedAt: 1}}
+	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{
+		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}}})
+	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
 }
 
 // A server whose lease has passed to another changes nothing.

@@ -37,6 +37,7 @@ type found struct {
 	entry eventlog.ID
 	user  string
 	kept  bool // not left out
+	alien bool // left out, unless its user turns out to be the session's visitor
 }
 
 // Bounds of a scan.
@@ -175,11 +176,12 @@ func (w *want) take(e *eventlog.Entry) bool {
 	if err != nil || b == nil {
 		return true // nothing for notes
 	}
-	w.takeActions(e.ID, b.Actions)
+	w.takeActions(e.ID, b)
 	return true
 }
 
-func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
+func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
+	actions := b.Actions
 	skip, end := 0, len(actions)
 	if w.at.Inside == id {
 		skip = min(w.at.Actions, end)
@@ -202,6 +204,8 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 		if i == len(actions)-1 {
 			f.after = cursor{After: id, Next: f.after.Next}
 		}
+		f.alien = f.kept && w.isAlien(&actions[i], b)
+		f.kept = f.kept && !f.alien
 		for at := range w.found {
 			if before := &w.found[at]; before.user == f.user && actions[i].TakesPlace(&before.Action) {
 				before.kept = false

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/directory"
@@ -204,9 +202,7 @@ func (r *reading) isVisitor() bool {
 			return false
 		}
 	}
-	const length = 36
-	_, err := uuid.Parse(r.userID)
-	return err == nil && len(r.userID) == length
+	return directory.IsVisitor(r.userID)
 }
 
 // standingIn returns the standing of the person in a session.

@@ -364,7 +364,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
 			Email: p.session.Email, ConversationID: p.session.ConversationOf(e)}
 		if p.isAnothers(e) {
-			did.Email = ""
+			did.Email, did.ConversationID = "", ""
 		}
 		if did.ID = e.ID; !e.IsMark() {
 			did.Index = next

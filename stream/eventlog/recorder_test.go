@@ -483,6 +483,32 @@ func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, activitytest.Titles(r.batches(t)[0]))
 }
 
+// In a session whose user is reported, a claim of another ID is of no conversation, unless it
+// is the visitor's who signs in with the same request.
+func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
+	r := newRecording(t)
+	reports := func(e activity.Event) activity.Event {
+		e.Standing, e.EmailStanding, e.Email = activity.Reported, activity.Reported, "ada@x.example"
+		return e
+	}
+	r.record(t, reports(does("s1", "ada", "first", 1)))
+	_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "s1",
+		func(s *directory.Session) { s.Link("zendesk", "7", "ada@x.example", "") })
+	require.NoError(t, err)
+	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)), does("s1", "anon", "before", 4),
+		reports(signsIn("s1", "anon", "ada", 5)))
+	got := map[string][2]string{}
+	for _, e := range r.entries(t) {
+		if b, err := e.Decode(); err == nil && b != nil {
+			for _, a := range b.Actions {
+				got[a.Title] = [2]string{a.Email, a.ConversationID}
+			}
+		}
+	}
+	own := [2]string{"ada@x.example", "7"}
+	require.Equal(t, map[string][2]string{"first": {"ada@x.example"}, "claimed": {}, "reported": own, "before": own}, got)
+}
+
 // The fields of an entry are part of the contract, by name.
 func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 	for name, c := range map[string]struct {
