@@ -2,6 +2,7 @@ package liveactivity_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -179,6 +180,20 @@ func TestErase_lastsAcrossARestart(t *testing.T) {
 	assert.EqualValues(t, 1, s.lookup("ada")["count"])
 	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", "")
 	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
+}
+
+// Who shared a session with the erased person stays in the list as before.
+func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
+	s := start(t)
+	for i, name := range []string{"ada", "bob"} {
+		s.webhook(fmt.Sprintf(`{"event":{"event":"$pageview","uuid":"u%d","distinct_id":%q,"properties":{"$session_id":"s1","$is_identified":true,`+
+			`"$current_url":"https://app.example.com/"}},"person":{"properties":{"email":"%[2]s@x.example"}}}`, i, name))
+	}
+	before, _ := s.sessionsOf("acme", acmeKey, "?q=bob@")
+	s.erase("/ada")
+	after, _ := s.sessionsOf("acme", acmeKey, "?q=bob@")
+	require.Len(t, after, 1)
+	assert.Equal(t, []any{before[0]["user_id"], before[0]["email"]}, []any{after[0]["user_id"], after[0]["email"]})
 }
 
 func TestErase_refusesBadRequests(t *testing.T) {

@@ -349,21 +349,26 @@ func valueEnd(s string, i, level int, ends string) int {
 	return i
 }
 
-// maxName is the longest name of a parameter that is looked at.
-const maxName = 128
+// maxDecoded is how often a name is decoded. One that is encoded still more often hides
+// something.
+const maxDecoded = 8
 
 // isCredential reports whether a parameter of that name may hold a credential:
-// "access-token", "user[password]", "SAMLResponse".
+// "access-token", "user[password]", "SAMLResponse". The value behind a name of maxURL is
+// cut off anyway.
 func isCredential(name string) bool {
-	if len(name) > maxName {
+	if len(name) > maxURL {
 		return false
 	}
-	for strings.Contains(name, "%") {
+	for range maxDecoded {
 		decoded, err := url.QueryUnescape(name)
 		if err != nil || decoded == name {
 			break
 		}
 		name = decoded
+	}
+	if _, err := url.QueryUnescape(name); err == nil && strings.Contains(name, "%") {
+		return true
 	}
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("[]!+ ", r) }) {
 		if isCredentialPart(part) {
@@ -375,7 +380,7 @@ func isCredential(name string) bool {
 
 // isCredentialPart looks at the words of a name and at the name as a whole.
 func isCredentialPart(part string) bool {
-	var made [maxName]byte
+	var made [128]byte // more than most need
 	whole, word := made[:0], 0 // word is where the last one begins
 	for i := range len(part) {
 		isSeparator := strings.IndexByte("-_.", part[i]) >= 0
@@ -396,13 +401,13 @@ func isCredentialPart(part string) bool {
 	return credentialWords[string(whole[word:])] || credentialNames[string(whole)]
 }
 
-// beginsWord reports whether a capital at s[i] begins a word: behind a small letter,
-// or as the last of several capitals before one.
+// beginsWord reports whether a capital at s[i] begins a word: behind a small letter or one
+// that is not ASCII, or as the last of several capitals before one.
 func beginsWord(s string, i int) bool {
 	if i == 0 || !isUpper(s[i]) {
 		return false
 	}
-	return isLower(s[i-1]) || isUpper(s[i-1]) && i+1 < len(s) && isLower(s[i+1])
+	return isLower(s[i-1]) || s[i-1] >= utf8.RuneSelf || isUpper(s[i-1]) && i+1 < len(s) && isLower(s[i+1])
 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }

@@ -47,9 +47,12 @@ const (
 	// the next.
 	slowest = 16
 	// Requests that arrive at once get times that are closer, and a little ahead of
-	// their arrival: stamps of different milliseconds still have different times.
-	closest   = 512
-	maxSlowed = int64(10 * time.Millisecond / time.Microsecond)
+	// their arrival: stamps of different milliseconds still have different times. Those
+	// that are more than maxEarly ahead are leastEarly apart at most.
+	closest    = 512
+	maxSlowed  = int64(10 * time.Millisecond / time.Microsecond)
+	maxEarly   = int64(2 * time.Millisecond / time.Microsecond)
+	leastEarly = 16
 	// maxStamp bounds stamps, far beyond the years that can be written.
 	maxStamp = int64(1e18)
 )
@@ -143,7 +146,8 @@ func (c *clock) time(stamp, correction, latest int64) int64 {
 		if even := last.time() + stamp - last.stamp(); t == latest && even <= latest && latest-even < maxLatency {
 			t = even // a clock that is ahead by an unknown time goes as fast as the service's
 		}
-		room := max((latest-last.time())/2, (stamp-last.stamp())/closest)
+		early := min((stamp-last.stamp())/closest, max((latest+maxEarly-last.time())/2, leastEarly))
+		room := max((latest-last.time())/2, early)
 		return max(t, last.time()+max(1, min(slowed(stamp-last.stamp()), room)))
 	case after == 0:
 		first := c.Points[0]

@@ -76,7 +76,7 @@ func TestClock_settle(t *testing.T) {
 			{[]float64{3601}, 3602, 2, []float64{1}}, {[]float64{3}, 4, 4, []float64{0.99}},
 			{[]float64{3611}, 3612, 3612, []float64{3611}}}},
 		{"a server whose clock is behind", []request{
-			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + 2./512}}}},
+			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + 16e-6}}}},
 		{"a recording that is replayed faster", []request{
 			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90.01, 100}},
 			{[]float64{90}, 120, 102, []float64{95.005}}}},
@@ -108,6 +108,18 @@ func TestClock_settle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However many events of the future a session sends, they are now.
+func TestClock_settlesTheFutureNow(t *testing.T) {
+	var k clock
+	events := make([]activity.Event, 9000)
+	for i := range events {
+		events[i] = shown(3600*float64(i+1), -1, 5)
+	}
+	settled, _ := k.settle(nil, events, time.Hour)
+	require.Len(t, settled, len(events))
+	require.WithinRange(t, settled[len(events)-1].Time, after(5), after(5.2))
 }
 
 // An event without a stamp of its session's clock goes by the service's, and

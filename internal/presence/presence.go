@@ -156,8 +156,12 @@ func (v *View) erase(ctx context.Context, productID string, f *followed, e *acti
 		}
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
-			v.sessions.Add(productID, sessions.Entry{SessionID: id, UserID: left[i].User, CanonicalURL: a.CanonicalURL,
-				LastAction: a.Sentence(), First: left[i].Start, Last: left[i].Start, Actions: row.Actions})
+			if row.UserID != left[i].User || e.HasEmail(row.Email) {
+				row.Email = ""
+			}
+			v.sessions.Add(productID, sessions.Entry{SessionID: id, UserID: left[i].User, Email: row.Email,
+				CanonicalURL: a.CanonicalURL, LastAction: a.Sentence(), First: left[i].Start, Last: left[i].Start,
+				Actions: row.Actions})
 		}
 		v.mu.Unlock()
 	}
