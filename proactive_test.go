@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -138,6 +140,37 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
 		assert.JSONEq(t, `{"labels":["Yes, show me"]}`, labels(t, s))
 	})
+}
+
+// A model is asked by four at a time for a product, and by one for a conversation, whatever
+// it is asked for and whichever servers ask.
+func TestModel_isAskedByFewAtATime(t *testing.T) {
+	var running, most atomic.Int64
+	model := withModel(func(string) string {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+		}
+		time.Sleep(100 * time.Millisecond)
+		return "Yes, please"
+	})
+	d, redis := newDesks(), redistest.Start(t).URL()
+	servers := []*service{d.start(t, withRedis(t, redis), offering, model), d.start(t, withRedis(t, redis), offering, model)}
+	servers[0].webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+	ask := func(conversation func(i int) int) int64 {
+		most.Store(0)
+		var asking sync.WaitGroup
+		for i := range 12 {
+			asking.Go(func() {
+				body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
+				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body, withAdminKey).status)
+			})
+		}
+		asking.Wait()
+		return most.Load()
+	}
+	assert.EqualValues(t, 4, ask(func(i int) int { return i }), "for a product")
+	assert.EqualValues(t, 1, ask(func(int) int { return 1 }), "for a conversation")
 }
 
 // helpful offers help on every page under /help, each time, and keeps its conversation.

@@ -142,6 +142,39 @@ func WithLease(ctx context.Context, store Store, productID, name string, ttl tim
 	return nil
 }
 
+// onePause is how often WithOne looks for a free lease.
+const onePause = 200 * time.Millisecond
+
+// WithOne calls work once, with the first of the named leases that is free, and returns its
+// error. It waits for one until ctx ends. The context passed to work ends when the lease is
+// lost or cannot be renewed in time; otherwise the lease is renewed while work runs, and
+// then released.
+func WithOne(ctx context.Context, store Store, productID string, names []string,
+	work func(context.Context) error) (err error) {
+	ticker := time.NewTicker(DefaultLeaseTTL / 3)
+	defer ticker.Stop()
+	for {
+		for _, name := range names {
+			lease, taken := Acquire(ctx, store, productID, name, DefaultLeaseTTL)
+			if taken == nil {
+				_ = lease.do(ctx, ticker, func(ctx context.Context, _ *Lease) error {
+					err = work(ctx)
+					return err
+				})
+				return err
+			}
+			if !errors.Is(taken, ErrHeld) {
+				return taken
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(onePause):
+		}
+	}
+}
+
 // do runs work to its end and returns its error, or nil if work returned
 // because the lease was lost or ctx ended.
 func (l *Lease) do(ctx context.Context, ticker *time.Ticker, work func(context.Context, *Lease) error) error {

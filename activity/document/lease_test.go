@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -431,5 +433,51 @@ func TestAcquire_hasADefaultTimeToLive(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, time.Now().Add(want), l.Until())
 		}
+	})
+}
+
+// Work that is done once waits for any of several leases, and holds no other.
+func TestWithOne_takesAFreeLeaseAndWaitsForOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &process{Store: musttest.New(document.NewMemory(nil))}
+		names := []string{"a", "b"}
+		var running, most, done atomic.Int64
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				err := document.WithOne(t.Context(), store, "acme", names, func(context.Context) error {
+					most.Store(max(most.Load(), running.Add(1)))
+					time.Sleep(2 * document.DefaultLeaseTTL) // longer than a lease that is not renewed
+					running.Add(-1)
+					return errAway
+				})
+				assert.ErrorIs(t, err, errAway, "the work's own error")
+				done.Add(1)
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 2, most.Load())
+		assert.EqualValues(t, 6, done.Load())
+	})
+}
+
+func TestWithOne_endsWithItsContextAndItsStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &process{Store: musttest.New(document.NewMemory(nil))}
+		never := func(context.Context) error { t.Error("the lease is not free"); return nil }
+		held := musttest.New(document.Acquire(t.Context(), store, "acme", "a", time.Hour))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, document.WithOne(ctx, store, "acme", []string{"a"}, never), context.DeadlineExceeded)
+		store.away.Store(true)
+		require.ErrorIs(t, document.WithOne(t.Context(), store, "acme", []string{"a"}, never), errAway)
+		store.away.Store(false)
+		require.NoError(t, held.Release(t.Context()))
+		err := document.WithOne(t.Context(), store, "acme", []string{"a"}, func(ctx context.Context) error {
+			store.away.Store(true) // it cannot be renewed
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, document.ErrLost)
 	})
 }

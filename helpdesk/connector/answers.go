@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
@@ -32,7 +33,6 @@ const (
 	maxReply     = 4000     // characters of a reply; a longer one is not sent
 	maxShown     = 50       // actions that it is given
 	maxSummaries = 3        // sessions whose summaries it is given, the newest
-	maxModels    = 4        // summaries and replies that a model is asked for at the same time, of a product
 )
 
 // instructions begin the prompt of a reply.
@@ -95,25 +95,32 @@ type writer struct {
 	turn  chan struct{} // full while the model is asked as often as it may be
 }
 
-// wait returns when it is the caller's turn to ask the model. Call the returned
-// function after the answer.
-func (w *writer) wait(ctx context.Context) (func(), error) {
+// asking asks a model about a conversation when it is its turn.
+func (w *writer) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
 	select {
 	case w.turn <- struct{}{}:
-		return func() { <-w.turn }, nil
+		defer func() { <-w.turn }()
+		return w.store.asking(ctx, productID, key, ask)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 
-// summarize returns a model's summary.
-func (w *writer) summarize(ctx context.Context, prompt string) (string, error) {
-	over, err := w.wait(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer over()
-	return summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
+// asking calls a function that asks a model about a conversation: one for each conversation
+// and four for each product at a time, over all servers.
+func (s *store) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
+	return document.WithOne(ctx, s.docs, productID, []string{modelLease + key}, func(ctx context.Context) error {
+		return document.WithOne(ctx, s.docs, productID, modelLeases, ask)
+	})
+}
+
+// summarize returns a model's summary of a session of a conversation.
+func (w *writer) summarize(ctx context.Context, productID, key, prompt string) (text string, err error) {
+	err = w.asking(ctx, productID, key, func(ctx context.Context) (err error) {
+		text, err = summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
+		return err
+	})
+	return text, err
 }
 
 // reply returns the reply to a question about the activity of those of the sessions that are
@@ -132,14 +139,13 @@ func (w *writer) reply(ctx context.Context, q Question, askers []helpdesk.Contac
 	if q.Actions, err = w.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
-	over, err := w.wait(ctx)
+	err = w.asking(ctx, q.ProductID, keyOf(q.Desk, q.ConversationID), func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, replyTime)
+		defer cancel()
+		text, err = w.opts.Reply(ctx, q)
+		return err
+	})
 	if err != nil {
-		return "", err
-	}
-	defer over()
-	ctx, cancel := context.WithTimeout(ctx, replyTime)
-	defer cancel()
-	if text, err = w.opts.Reply(ctx, q); err != nil {
 		return "", fmt.Errorf("connector: compose the reply: %w", err)
 	}
 	if text = strings.TrimSpace(text); text == "" {

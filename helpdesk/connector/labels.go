@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -61,7 +62,8 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 		if err := decodeLabels(body.Bytes(), &request); err != nil {
 			return err
 		}
-		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, product, request)})
+		key := keyOf(desk, request.ConversationID)
+		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, key, product, request.SessionID)})
 		return nil
 	})
 }
@@ -90,15 +92,19 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
-// labels returns labels for a session, never nil.
-func (c *Connector) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {
+// errBusy reports that the model is asked about too much else.
+var errBusy = errors.New("connector: the model is busy")
+
+// labels returns labels for a session in a conversation, never nil.
+func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {
 	configured := quickreply.CleanLabels(product.Labels)
 	if c.opts.Model == nil {
 		return configured
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
-	sessions, err := c.store.vouched(ctx, productID, Link{}, []session{{ID: request.SessionID}}, nil, product.TakesClaims)
+	latest := time.Now().Add(labelsTime / 2) // a later call would be cut off
+	sessions, err := c.store.vouched(ctx, productID, Link{}, []session{{ID: sessionID}}, nil, product.TakesClaims)
 	if err != nil {
 		return configured
 	}
@@ -106,20 +112,17 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	if err != nil || len(actions) == 0 {
 		return configured
 	}
-	c.mu.Lock()
-	d := c.followed[productID]
-	c.mu.Unlock()
-	if d != nil {
-		over, err := d.writer.wait(ctx)
-		if err != nil {
-			return configured
+	var answer string
+	err = c.store.asking(ctx, productID, key, func(ctx context.Context) (err error) {
+		if time.Now().After(latest) {
+			return errBusy
 		}
-		defer over()
-	}
-	answer, err := c.opts.Model(ctx, prompt.New(labelInstructions)+
-		"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
+		answer, err = c.opts.Model(ctx, prompt.New(labelInstructions)+
+			"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
+		return err
+	})
 	if err != nil {
-		c.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
+		c.logger.Warn("no labels were suggested", "product_id", productID, "session_id", sessionID, "err", err)
 		return configured
 	}
 	suggested := quickreply.CleanLabels(linesOf(answer[:min(len(answer), maxAnswer)]))

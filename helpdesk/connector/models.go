@@ -16,7 +16,7 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 		switch {
 		case err != nil:
 		case vouched:
-			done.Text, err = d.writer.summarize(ctx, of.prompt())
+			done.Text, err = d.writer.summarize(ctx, d.productID, l.key, of.prompt())
 		default:
 			done.Text, done.Extracted = of.digest(len(of.Recent)).String(), true
 		}

@@ -27,6 +27,12 @@ const (
 // do there holds it.
 const leaseName = "conversations"
 
+// modelLease begins the name of the lease under which a model is asked about a
+// conversation, with its key behind it. Such a caller holds one of the modelLeases, too.
+const modelLease = "model/"
+
+var modelLeases = []string{"model 1", "model 2", "model 3", "model 4"}
+
 // machineTTL is how long a conversation with a machine is kept after its last
 // change: a dismissal outlasts the visit.
 const machineTTL = 30 * 24 * time.Hour
