@@ -352,14 +352,20 @@ func (s *Service) LiveActivity(
 
 // Record takes events of a product as it takes PostHog's: it implements
 // [activity.Sink], for a source of one's own, whose word makes identities at least
-// Reported. After an error the same events are to be recorded again, unchanged.
+// Reported. Credentials in URLs are redacted, long texts are cut, and events with an ID that
+// is missing or cannot be kept are ignored. After an error the same events are to be recorded
+// again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	events = slices.Clone(events)
+	events, ignored := intake.Sound(events)
 	for i := range events {
 		e := &events[i]
 		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
 	}
-	return s.recorder.Record(s.generation(ctx, productID), productID, events)
+	result, err := s.recorder.Record(s.generation(ctx, productID), productID, events)
+	if err == nil {
+		result.Ignored = ignored
+	}
+	return result, err
 }
 
 // Report takes news of the assistance in a conversation that no desk tells: a dismissal,

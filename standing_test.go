@@ -151,6 +151,29 @@ func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 	assert.Equal(t, activity.Claimed, events[0].Standing, "the caller's events stay as they were")
 }
 
+// A program's own events pass the same checks as those from outside: nobody is merged, nothing
+// secret is kept, and no text is without bounds.
+func TestRecord_takesSoundEvents(t *testing.T) {
+	s := start(t)
+	long := strings.Repeat("long ", 1000)
+	action := activity.Action{Type: "click", Title: long, Description: long, RawURL: "https://u:pw@acme.example/a?token=s3cret"}
+	event := func(id, session, user string) activity.Event {
+		return activity.Event{ID: id, Time: time.Now(), SessionID: session, UserID: user, Email: "no address", Action: &action}
+	}
+	result, err := s.service.Record(t.Context(), "acme", []activity.Event{
+		event("1", "s", "ada"), event("2", "s", "anonymous"), event("", "s", "ada"), event("3", long, "ada"),
+		event("4", "s", long), event("5", "s", "a\xff"), event("6", "s\xff", "ada"), event("7", "", "null")})
+	require.NoError(t, err)
+	assert.Equal(t, activity.Result{Accepted: 2, Ignored: 6}, result)
+	assert.Zero(t, s.did("anonymous"))
+	require.Equal(t, 1, s.did("ada"))
+	kept := s.lookup("ada")["actions"].([]any)[0].(map[string]any)
+	assert.Equal(t, "https://acme.example/a?token=redacted", kept["raw_url"])
+	assert.Equal(t, "https://acme.example/a", kept["canonical_url"])
+	assert.Less(t, len(kept["title"].(string)+kept["description"].(string)), 1100)
+	assert.Equal(t, long, action.Title, "the caller's action stays as it was")
+}
+
 // With "none" a claim says nothing, and what a session did before its signed identity
 // is that user's.
 func TestStanding_withoutClaims(t *testing.T) {

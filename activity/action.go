@@ -53,6 +53,21 @@ func (a Action) Start() time.Time {
 	return time.UnixMicro(int64(math.Round(a.TimestampStart * 1e6))).UTC()
 }
 
+// Clean returns the action as it may be kept: with its URLs as [CleanURL] returns them, and
+// its texts on one line of at most 500 characters each. An action that [NewAction], [NewEvent]
+// or [NewError] has made is clean.
+func (a Action) Clean() Action {
+	for _, text := range []*string{&a.Type, &a.Title, &a.Description} {
+		*text = cut(fold(*text), maxSentence)
+	}
+	raw, canonical := CleanURL(a.RawURL)
+	if a.CanonicalURL != "" {
+		_, canonical = CleanURL(a.CanonicalURL)
+	}
+	a.RawURL, a.CanonicalURL = raw, canonical
+	return a
+}
+
 // BatchAction is an action inside a [Batch]: it says itself whose it is, so a
 // consumer can handle it without its envelope.
 type BatchAction struct {
@@ -126,6 +141,7 @@ type Result struct {
 	Expired   int // happened before the retention window
 	Repeated  int // were the same error again, within ten seconds
 	Unmarked  int // were a mark for no click, or for one that has it
+	Ignored   int // had an ID that is missing, too long or not UTF-8, or told nothing of anybody
 }
 
 // Sink takes the events of one request. It gives them their times: corrected

@@ -24,7 +24,7 @@ type Outcome string
 const (
 	// Dismissed says that the user does not want the offer, or the guidance. No offer
 	// is made for 10 minutes, and 5 minutes longer each further time; after the third
-	// dismissal never again.
+	// dismissal never again. A message of the user's ends that time.
 	Dismissed Outcome = "dismissed"
 	// Progressed says that the user took a step of the guidance, or got an answer. It
 	// keeps the assistance from ending for another assistance_idle_s.

@@ -17,6 +17,29 @@ const (
 	maxEscapes = 256 // by how much an ID is longer in JSON, in which it stands again and again
 )
 
+// Sound returns the events of a program's own source that may be recorded, and how many may
+// not. What is no address and no one person's ID is taken out of an event, and its action is
+// cleaned. It does not change the events that it is given.
+func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
+	sound = make([]activity.Event, 0, len(events))
+	for _, e := range events {
+		if e.UserID = UserID(e.UserID); e.UserID == "" {
+			e.Identified, e.Anonymous = false, ""
+		}
+		e.Email, e.Anonymous = FirstEmail(e.Email), UserID(e.Anonymous)
+		if Finish(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
+			ignored++
+			continue
+		}
+		if e.Action != nil {
+			clean := e.Action.Clean()
+			e.Action = &clean
+		}
+		sound = append(sound, e)
+	}
+	return sound, ignored
+}
+
 // Finish returns the reason for ignoring an event that is complete but for its time,
 // "" for none: an ID that is too long, an action of nobody, or no action and nothing
 // that a session or a user could learn from it.

@@ -5,6 +5,7 @@ package agentview
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,7 +68,11 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 		return nil, err
 	}
 	for _, step := range []func() error{r.find, r.look, r.know, r.converse} {
-		if err := step(); err != nil {
+		err := step()
+		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
+			return nil, wrong
+		}
+		if err != nil {
 			return nil, fmt.Errorf("agentview: %w", err)
 		}
 	}
