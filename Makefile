@@ -5,7 +5,7 @@ TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 BENCH   ?= .
 FUZZTIME ?= 30s
 # Many tests wait more than they compute, so twice as many run as there are
-# processors. The lint target vets.
+# processors. The lint target vets. A package need not sleep a second for races at its end.
 JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # The packages whose tests take longest begin first, so that they are not left to
 # end alone.
@@ -13,7 +13,7 @@ LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e
 
 .PHONY: test
 test: deps ## Run every test, as CI does.
-	$(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
+	GORACE=atexit_sleep_ms=100 $(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
 
 # What needs neither root nor a browser nor Redis, in a minute.
 .PHONY: check
@@ -32,11 +32,12 @@ release-check: ## Build what a release holds, twice, sign it with a key of its o
 bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
 
+# The linters and the tests compile the same, with -race, once.
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, actionlint, the API against the last tag, govulncheck.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
-	$(GO) vet ./...
-	$(TOOL) staticcheck ./...
+	$(GO) vet -race ./...
+	staticcheck=$$($(TOOL) -n staticcheck) && GOFLAGS=-race $$staticcheck ./...
 	$(TOOL) actionlint
 	scripts/apicheck.sh
 	scripts/govulncheck.sh

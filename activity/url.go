@@ -380,7 +380,7 @@ func isCredential(name string) bool {
 
 // isCredentialPart looks at the words of a name and at the name as a whole.
 func isCredentialPart(part string) bool {
-	var made [128]byte // more than most need
+	var made [128]byte         // more than most need
 	whole, word := made[:0], 0 // word is where the last one begins
 	for i := range len(part) {
 		isSeparator := strings.IndexByte("-_.", part[i]) >= 0

@@ -43,7 +43,8 @@ func (s *Session) withhold(e *activity.Event) {
 	if e.Standing == activity.Claimed && !(s.Standing > activity.Claimed && e.UserID == s.UserID) {
 		e.UserID, e.Anonymous, e.Identified = "", "", false
 	}
-	if e.EmailStanding == activity.Claimed && !(s.statedStanding > activity.Claimed && strings.EqualFold(e.Email, s.statedEmail)) {
+	isKnown := s.statedStanding > activity.Claimed && strings.EqualFold(e.Email, s.statedEmail)
+	if e.EmailStanding == activity.Claimed && !isKnown {
 		e.Email = ""
 	}
 }
@@ -219,7 +220,8 @@ func (b *Book) Settle(sessionID string, events []activity.Event) (settled []acti
 // events must be among those that the book was opened for; further events need not
 // be, and only the session learns from them. It withholds claims from the events; see
 // VerifiedOnly.
-func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Event, further ...activity.Event) (Session, error) {
+func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Event,
+	further ...activity.Event) (Session, error) {
 	p, s := b.session(sessionID)
 	for i := range events {
 		e := &events[i]

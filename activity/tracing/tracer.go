@@ -80,18 +80,24 @@ func (t *tracedStore) Recent(ctx context.Context, productID, userID string, limi
 }
 
 // Session implements [recent.Store].
-func (t *tracedStore) Session(ctx context.Context, productID, sessionID string, limit int) (r recent.Records, err error) {
+func (t *tracedStore) Session(
+	ctx context.Context, productID, sessionID string, limit int) (r recent.Records, err error,
+) {
 	defer t.looked(ctx, productID, time.Now(), &r, &err)
 	return t.store.Session(ctx, productID, sessionID, limit)
 }
 
 // Snapshot implements [recent.Store].
-func (t *tracedStore) Snapshot(ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error) {
+func (t *tracedStore) Snapshot(
+	ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error,
+) {
 	defer t.looked(ctx, productID, time.Now(), &s.Records, &err)
 	return t.store.Snapshot(ctx, productID, of)
 }
 
-func (t *tracedStore) looked(ctx context.Context, productID string, began time.Time, found *recent.Records, err *error) {
+func (t *tracedStore) looked(
+	ctx context.Context, productID string, began time.Time, found *recent.Records, err *error,
+) {
 	step := Step{Name: Lookup, ProductID: productID, Began: began, Ended: time.Now(), Err: *err}
 	step.Via, _ = ctx.Value(viaKey{}).(string)
 	for i := range *found {
