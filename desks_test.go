@@ -241,7 +241,9 @@ func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
 	}{
 		"no signing secret": {[]func(*liveactivity.Options){unsigned, withModel(strings.ToUpper)}, "without signing_secret every webhook of the desk is accepted, and public replies are off"},
 		"an empty Intercom": {[]func(*liveactivity.Options){with("intercom", `{}`)}, "without access_token and client_secret nothing is written to Intercom"},
-		"no client secret":  {[]func(*liveactivity.Options){with("intercom", `{"access_token": "x"}`)}, "without client_secret the webhooks of Intercom are refused"},
+		"a mute Zendesk": {[]func(*liveactivity.Options){with("zendesk", `{"base_url": "https://acme.zendesk.com", "signing_secret": "x"}`)},
+			"without email and api_token, or OAuth, nothing is written to Zendesk"},
+		"no client secret": {[]func(*liveactivity.Options){with("intercom", `{"access_token": "x"}`)}, "without client_secret the webhooks of Intercom are refused"},
 		"offers by Zendesk": {[]func(*liveactivity.Options){unsigned, func(o *liveactivity.Options) {
 			o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true}
 		}}, "none of the product's desks can show an offer"},

@@ -16,12 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/amplitude"
 	"github.com/liveactivity/liveactivity/activity/directory"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
@@ -32,8 +30,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/agentview"
-	"github.com/liveactivity/liveactivity/internal/console"
-	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -44,7 +40,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/presence"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
-	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -114,109 +109,6 @@ func New(opts *Options) (*Service, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// routes puts every endpoint in its place.
-func (s *Service) routes(o *Options) (http.Handler, error) {
-	reg, ownRegistry := o.Metrics, serve.NewRegistry()
-	if reg == nil {
-		reg = ownRegistry
-	}
-	p, err := s.parts(o, reg)
-	if err != nil {
-		return nil, err
-	}
-	ingest, mcp := p.ingest, p.mcp
-
-	mux := httpx.NewMux(p.serveSDK)
-	for _, pattern := range posthog.SDKPatterns() {
-		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
-	}
-	for _, pattern := range segment.Patterns() {
-		mux.Handle(pattern, p.segment)
-	}
-	for _, pattern := range amplitude.Patterns() {
-		mux.Handle(pattern, p.amplitude)
-	}
-	page := console.Handler()
-	mux.Handle("GET /{$}", page)
-	mux.Handle("GET /console/{file}", page)
-	mux.Handle("POST /webhook/{product_id}", p.webhook)
-	mux.Handle("POST /webhook/{product_id}/{source}", p.named)
-	s.mountReaders(mux)
-	p.signIn.Mount(mux.Handle)
-	mux.Handle("/mcp", s.whenCaughtUp(mcp))
-	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
-	s.mountDesks(mux, o.extensions().Desks)
-	serve.Mount(mux, s.ready)
-	if o.Metrics == nil {
-		s.metrics = ownRegistry
-		serve.MountMetrics(mux, ownRegistry)
-	}
-	if o.AdminKey != "" {
-		s.mountAdmin(mux, registry.NewAdmin(o.AdminKey, s.products, p.signIn, s.urls), o.extensions().Desks)
-	}
-	mux.Handle("GET /openapi.json", contracts.Handler(contracts.OpenAPI(s.urls.Base())))
-	mux.Handle("GET /asyncapi.json", contracts.Handler(contracts.AsyncAPI(s.urls.Base())))
-	s.mux = mux
-	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
-}
-
-// mountReaders puts the endpoints that give out activity in their places.
-func (s *Service) mountReaders(mux *httpx.Mux) {
-	keys := s.products.Keys()
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
-		s.audited("live-activity", s.whenCaughtUp(s.lookup))))
-	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context",
-		s.whenCaughtUp(httpx.Handler(s.serveContext)))))
-	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
-	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP,
-		s.audited("session", httpx.Handler(s.serveSession))))
-	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
-	mux.Handle("GET /stream/{product_id}", s.streams)
-}
-
-// mountAdmin puts the endpoints that take the admin key in their places.
-func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []helpdesk.Kind) {
-	mux.Handle("POST /admin/products", admin.Require(admin.Register))
-	mux.Handle("GET /admin/products", admin.Require(admin.List))
-	mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
-	mux.Handle("GET /admin/grants/{product_id}", admin.Require(admin.Grants))
-	mux.Handle("DELETE /admin/grants/{product_id}/{grant_id}", admin.Require(admin.EndGrant))
-	s.mountPeople(mux, admin)
-	for _, kind := range desks {
-		labels := s.connector.ServeLabels(kind.Name)
-		mux.Handle("POST /"+kind.Name+"/proactive/{product_id}",
-			admin.Require(func(w http.ResponseWriter, r *http.Request) error {
-				labels.ServeHTTP(w, r)
-				return nil
-			}))
-	}
-}
-
-// audited logs every request that next serves as a read of a person.
-func (s *Service) audited(door string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.Keys().Audit(r.Context(), s.log, access.BearerToken(r), r.PathValue("product_id"), door)
-		next.ServeHTTP(w, r)
-	})
-}
-
-// inGenerations makes the writes of a request belong to the registrations known when
-// it began: none of them lands after its product was removed.
-func (s *Service) inGenerations(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(document.WithGenerations(r.Context(), s.products.Generations())))
-	})
-}
-
-// generation returns a context whose writes belong to the product's registration as of
-// now, unless ctx says whose they are.
-func (s *Service) generation(ctx context.Context, productID string) context.Context {
-	if document.Generation(ctx, productID) != 0 {
-		return ctx
-	}
-	return document.WithGenerations(ctx, s.products.Generations())
 }
 
 // parts are values that only the routes refer to.
@@ -293,20 +185,6 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	return p, wrong.Err()
 }
 
-// mountDesks puts the endpoints of help desks and of their users' pages in their
-// places.
-func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
-	const webhook = " /chatbot-webhook/{product_id}"
-	mux.Handle("POST"+webhook, http.HandlerFunc(s.connector.ServeWebhook))
-	// Desks try whether the address is there.
-	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for _, kind := range desks {
-		mux.Handle("POST /"+kind.Name+"/chat/{product_id}", s.connector.ServeChat(kind.Name))
-	}
-	mux.Handle("POST /sessions/link", http.HandlerFunc(s.connector.ServeLink))
-	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
-}
-
 // routeName names a request that was served, for metrics and the access log.
 func routeName(r *http.Request) string {
 	switch pattern := httpx.Route(r); {
@@ -348,41 +226,6 @@ func (s *Service) LiveActivity(
 		return recent.LiveActivity{}, err
 	}
 	return s.lookup.Get(ctx, productID, userID, limit)
-}
-
-// Record takes events of a product as it takes PostHog's: it implements
-// [activity.Sink], for a source of one's own, whose word makes identities at least
-// Reported. Credentials in URLs are redacted, long texts are cut, and events with an ID that
-// is missing or cannot be kept are ignored. After an error the same events are to be recorded
-// again, unchanged.
-func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	events, ignored := intake.Sound(events)
-	for i := range events {
-		e := &events[i]
-		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
-	}
-	result, err := s.recorder.Record(s.generation(ctx, productID), productID, events)
-	if err == nil {
-		result.Ignored = ignored
-	}
-	return result, err
-}
-
-// Report takes news of the assistance in a conversation that no desk tells: a dismissal,
-// a step, an end. On return it is stored, and every server's next offer takes it into
-// account. The error is [proactive.ErrNoConversation], a *[proactive.ReportError], or
-// one of the storage, after which the report may be repeated.
-func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
-	ctx = s.generation(ctx, productID)
-	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}
-	if r.SessionID != "" {
-		links, err := s.connector.Links(ctx, productID, r.SessionID)
-		if err != nil {
-			return err
-		}
-		of = links[0]
-	}
-	return s.connector.Report(ctx, productID, of, r.Outcome)
 }
 
 // pingTimeout is how long storage may take to show that it is there.

@@ -165,6 +165,8 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 		event("4", "s", long), event("5", "s", "a\xff"), event("6", "s\xff", "ada"), event("7", "", "null")})
 	require.NoError(t, err)
 	assert.Equal(t, activity.Result{Accepted: 2, Ignored: 6}, result)
+	_, err = s.service.Record(t.Context(), "acmee", []activity.Event{event("8", "s", "ada")})
+	assert.ErrorIs(t, err, liveactivity.ErrUnknownProduct)
 	assert.Zero(t, s.did("anonymous"))
 	require.Equal(t, 1, s.did("ada"))
 	kept := s.lookup("ada")["actions"].([]any)[0].(map[string]any)

@@ -23,6 +23,7 @@ type Client struct {
 	tolerance   time.Duration
 	pace        *pace
 	redacts     bool
+	isMute      bool         // without credentials
 	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
 }
 
@@ -32,6 +33,9 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 		Rehearser: c}
 	if c.redacts {
 		can.Redactor = c
+	}
+	if c.isMute {
+		can.Warnings = []string{"without email and api_token, or OAuth, nothing is written to Zendesk"}
 	}
 	if c.Verifies() {
 		can.SignedBy = []string{HeaderSignature}

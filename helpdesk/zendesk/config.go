@@ -136,6 +136,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		tolerance: config.tolerance(),
 		pace:      newPace(),
 		redacts:   config.Redact,
+		isMute:    config.APIToken == "" && config.OAuthToken == "" && config.OAuthClientID == "",
 	}
 	c.credentials = newCredentials(config, &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP,
 		Retries: opts.Retries, Explain: c.explain})

@@ -25,7 +25,7 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
-	writeTimeout      = 30 * time.Second
+	writeTimeout      = readTimeout + 10*time.Second // also of the answer to a body that did not come
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 )

@@ -220,18 +220,23 @@ func (b *batch) sweep() error {
 const spared = 15 * time.Minute
 
 // evict removes documents beyond the product's limit, those that yield first, and of these the
-// ones that expire first: of documents that live equally long, the ones written first. It removes
-// none written by this transaction.
+// ones that expire first: of documents that live equally long, the ones written first. Those that
+// do not yield go after the yielding ones that this transaction has written, and it removes none
+// that it has written itself.
 func (b *batch) evict() error {
 	limit, more := uint64(b.t.log.retention.StateMaxBytes/2), b.more(&b.state.DocumentBytes)
 	tooMuch := func() bool { return b.state.DocumentBytes > limit && more() }
-	goes := func(r record) bool { return uint64(r.version) <= b.began }
+	earlier := func(r record) bool { return uint64(r.version) <= b.began }
+	every := func(record) bool { return true }
 	from := b.t.now.Add(min(spared, b.t.log.retention.TTL/2)).UnixMilli()
-	for _, class := range [...]int64{0, last} {
-		if err := b.review(class|from, class|(last-1), tooMuch, goes); err != nil {
+	for _, class := range [...]struct {
+		of   int64
+		goes func(record) bool
+	}{{0, earlier}, {0, every}, {last, earlier}} {
+		if err := b.review(class.of|from, class.of|(last-1), tooMuch, class.goes); err != nil {
 			return err
 		}
-		if err := b.review(class, class|from, tooMuch, goes); err != nil {
+		if err := b.review(class.of, class.of|from, tooMuch, class.goes); err != nil {
 			return err
 		}
 	}

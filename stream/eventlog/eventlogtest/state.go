@@ -188,6 +188,16 @@ var stateTests = []test{
 		require.Contains(f, more, fmt.Sprint("more/", fillers-1))
 		require.LessOrEqual(f, len(more)*fillerBytes, documentBytes*5/4)
 	}},
+	{name: "evicts what yields of one write before what does not", run: func(f fixture) {
+		f.write(product, document.Put(named("link"), []byte("link"), time.Hour))
+		changes := make([]document.Change, fillers)
+		for n := range changes {
+			changes[n] = document.Put(named(filler(n)), make([]byte, fillerBytes), time.Hour)
+			changes[n].Yields = true
+		}
+		f.write(product, changes...)
+		require.True(f, f.document("link").Exists())
+	}},
 	{name: "evicts nothing of another product", run: func(f fixture) {
 		value := make([]byte, fillerBytes)
 		const others = documentBytes / fillerBytes / 4
