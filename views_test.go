@@ -323,7 +323,7 @@ func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
 // The store that is made by default keeps to the retention, and to MaxEvents.
 func TestRetention_boundsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, err := liveactivity.New(&liveactivity.Options{MaxEvents: 2, Retention: eventlog.Retention{TTL: time.Hour, StateMaxBytes: 64 << 10}})
+		service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, MaxEvents: 2, Retention: eventlog.Retention{TTL: time.Hour, StateMaxBytes: 64 << 10}})
 		require.NoError(t, err)
 		kept := func(user string) int {
 			live, err := service.LiveActivity(t.Context(), "acme", user, 0)
