@@ -194,6 +194,11 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	after, _ := s.sessionsOf("acme", acmeKey, "?q=bob@")
 	require.Len(t, after, 1)
 	assert.Equal(t, []any{before[0]["user_id"], before[0]["email"]}, []any{after[0]["user_id"], after[0]["email"]})
+	s.acts("u2", "eve", "s1", "$pageview", "/", "")
+	s.erase("/eve")
+	after, _ = s.sessionsOf("acme", acmeKey, "")
+	require.Len(t, after, 1)
+	assert.Equal(t, []any{"bob", ""}, []any{after[0]["user_id"], after[0]["email"]}, "which is known no more")
 }
 
 func TestErase_refusesBadRequests(t *testing.T) {

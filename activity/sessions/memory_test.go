@@ -417,6 +417,9 @@ func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	require.Len(t, found, 1)
 	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
+	m.Add("acme", sessions.Entry{SessionID: "s", IsIdentity: true, Anonymous: "ada", UserID: "ada"})
+	found, _ = list(t, m, sessions.Query{}, noon)
+	assert.Equal(t, before, found[0], "an identity without an address takes none away")
 	one := m.Bytes("acme")
 	m.Remove("acme", "s")
 	assert.Less(t, m.Bytes("acme"), one)

@@ -32,7 +32,7 @@ func (b *belongs) has(a *activity.BatchAction) bool {
 // session's: it has neither the user nor the address of its batch.
 func (b *belongs) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
 	return a.Index < b.linkedAt && a.UserID != "" && batch.UserID != "" && a.UserID != batch.UserID && a.Email == "" &&
-		a.UserID != b.userID && !slices.Contains(b.own, a.UserID)
+		!slices.Contains(b.own, a.UserID)
 }
 
 // identify takes an entry that names an anonymous visitor. Of the actions that were found

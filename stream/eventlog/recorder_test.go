@@ -448,6 +448,21 @@ func TestRecorder_givesAUserWhatTheSessionDidBefore(t *testing.T) {
 	require.Equal(t, []string{"first", "late", "second"}, r.stored(t, "ada"))
 }
 
+// A sign-in tells the address of the session's user, and of nobody who was there before.
+func TestRecorder_saysWhoseAddressItIs(t *testing.T) {
+	r := newRecording(t)
+	ada, bob := signsIn("s1", "anon", "ada", 1), signsIn("s1", "anon-2", "bob", 2)
+	bob.Email = "bob@x.example"
+	r.record(t, ada, bob)
+	emails := map[string]string{}
+	for _, e := range r.entries(t) {
+		who, err := e.DecodeIdentity()
+		require.NoError(t, err)
+		emails[who.UserID] = who.Email
+	}
+	require.Equal(t, map[string]string{"ada": "", "bob": "bob@x.example"}, emails)
+}
+
 // A sign-in that is reported again, or with many others, is appended once.
 func TestRecorder_takesASignInOnce(t *testing.T) {
 	r := newRecording(t)
