@@ -74,8 +74,12 @@ func (s *Session) Learn(e activity.Event) {
 	s.addIdentified(before)
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
+		if by.Identified == s.UserID { // by an earlier event that comes late
+			s.userBy.Identified = s.UserID
+		}
 	}
-	if e.Email != "" && overrides(&e, e.EmailStanding, s.statedStanding, s.emailBy.At) {
+	isAnothers := e.UserID != "" && e.UserID != s.UserID && e.Standing < s.Standing
+	if e.Email != "" && !isAnothers && overrides(&e, e.EmailStanding, s.statedStanding, s.emailBy.At) {
 		s.statedEmail, s.statedStanding, s.emailBy = e.Email, e.EmailStanding, by
 	}
 	s.setEmail()

@@ -137,8 +137,9 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	}
 }
 
-// One person, named by every order of events that state the ID, the address, or that the ID is
-// a user's, is one: nothing is kept out of the conversation.
+// One person, named by every order of events that state the ID, the address, that the ID is
+// a user's or a visitor's, in order of their times or against it, is one: nothing is kept out
+// of the conversation.
 func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	var tell func(told []activity.Event)
 	tell = func(told []activity.Event) {
@@ -156,18 +157,42 @@ func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 				assert.Equal(t, "7", s.ConversationOf(&e), "%v", told)
 			}
 		}
-		if len(told) == 4 {
+		if len(told) == 3 {
 			return
 		}
-		for _, email := range []string{"", "ivy@x.example"} {
-			for _, isKnown := range []bool{false, true} {
-				e := seen(len(told), "s", "ivy", email)
-				e.Identified = isKnown
+		for _, second := range []int{len(told), -len(told)} {
+			for _, email := range []string{"", "ivy@x.example"} {
+				e := seen(second, "s", "ivy", email)
+				tell(append(told[:len(told):len(told)], e))
+				e.Identified = true
+				tell(append(told[:len(told):len(told)], e))
+				e.Identified, e.Anonymous = false, "anon"
 				tell(append(told[:len(told):len(told)], e))
 			}
 		}
 	}
 	tell(nil)
+}
+
+// A session that is more than claimed is not the one of a person who is only claimed to be
+// there, by an ID or an address.
+func TestSession_isNotOfWhoIsOnlyClaimed(t *testing.T) {
+	for _, at := range []activity.Standing{reported, verified} {
+		for _, address := range []string{"ivy@x.example", ""} {
+			d := newDirectory(0)
+			ivy := seen(1, "s", "ivy", address)
+			ivy.Standing, ivy.EmailStanding = at, at
+			s := d.learn(t, ivy, seen(2, "s", "bob", "bob@x.example"))
+			assert.Equal(t, address, s.Email)
+			assert.False(t, s.IsOf("bob@x.example", ""))
+			assert.False(t, s.IsOf("", "bob"))
+			assert.True(t, s.IsOf("", "ivy"))
+			assert.Equal(t, address != "", s.IsOf("Ivy@x.example", ""))
+		}
+	}
+	var claims directory.Session
+	claims.Learn(seen(1, "s", "anon", ""))
+	assert.True(t, claims.IsOf("ivy@x.example", "ivy"), "nothing is known of the visitor")
 }
 
 // The address that a claimed user is known by is not another, signed user's.
@@ -803,4 +828,14 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
 	_, err = directory.NewFinder(nil, nil, -1)
 	assert.Equal(t, []string{"directory.store", "directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
+}
+
+// An event that names a visitor as a user identifies the user, though it does not say so: an
+// alias.
+func TestSession_takesAnAliasForIdentified(t *testing.T) {
+	d := newDirectory(0)
+	e := seen(1, "s", "ivy", "")
+	e.Anonymous = "anon"
+	s := d.learn(t, e)
+	assert.Equal(t, []string{"ivy"}, s.Identified())
 }

@@ -73,8 +73,8 @@ func (s *Session) keepLink() {
 
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
-// tellApart makes an event count as an identified user's whose user ID is signed, or that
-// names both another user than the session's and another e-mail address: these are two
+// tellApart makes an event count as an identified user's whose user ID is signed, that names
+// an anonymous visitor as the user, or that names both another user than the session's and another e-mail address: these are two
 // persons, also where the source marks neither as identified. So they are where an address is
 // known of the session's user, whose ID is no mere visitor's, and another user is identified.
 // It says so of the session's user, too, whose the address and the link are.
@@ -82,7 +82,7 @@ func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return
 	}
-	e.Identified = e.Identified || e.Standing == activity.Signed
+	e.Identified = e.Identified || e.Standing == activity.Signed || e.Anonymous != "" && e.Anonymous != e.UserID
 	if s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID || s.statedEmail == "" {
 		return
 	}
@@ -152,13 +152,14 @@ func (s *Session) ConversationOf(e *activity.Event) string {
 }
 
 // IsOf reports whether the session is the one of a person with that email address or
-// user ID, each of which may be empty, and was not taken over by another identified user.
+// user ID, each of which may be empty, and was not taken over by another identified user. A
+// session that is more than claimed is nobody's who is only claimed to be there.
 func (s *Session) IsOf(email, userID string) bool {
 	switch {
-	case len(s.identified) == 0, email == "" && userID == "":
+	case email == "" && userID == "", len(s.identified) == 0 && max(s.Standing, s.EmailStanding) == activity.Claimed:
 		return true
 	case email != "" && strings.EqualFold(s.Email, email):
 		return true
 	}
-	return userID != "" && s.userBy.Identified == userID
+	return userID != "" && (s.userBy.Identified == userID || len(s.identified) == 0 && s.UserID == userID)
 }
