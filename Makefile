@@ -5,7 +5,8 @@ TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 BENCH   ?= .
 FUZZTIME ?= 30s
 # Many tests wait more than they compute, so twice as many run as there are
-# processors. The lint target vets. A package need not sleep a second for races at its end.
+# processors. The lint target vets. The race detector's pause at the
+# exit of a package is cut from a second.
 JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # The packages whose tests take longest begin first, so that they are not left to
 # end alone.
@@ -13,7 +14,7 @@ LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e
 
 .PHONY: test
 test: deps ## Run every test, as CI does.
-	GORACE=atexit_sleep_ms=100 $(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
+	GORACE="$$GORACE atexit_sleep_ms=100" $(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
 
 # What needs neither root nor a browser nor Redis, in a minute.
 .PHONY: check
@@ -37,7 +38,7 @@ bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
 lint: ## gofmt, vet, staticcheck, actionlint, the API against the last tag, govulncheck.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet -race ./...
-	staticcheck=$$($(TOOL) -n staticcheck) && GOFLAGS=-race $$staticcheck ./...
+	staticcheck=$$($(TOOL) -n staticcheck) && GOFLAGS="$$GOFLAGS -race" $$staticcheck ./...
 	$(TOOL) actionlint
 	scripts/apicheck.sh
 	scripts/govulncheck.sh

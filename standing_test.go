@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -156,7 +157,11 @@ func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 func TestRecord_takesSoundEvents(t *testing.T) {
 	s := start(t)
 	long := strings.Repeat("long ", 1000)
-	action := activity.Action{Type: "click", Title: long, Description: long, RawURL: "https://u:pw@acme.example/a?token=s3cret"}
+	action := activity.Action{Type: "click", Title: long, Description: long, RawURL: "https://u:pw@acme.example/a?token=s3cret",
+		CanonicalURL: "https://acme.example/b/7?x=1", Properties: map[string]string{long: long}}
+	for i := range 20 {
+		action.Properties[fmt.Sprint("p", i)] = long
+	}
 	event := func(id, session, user string) activity.Event {
 		return activity.Event{ID: id, Time: time.Now(), SessionID: session, UserID: user, Email: "no address", Action: &action}
 	}
@@ -171,7 +176,9 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 	require.Equal(t, 1, s.did("ada"))
 	kept := s.lookup("ada")["actions"].([]any)[0].(map[string]any)
 	assert.Equal(t, "https://acme.example/a?token=redacted", kept["raw_url"])
-	assert.Equal(t, "https://acme.example/a", kept["canonical_url"])
+	assert.Equal(t, "https://acme.example/b/:id", kept["canonical_url"])
+	assert.Len(t, kept["properties"], 10)
+	assert.Less(t, len(fmt.Sprint(kept["properties"])), 1000)
 	assert.Less(t, len(kept["title"].(string)+kept["description"].(string)), 1100)
 	assert.Equal(t, long, action.Title, "the caller's action stays as it was")
 }

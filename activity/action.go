@@ -3,7 +3,9 @@ package activity
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,9 +56,22 @@ func (a Action) Start() time.Time {
 }
 
 // Clean returns the action as it may be kept: with its URLs as [CleanURL] returns them, and
-// its texts on one line of at most 500 characters each. An action that [NewAction], [NewEvent]
+// its texts on one line of at most 500 characters each, at most ten properties of 60 characters,
+// and no marks but [MarkRage] and [MarkDead]. An action that [NewAction], [NewEvent]
 // or [NewError] has made is clean.
 func (a Action) Clean() Action {
+	const most = 10
+	names := slices.Sorted(maps.Keys(a.Properties))
+	properties := a.Properties
+	a.Properties = nil
+	for _, name := range names[:min(most, len(names))] {
+		if a.Properties == nil {
+			a.Properties = make(map[string]string, len(names))
+		}
+		a.Properties[CleanLabel(name)] = cut(foldStart(withoutSecrets(properties[name]), maxValue), maxValue)
+	}
+	a.Marks = slices.DeleteFunc(slices.Clone(a.Marks), func(m string) bool { return m != MarkRage && m != MarkDead })
+	a.Marks = a.Marks[:min(len(a.Marks), len(markWords))]
 	for _, text := range []*string{&a.Type, &a.Title, &a.Description} {
 		*text = cut(fold(*text), maxSentence)
 	}
@@ -125,6 +140,9 @@ type Event struct {
 	// Anonymous is the id under which the session's visitor was known before,
 	// where the event says that it is UserID's: see [Identity]. Else it is empty.
 	Anonymous string
+	// Visitor is the anonymous ID of the browser or device, where the source states one with
+	// every event, beside UserID or as UserID. It moves nothing, as Anonymous does.
+	Visitor string
 	// Action holds type, title, description and URLs of the user's action.
 	// It is nil for an event that only carries identity.
 	Action *Action

@@ -3,6 +3,8 @@ package activity_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +86,28 @@ func requireEncodes(t *testing.T, want string, v any) {
 	got, err := json.Marshal(v)
 	require.NoError(t, err)
 	require.JSONEq(t, want, string(got))
+}
+
+func TestAction_Clean(t *testing.T) {
+	long := strings.Repeat("long ", 1000)
+	a := activity.Action{Title: long, RawURL: "https://u:pw@acme.example/?token=x", Marks: []string{long, "rage", "dead", "rage"},
+		Properties: map[string]string{long: long}}
+	for i := range 20 {
+		a.Properties[fmt.Sprint("z", i)] = long
+	}
+	clean := a.Clean()
+	assert.Less(t, len(clean.Title), 510)
+	assert.Equal(t, "https://acme.example/?token=redacted", clean.RawURL)
+	assert.Equal(t, []string{"rage", "dead"}, clean.Marks)
+	assert.Len(t, clean.Properties, 10)
+	for name, value := range clean.Properties {
+		assert.LessOrEqual(t, len(name), 100)
+		assert.LessOrEqual(t, len(value), 63, name)
+	}
+	assert.Equal(t, clean, clean.Clean())
+	assert.Equal(t, []string{long, "rage", "dead", "rage"}, a.Marks, "the action itself stays")
+
+	link := activity.Action{Properties: map[string]string{"link": "see https://a.example/?token=s3cret"}}.Clean()
+	assert.Equal(t, "see https://a.example/?token=redacted", link.Properties["link"])
+	assert.Nil(t, activity.Action{}.Clean().Properties)
 }

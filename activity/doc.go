@@ -1,5 +1,5 @@
-// Package activity has the words of an app's live activity: actions, the events that make
-// them, and URLs.
+// Package activity defines the vocabulary of an app's live activity: actions, the events that
+// make them, and URLs.
 //
 // An [Action] is one thing a user did: a page view, a click, a form submit or
 // a changed field, described in words ("User clicked Export CSV on the dashboard

@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -361,13 +360,13 @@ func isCredential(name string) bool {
 		return false
 	}
 	for range maxDecoded {
-		decoded, err := url.QueryUnescape(name)
-		if err != nil || decoded == name {
+		decoded := decode(name)
+		if decoded == name {
 			break
 		}
 		name = decoded
 	}
-	if _, err := url.QueryUnescape(name); err == nil && strings.Contains(name, "%") {
+	if decode(name) != name {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("[]!+ ", r) }) {
@@ -376,6 +375,25 @@ func isCredential(name string) bool {
 		}
 	}
 	return false
+}
+
+// decode replaces the percent-encoded bytes of a name. An escape that is none stays as it
+// is, as servers read it.
+func decode(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c == '%' && i+2 < len(name) {
+			if code, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
+				c, i = byte(code), i+2
+			}
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // isCredentialPart looks at the words of a name and at the name as a whole.

@@ -60,6 +60,7 @@ func TestCleanURL(t *testing.T) {
 		{"long name", host + "/?" + strings.Repeat("a_", 500) + "token=x", host + "/?" + strings.Repeat("a_", 500) + "token=redacted"},
 		{"letters beyond ASCII", host + "/?éToken=x&ñandúKey=y&%C3%A9Pin=1&monkéy=z", host + "/?éToken=redacted&ñandúKey=redacted&%C3%A9Pin=redacted&monkéy=z"},
 		{"name encoded over and over", host + "/?%" + strings.Repeat("25", 20) + "74oken=x", host + "/?%" + strings.Repeat("25", 20) + "74oken=redacted"},
+		{"name with a broken escape", host + "/?%zz%5F%74oken=x&%&%4=y", host + "/?%zz%5F%74oken=redacted&%&%4=y"},
 		{"a percent sign in a name", host + "/?100%=x&100%25=y", host + "/?100%=x&100%25=y"},
 		{"semicolons between parameters", host + "/?a=1;token=x&amp;code=y", host + "/?a=1;token=redacted&amp;code=redacted"},
 		{"a second question mark", host + "/?a=1?token=x", host + "/?a=1?token=redacted"},

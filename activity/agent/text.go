@@ -106,8 +106,7 @@ func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
 
 // appendHead appends the line about the person and the page: "ada@example.com (user user_42,
 // signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
-// for 14 min, last seen 5 s ago". A page of an
-// unverified session is marked.
+// for 14 min, last seen 5 s ago". The page of an unverified session is marked.
 func (a *Answer) appendHead(dst []byte, isUnverified bool) []byte {
 	email, user := prompt.Line(maxName, a.Email), prompt.Line(maxName, a.UserID)
 	who, about := cmp.Or(email, "A visitor"), a.Identity

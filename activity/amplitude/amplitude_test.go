@@ -31,6 +31,9 @@ func decode(t testing.TB, body string) (lines []string) {
 		if m.Anonymous != "" {
 			parts = append(parts, "was "+m.Anonymous)
 		}
+		if m.Visitor != m.UserID && m.Visitor != m.Anonymous {
+			parts = append(parts, "at "+m.Visitor)
+		}
 		if m.Email != "" {
 			parts = append(parts, m.Email)
 		}
@@ -62,19 +65,19 @@ func TestDecode_recordedTraffic(t *testing.T) {
 		}
 	}
 	const home, settings = " | ORIGIN/amp.html", " | ORIGIN/projects/123/settings"
-	const anonymous, ada = " | DEVICE | DEVICE:1795406195685", " | user_42 | DEVICE:1795406195685"
+	const anonymous, ada, device = " | DEVICE | DEVICE:1795406195685", " | user_42 | DEVICE:1795406195685", " | at DEVICE"
 	want := []string{
 		"ignored: no_identity",
 		"Page Load: Amp.html" + home + "?utm=1" + anonymous,
 		"Click Export CSV" + home + anonymous,
 		"Click Close dialog" + home + anonymous,
 		"identity" + ada + " | was DEVICE | ada@example.com",
-		"Click See plans" + home + ada, // whose location is the next page already
-		"Page Load: Settings" + settings + "?tab=billing" + ada,
-		"Change #plan field" + settings + ada,
-		"Change #email field" + settings + ada,
-		"Click Sign up" + settings + ada,
-		"Submit signup form" + settings + ada,
+		"Click See plans" + home + ada + device, // whose location is the next page already
+		"Page Load: Settings" + settings + "?tab=billing" + ada + device,
+		"Change #plan field" + settings + ada + device,
+		"Change #email field" + settings + ada + device,
+		"Click Sign up" + settings + ada + device,
+		"Submit signup form" + settings + ada + device,
 	}
 	short := strings.NewReplacer("04d9c09e-91cb-4ad1-a179-3825f1bcd9e9", "DEVICE", "http://shop.localhost:38313", "ORIGIN")
 	assert.Equal(t, want, strings.Split(short.Replace(strings.Join(lines, "\n")), "\n"))

@@ -234,7 +234,7 @@ func isAmplitudes(typ string) bool {
 // who returns an event with the session and the user. An anonymous visitor is a user, too.
 func (e *event) who() activity.Event {
 	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
-	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",
+	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Visitor: device, Identified: user != "",
 		SessionID: device, Email: intake.FirstEmail(e.email)}
 	if number := intake.Trimmed(e.sessionID); device != "" && number != "" && !strings.HasPrefix(number, "-") {
 		out.SessionID = device + ":" + number // -1 is outside of any session

@@ -144,8 +144,8 @@ type Directory struct {
 	ttl  time.Duration
 }
 
-// NewDirectory returns the directory in docs. A session is kept for ttl
-// (DefaultTTL for zero) after it was last heard of. NewDirectory reports all
+// New returns the directory in docs. A session is kept for ttl
+// ([activity.DefaultTTL] for zero) after it was last heard of. New reports all
 // invalid arguments at once.
 func New(docs document.Store, ttl time.Duration) (*Directory, error) {
 	wrong := options.Mistakes{Package: "directory"}

@@ -137,6 +137,22 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	}
 }
 
+// A user who is identified at the visitor's device is the visitor, whatever the form of its ID.
+func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "")
+	bob.Identified = true
+	for visitor, want := range map[string]string{"ivy": "7", "other": "", "": ""} {
+		d := newDirectory(0)
+		d.learn(t, ivy)
+		d.update(t, "s", func(s *directory.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
+		bob.Visitor = visitor
+		for _, e := range []activity.Event{bob, ivy} {
+			s := d.learn(t, e)
+			assert.Equal(t, want, s.ConversationID, visitor)
+		}
+	}
+}
+
 // One person, named by every order of events that state the ID, the address, that the ID is
 // a user's or a visitor's, in order of their times or against it, is one: nothing is kept out
 // of the conversation.
@@ -198,7 +214,10 @@ func TestSession_isNotOfWhoIsOnlyClaimed(t *testing.T) {
 // The address that a claimed user is known by is not another, signed user's.
 func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	next := standing(verified, claimed, seen(2, "s", "bob", ""))
-	for user, want := range map[string]string{"ivy": "", "0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example"} {
+	const old = "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1"
+	for user, want := range map[string]string{"ivy": "", "device": "ivy@x.example", old: "ivy@x.example",
+		"0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example", "1234-5678-9012-3456-7890": "", "1-2-3-4-00000000000000000000000000000": ""} {
+		next.Visitor = "device" // as several sources state with every event
 		d := newDirectory(0)
 		d.learn(t, seen(1, "s", user, "ivy@x.example"))
 		assert.Equal(t, want, d.learn(t, next).Email, user)

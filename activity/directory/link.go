@@ -1,11 +1,10 @@
 package directory
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -74,10 +73,11 @@ func (s *Session) keepLink() {
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
 // tellApart makes an event count as an identified user's whose user ID is signed, that names
-// an anonymous visitor as the user, or that names both another user than the session's and another e-mail address: these are two
-// persons, also where the source marks neither as identified. So they are where an address is
-// known of the session's user, whose ID is no mere visitor's, and another user is identified.
-// It says so of the session's user, too, whose the address and the link are.
+// an anonymous visitor as the user, or that names both another user than the session's and
+// another e-mail address: these are two persons, also where the source marks neither as
+// identified. So they are where an address is known of the session's user, whose ID is no mere
+// visitor's, and another user is identified. The session's user then counts as identified, too,
+// unless the event stands lower, and owns the address and the link.
 func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return
@@ -89,7 +89,7 @@ func (s *Session) tellApart(e *activity.Event) {
 	switch {
 	case e.Email != "" && !strings.EqualFold(e.Email, s.statedEmail):
 		e.Identified = true
-	case e.Email != "", !e.Identified, IsVisitor(s.UserID):
+	case e.Email != "", !e.Identified, e.Visitor == s.UserID, IsVisitor(s.UserID):
 		return
 	}
 	if s.ConversationID != "" && s.linkedUser == "" {
@@ -104,11 +104,14 @@ func (s *Session) tellApart(e *activity.Event) {
 	}
 }
 
-// IsVisitor reports whether a user ID is of the kind that SDKs make for a visitor: a UUID.
+// visitorForm is a UUID, or the ID that older SDKs of PostHog make: also five groups of
+// hexadecimal digits, "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1".
+var visitorForm = regexp.MustCompile(`^[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]{4,}){4}$`)
+
+// IsVisitor reports whether a user ID is of the kind that PostHog's SDKs make for a visitor.
 func IsVisitor(userID string) bool {
-	const length = 36
-	_, err := uuid.Parse(userID)
-	return err == nil && len(userID) == length
+	const shortest = 32 // digits and hyphens
+	return len(userID) >= shortest && visitorForm.MatchString(userID)
 }
 
 // LinkedUser returns the identified user that the session's link to a conversation is

@@ -34,6 +34,9 @@ type Lease struct {
 	until time.Time // by the holder's clock, counted from before the call to the store
 }
 
+// leasePrefix begins the name of a lease's document.
+const leasePrefix = "lease/"
+
 // ErrHeld reports that another holder has the lease.
 var ErrHeld = errors.New("document: the lease is held by another")
 
@@ -47,7 +50,7 @@ func Acquire(ctx context.Context, store Store, productID, name string, ttl time.
 		ttl = DefaultLeaseTTL
 	}
 	l := &Lease{store: store, productID: productID, ttl: ttl, until: time.Now().Add(ttl),
-		doc: Document{Name: "lease/" + name, Value: []byte(uuid.NewString())}}
+		doc: Document{Name: leasePrefix + name, Value: []byte(uuid.NewString())}}
 	version, err := store.Write(ctx, productID, Put(l.doc, l.doc.Value, ttl))
 	var conflict *ConflictError
 	if errors.As(err, &conflict) {
@@ -142,7 +145,10 @@ func WithLease(ctx context.Context, store Store, productID, name string, ttl tim
 	return nil
 }
 
-// onePause is how often WithOne looks for a free lease.
+// releaseTime bounds the release of a lease, which otherwise expires.
+const releaseTime = 500 * time.Millisecond
+
+// onePause is the pause between two looks of WithOne for a free lease.
 const onePause = 200 * time.Millisecond
 
 // WithOne calls work once, with the first of the named leases that is free, and returns its
@@ -153,8 +159,19 @@ func WithOne(ctx context.Context, store Store, productID string, names []string,
 	work func(context.Context) error) (err error) {
 	ticker := time.NewTicker(DefaultLeaseTTL / 3)
 	defer ticker.Stop()
+	leases := make([]string, len(names)) // the names of their documents
+	for i, name := range names {
+		leases[i] = leasePrefix + name
+	}
 	for {
-		for _, name := range names {
+		docs, failed := store.Get(ctx, productID, leases...) // waiting costs no writes
+		if failed != nil {
+			return failed
+		}
+		for i, name := range names {
+			if docs[i].Exists() {
+				continue
+			}
 			lease, taken := Acquire(ctx, store, productID, name, DefaultLeaseTTL)
 			if taken == nil {
 				_ = lease.do(ctx, ticker, func(ctx context.Context, _ *Lease) error {
@@ -186,7 +203,7 @@ func (l *Lease) do(ctx context.Context, ticker *time.Ticker, work func(context.C
 	over.Stop()
 	lost := errors.Is(context.Cause(working), ErrLost) || l.lostBy(err)
 	cancel(nil)
-	released, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), l.ttl/3)
+	released, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancelRelease()
 	_ = l.Release(released) // otherwise it expires
 	if lost || ctx.Err() != nil && errors.Is(err, ctx.Err()) {

@@ -135,7 +135,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // who returns an event with the session and the user. An anonymous visitor is a user, too.
 func (e *event) who() activity.Event {
 	user, visitor := intake.UserID(intake.Trimmed(e.userID)), intake.UserID(intake.Trimmed(e.anonymousID))
-	return activity.Event{ID: e.id, UserID: intake.First(user, visitor), Identified: user != "",
+	return activity.Event{ID: e.id, UserID: intake.First(user, visitor), Visitor: visitor, Identified: user != "",
 		SessionID: intake.First(intake.Trimmed(e.sessionID), visitor), Email: intake.FirstEmail(e.email)}
 }
 

@@ -41,6 +41,9 @@ func decode(t testing.TB, c *flat.Config, body string) (lines []string) {
 		if m.Anonymous != "" {
 			line += ", was " + m.Anonymous
 		}
+		if m.Visitor != m.UserID && m.Visitor != m.Anonymous {
+			line += ", at " + m.Visitor
+		}
 		if m.Action != nil {
 			line += ": " + m.Action.Description
 		}
@@ -67,6 +70,7 @@ func TestDecode_meanings(t *testing.T) {
 		"an identity":              {`{"name":"Signed in","device":"d1",` + who + `}`, said + ", was d1"},
 		"an identity of nobody":    {`{"name":"Signed in","id":"e","device":"d1"}`, "ignored: no_identity"},
 		"an anonymous visitor":     {`{"name":"Clicked","id":"e","device":"d1"}`, "e 0s d1 d1 false : User clicked an element"},
+		"a user at a device":       {`{"name":"Clicked","id":"e","device":"d","user":{"id":"ada"}}`, "e 0s d ada true , at d: User clicked an element"},
 		"a user only":              {`{"name":"Clicked","id":7,"user":{"id":42}}`, "7 0s  42 true : User clicked an element"},
 		"milliseconds":             {`{"name":"Clicked","id":"e","at":1795348799000,"device":"d"}`, "e 1s d d false : User clicked an element"},
 		"a path into a text":       {`{"name":"Clicked","id":"e","device":"d","user":"ada","page":[1]}`, "e 0s d d false : User clicked an element"},

@@ -18,8 +18,8 @@ const (
 )
 
 // Sound returns the events of a program's own source that may be recorded, and how many may
-// not. What is no address and no one person's ID is taken out of an event, and its action is
-// cleaned. It does not change the events that it is given.
+// not. Invalid addresses and IDs that many people share are removed, and actions are cleaned. It
+// does not change the events that it is given.
 func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	sound = make([]activity.Event, 0, len(events))
 	for _, e := range events {

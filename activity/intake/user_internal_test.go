@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
@@ -22,4 +23,36 @@ func TestEscapes_areWhatJSONAdds(t *testing.T) {
 		}
 		assert.Equal(t, added, escapes(string(r)), "%q", r)
 	}
+}
+
+// A program's own events are held to what the sources hold theirs to.
+func TestSound(t *testing.T) {
+	const broken = "a\xff"
+	e := func(change func(e *activity.Event)) activity.Event {
+		e := activity.Event{ID: "1", SessionID: "s", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anon"}
+		change(&e)
+		return e
+	}
+	for name, event := range map[string]activity.Event{
+		"the ID is no text":           e(func(e *activity.Event) { e.ID = broken }),
+		"the session is no text":      e(func(e *activity.Event) { e.SessionID = broken }),
+		"the user is no text":         e(func(e *activity.Event) { e.UserID = broken }),
+		"the visitor is no text":      e(func(e *activity.Event) { e.Anonymous = broken }),
+		"it has no ID":                e(func(e *activity.Event) { e.ID = "" }),
+		"it is about nobody":          e(func(e *activity.Event) { e.UserID, e.Email = "", "" }),
+		"an action is without anyone": {ID: "1", Action: &activity.Action{}},
+	} {
+		sound, ignored := Sound([]activity.Event{event})
+		assert.Empty(t, sound, name)
+		assert.Equal(t, 1, ignored, name)
+	}
+	shared := e(func(e *activity.Event) { e.UserID = "null" })
+	visitor := e(func(e *activity.Event) { e.Anonymous = "undefined" })
+	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor})
+	assert.Zero(t, ignored)
+	assert.Equal(t, []activity.Event{
+		e(func(*activity.Event) {}),
+		{ID: "1", SessionID: "s", Email: "ada@acme.example"},
+		e(func(e *activity.Event) { e.Anonymous = "" }),
+	}, sound)
 }

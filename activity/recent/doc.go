@@ -1,6 +1,6 @@
 // Package recent has the newest actions of every user and session, for a few hours.
 //
-// A [Store] is where they are read. [Memory] is the one that needs nothing but RAM; every
+// Read them from a [Store]. [Memory] is the one that needs nothing but RAM; every
 // [github.com/liveactivity/liveactivity/stream/eventlog.Log] has one, too:
 //
 //	store, err := recent.NewMemory(nil) // 50 actions a user, 4 hours, 192 MiB a product

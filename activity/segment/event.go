@@ -205,7 +205,7 @@ func (e *event) who() activity.Event {
 	if e.typ == typeAlias && device == "" { // a server's: the visitor is the one before
 		device = intake.UserID(intake.Trimmed(e.previousID))
 	}
-	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",
+	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Visitor: device, Identified: user != "",
 		SessionID: intake.Trimmed(intake.First(e.properties.sessionID, e.context.ownID)),
 		Email:     intake.FirstEmail(e.email, e.context.email)}
 	if number := intake.Trimmed(e.context.sessionID); out.SessionID == "" && device != "" && number != "" {

@@ -40,6 +40,9 @@ func line(m *intake.Meaning) string {
 	if m.Anonymous != "" {
 		parts = append(parts, "was "+m.Anonymous)
 	}
+	if m.Visitor != m.UserID && m.Visitor != m.Anonymous {
+		parts = append(parts, "at "+m.Visitor)
+	}
 	if m.Email != "" {
 		parts = append(parts, m.Email)
 	}
@@ -72,25 +75,25 @@ func TestDecode_recordedTraffic(t *testing.T) {
 		"segment.json": {
 			"Page Load: Seg.html | http://shop.localhost:37013/seg.html?utm=1 | SEG | SEG",
 			"identity | user_42 | SEG | was SEG | ada@example.com",
-			"Page Load: Settings | http://shop.localhost:37013" + settings + "SEG",
+			"Page Load: Settings | http://shop.localhost:37013" + settings + "SEG | at SEG",
 			"ignored: other_event",
 		},
 		"segment-batch.json": {
 			"Page Load: Segbatch.html | http://shop.localhost:40993/segbatch.html?batch=1 | BATCH | BATCH",
 			"identity | user_42 | BATCH | was BATCH | ada@example.com",
-			"Page Load: Settings | http://shop.localhost:40993" + settings + "BATCH",
+			"Page Load: Settings | http://shop.localhost:40993" + settings + "BATCH | at BATCH",
 			"ignored: other_event",
 		},
 		"rudderstack.json": {
 			"Page Load: Rs.html | http://shop.localhost:37785/rs.html?utm=1 | RUDDER | RUDDER:1795406216320",
 			"identity | user_42 | RUDDER:1795406216320 | was RUDDER | ada@example.com",
-			"Page Load: Settings | http://shop.localhost:37785" + settings + "RUDDER:1795406216320 | ada@example.com",
+			"Page Load: Settings | http://shop.localhost:37785" + settings + "RUDDER:1795406216320 | at RUDDER | ada@example.com",
 			"ignored: other_event",
 		},
 		"jitsu.json": {
 			"Page Load: Jitsu.html | http://shop.localhost:42269/jitsu.html?utm=1 | JITSU | JITSU",
 			"identity | user_42 | JITSU | was JITSU | ada@example.com",
-			"Page Load: Settings | http://shop.localhost:42269" + settings + "JITSU | ada@example.com",
+			"Page Load: Settings | http://shop.localhost:42269" + settings + "JITSU | at JITSU | ada@example.com",
 			"ignored: other_event",
 		},
 		"server-sdks.json": {
@@ -133,7 +136,7 @@ func TestDecode_meanings(t *testing.T) {
 		"a number of nobody":     {`{"type":"page","userId":"u","context":{"sessionId":17},` + url + `}`, "", onA + "u | "},
 		"the site's session":     {`{"type":"page","anonymousId":"d","context":{"sessionId":17,"session_id":"s"},` + url + `}`, "", onA + "d | s"},
 		"the property's session": {`{"type":"page","userId":"u","properties":{"url":"https://x.example/a","session_id":"s"}}`, "", onA + "u | s"},
-		"a numeric user":         {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d"},
+		"a numeric user":         {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d | at d"},
 		"a user of many":         {`{"type":"page","userId":"undefined","anonymousId":"null",` + url + `}`, "", "ignored: no_session_and_user"},
 		"a shared device":        {`{"type":"page","userId":"u","anonymousId":"undefined",` + url + `}`, "", onA + "u | "},
 		"an id too long":         {`{"type":"page","anonymousId":"` + strings.Repeat("d", 1025) + `",` + url + `}`, "", "ignored: malformed"},

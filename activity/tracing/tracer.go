@@ -15,7 +15,7 @@ import (
 // Step is a step on the way of actions through the service: from a request into the log,
 // and from there into notes, offers and answers.
 type Step struct {
-	Name      string // one of the Step constants
+	Name      string // Ingest, or another of the names
 	ProductID string
 	// Via is the help desk of a note, a summary or an offer, and the tool of an answer by
 	// MCP; empty for other steps.
@@ -25,13 +25,13 @@ type Step struct {
 	Err          error
 }
 
-// ActionRef names an action of a product: by what is known of it wherever it is.
+// Action names an action of a product: by what is known of it wherever it is.
 type Action struct {
 	SessionID string
 	Start     int64 // microseconds since the epoch
 }
 
-// RefOf returns the reference to an action of a session.
+// ActionOf returns the reference to an action of a session.
 func ActionOf(sessionID string, a *activity.Action) Action {
 	return Action{sessionID, a.Start().UnixMicro()}
 }
@@ -58,7 +58,7 @@ func WithVia(ctx context.Context, tool string) context.Context {
 	return context.WithValue(ctx, viaKey{}, tool)
 }
 
-// Traced returns a store whose lookups are steps; the store itself where there is no
+// Store returns a store whose lookups are steps; the store itself where there is no
 // tracer.
 func Store(store recent.Store, tracer Tracer) recent.Store {
 	if tracer == nil {

@@ -159,6 +159,7 @@ type writing struct {
 	Bin     time.Duration `json:"bin,omitempty"`
 	Begun   time.Time     `json:"begun"`
 	Others  []string      `json:"others,omitempty"`  // whose actions in the range are left out
+	Own     []string      `json:"own,omitempty"`     // visitors whose actions there are not
 	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
 	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
 }

@@ -86,7 +86,9 @@ func (j *job) begin() {
 	case w != nil && w.Summary != nil:
 	case w != nil:
 		if s := c.session(w.Session); s != nil {
-			j.wants = []*want{{belongs: s.belongs(j.lane.key, w.Others), session: s.ID, since: s.Since, at: w.From, to: w.To,
+			of := s.belongs(j.lane.key, w.Others)
+			of.own = slices.Clip(w.Own)
+			j.wants = []*want{{belongs: of, session: s.ID, since: s.Since, at: w.From, to: w.To,
 				from: w.First.Previous()}}
 		}
 	case j.from != eventlog.ID{}:

@@ -64,6 +64,33 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
 }
 
+// A visitor's click and the same with its mark are one, also after the visitor has signed in.
+func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
+	w := &want{belongs: belongs{conversationID: "7", linkedAt: 2}}
+	click := activity.BatchAction{UserID: "anon", Action: activity.Action{Type: "click", Title: "Click Save", TimestampStart: 1}}
+	marked := click
+	marked.Marks = []string{activity.MarkRage}
+	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
+	w.identify(&activity.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
+	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
+}
+
+// A note that is taken up again has the actions that it had, also those of a visitor who was
+// named after them.
+func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
+	batch := &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{{UserID: "anon"}}}
+	c := &conversation{Sessions: []session{{ID: "s", LinkedAt: 1}}}
+	w := &want{belongs: c.Sessions[0].belongs("zendesk/7", nil), session: "s"}
+	w.takeActions(eventlog.ID{Milli: 9}, batch)
+	w.identify(&activity.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
+	require.True(t, w.found[0].kept)
+	c.Writing = c.nextActions(&view{desk: plainDesk{}, wants: []*want{w}}, true).writing
+	j := &job{d: &delivery{bySession: map[string][]*lane{}}, lane: &lane{key: "zendesk/7"}, r: record{conversation: *c}}
+	j.begin()
+	j.wants[0].takeActions(eventlog.ID{Milli: 9}, batch)
+	assert.True(t, j.wants[0].found[0].kept)
+}
+
 // A server whose lease has passed to another changes nothing.
 func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)

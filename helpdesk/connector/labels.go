@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	maxLabelsBody = 64 << 10 // bytes of a request
-	labelsTime    = 4 * time.Second
-	maxAnswer     = 4 << 10 // bytes of the model's answer that are looked at
+	maxLabelsBody = 64 << 10                // bytes of a request
+	labelsTime    = 3500 * time.Millisecond // with the releases of two leases an answer within 5 s
+	maxAnswer     = 4 << 10                 // bytes of the model's answer that are looked at
 )
 
 // labelsRequest is the body of a request for labels.
@@ -92,8 +92,8 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
-// errBusy reports that the model is asked about too much else.
-var errBusy = errors.New("connector: the model is busy")
+// errBusy reports that too many other requests wait for the model.
+var errBusy = errors.New("connector: too many others wait for the model")
 
 // labels returns labels for a session in a conversation, never nil.
 func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {

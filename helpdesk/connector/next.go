@@ -309,7 +309,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
 	return &step{kind: kindNote, text: text, want: w, taken: n, actions: actions,
 		writing: &writing{Session: w.session, From: c.session(w.session).Cursor, First: w.found[0].entry,
-			To: w.found[n-1].after, Others: w.others, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
+			To: w.found[n-1].after, Others: w.others, Own: w.own, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
 }
 
 // resume looks for the note in the outbox and writes it otherwise.

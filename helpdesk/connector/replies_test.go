@@ -18,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -474,6 +476,36 @@ func TestFollow_asksForFourRepliesOfAProductAtOnce(t *testing.T) {
 		f.stop()
 		assert.Len(t, d.chat.written(), 5)
 		assert.Equal(t, 4, model.most)
+	})
+}
+
+// Another server that asks a model about the conversation is waited for, and labels do not
+// wait for longer than the model would need.
+func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &fakeModel{text: "Hello"}
+		d := newDoors(t, model.answer)
+		d.visitAs(t, "s", "ada", "", time.Now(), "home")
+		key := keyOf("chat", "c1")
+		held := musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
+		product := Product{TakesClaims: true, Labels: []string{"Yes"}}
+		began := time.Now()
+		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", key, product, "s"))
+		assert.LessOrEqual(t, time.Since(began), labelsTime)
+		late := time.AfterFunc(labelsTime-time.Second, func() { assert.NoError(t, held.Release(t.Context())) })
+		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", key, product, "s"))
+		assert.False(t, late.Stop())
+		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
+
+		held = musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
+		w := &writer{opts: &d.opts, store: d.service.store, turn: make(chan struct{}, 1)}
+		go func() { _, _ = w.summarize(t.Context(), "acme", key, "Summarize") }()
+		time.Sleep(time.Minute)
+		assert.Empty(t, model.prompts)
+		require.NoError(t, held.Release(t.Context()))
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"Summarize"}, model.prompts)
+		assert.Equal(t, []string{"Hello"}, d.labels(t.Context(), "acme", key, product, "s"))
 	})
 }
 

@@ -208,7 +208,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 		f.kept = f.kept && !f.alien
 		for at := range w.found {
 			if before := &w.found[at]; before.user == f.user && actions[i].TakesPlace(&before.Action) {
-				before.kept = false
+				before.kept, before.alien = false, false
 			}
 		}
 		w.found = append(w.found, f)

@@ -29,7 +29,7 @@ type View struct {
 }
 
 // New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero), of
-// which an answer has at most maxEvents (activity.DefaultMaxEvents for zero). The function
+// which an answer has at most maxEvents (recent.DefaultMaxEvents for zero). The function
 // product returns the desks of a product and the prompt for its agents.
 func New(store recent.Store, dir *directory.Directory, desks *connector.Connector,
 	product func(productID string) (connector.Product, string, error), ttl time.Duration, maxEvents int,

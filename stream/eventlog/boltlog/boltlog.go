@@ -67,7 +67,7 @@ const FileName = "liveactivity.db"
 type Options struct {
 	Retention eventlog.Retention // MaxBytes is eventlog.DefaultLastingMaxBytes
 	TailBytes int64              // of a product's recent entries in memory; DefaultTailBytes
-	MaxEvents int                // actions kept per user; activity.DefaultMaxEvents
+	MaxEvents int                // actions kept per user; recent.DefaultMaxEvents
 	Logger    *slog.Logger       // logs storage failures; slog.Default() for nil
 
 	// ReadOnly opens an existing file and changes nothing: calls that would change it fail.

@@ -220,9 +220,9 @@ func (b *batch) sweep() error {
 const spared = 15 * time.Minute
 
 // evict removes documents beyond the product's limit, those that yield first, and of these the
-// ones that expire first: of documents that live equally long, the ones written first. Those that
-// do not yield go after the yielding ones that this transaction has written, and it removes none
-// that it has written itself.
+// ones that expire first: of documents that live equally long, the ones written first. The order
+// is: earlier yielding ones, this transaction's yielding ones, earlier others. This transaction's
+// others stay.
 func (b *batch) evict() error {
 	limit, more := uint64(b.t.log.retention.StateMaxBytes/2), b.more(&b.state.DocumentBytes)
 	tooMuch := func() bool { return b.state.DocumentBytes > limit && more() }

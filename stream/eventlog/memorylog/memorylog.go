@@ -43,7 +43,7 @@ const (
 // Options of a [Log]. A zero field means its default.
 type Options struct {
 	Retention eventlog.Retention // MaxBytes is DefaultMaxBytes, and StateMaxBytes DefaultStateMaxBytes
-	MaxEvents int                // actions kept per user; activity.DefaultMaxEvents
+	MaxEvents int                // actions kept per user; recent.DefaultMaxEvents
 }
 
 // Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.

@@ -37,7 +37,7 @@ type Options struct {
 	// eventlog.DefaultLastingMaxBytes, bounds the log of each product in Redis;
 	// TotalBytes the cost of all products' newest entries in this process together.
 	Retention eventlog.Retention
-	MaxEvents int          // actions kept per user; activity.DefaultMaxEvents
+	MaxEvents int          // actions kept per user; recent.DefaultMaxEvents
 	TailBytes int64        // most that a product's newest entries cost in this process; DefaultTailBytes
 	Prefix    string       // of every key and channel in Redis, without braces; DefaultPrefix
 	TLS       *tls.Config  // for rediss URLs; nil for the system's authorities
