@@ -10,7 +10,8 @@ FUZZTIME ?= 30s
 JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # The packages whose tests take longest begin first, so that they are not left to
 # end alone.
-LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e
+LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e ./cmd/liveactivity-server ./stream/eventlog/boltlog \
+	./helpdesk/connector ./stream
 
 .PHONY: test
 test: deps ## Run every test, as CI does.

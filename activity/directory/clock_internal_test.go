@@ -226,7 +226,7 @@ func simulate(random *rand.Rand) []simulated {
 // clocks differ by up to 20 ms.
 func TestClock_neverInvertsASession(t *testing.T) {
 	inversions, naive, events := 0, 0, 0
-	for seed := range uint64(10_000) {
+	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		off := (random.Float64() - 0.5) * 2 * 86400 * float64(random.IntN(2))
 		servers := []float64{0, 0.02 * random.Float64()}
@@ -275,7 +275,7 @@ func inverted(events []activity.Event) (n int) {
 // network and then came within some milliseconds, in any order: what arrives late
 // finds room between the times that were given.
 func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
-	for seed := range uint64(10_000) {
+	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		var requests [][]float64
 		sent := 0.0
@@ -342,7 +342,7 @@ func TestClock_neverInvertsALongSession(t *testing.T) {
 // TestClock_neverInvertsWhateverComes makes up stamps, sent_at and arrivals
 // that have nothing to do with each other.
 func TestClock_neverInvertsWhateverComes(t *testing.T) {
-	for seed := range uint64(10_000) {
+	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 8))
 		var k clock
 		var all []activity.Event

@@ -18,7 +18,7 @@ import (
 
 // What all products hold together stays within the bound, whatever is sent.
 func TestMemory_takesNoMoreThanItMay(t *testing.T) {
-	const total, products, batches = 4 << 20, 10, 10_000
+	const total, products, batches = 2 << 20, 10, 5_000
 	long := strings.Repeat("x", 1000)
 	for name, of := range map[string]func(i int) (session, user, url string){
 		"unique everything": func(i int) (string, string, string) {

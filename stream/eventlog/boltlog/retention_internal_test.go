@@ -158,7 +158,7 @@ func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 			l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: limit}})
 			random := rand.New(rand.NewPCG(1, 2))
 			var written, half int64
-			for written < 4*limit {
+			for written < 3*limit {
 				var changes []document.Change
 				for range 200 {
 					d := document.Document{Name: fmt.Sprintf("session/%x", random.Uint64())}
