@@ -23,11 +23,7 @@ func (s *Service) catchUp(ctx context.Context) {
 	if isClosed(s.caughtUp) {
 		return
 	}
-	for {
-		err := s.products.Load(ctx)
-		if err == nil || errors.Is(err, registry.ErrUnreadable) {
-			break
-		}
+	for err := s.products.Load(ctx); err != nil && !errors.Is(err, registry.ErrUnreadable); err = s.products.Load(ctx) {
 		if ctx.Err() == nil {
 			s.log.Log(ctx, outage.Level(err, slog.LevelWarn), "cannot catch up with the log", "err", err)
 		}

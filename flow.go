@@ -92,12 +92,9 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	product, ok, err := s.products.Product(productID)
+	product, err := s.known(productID)
 	if err != nil {
-		return httpx.Unavailable(err)
-	}
-	if !ok {
-		return httpx.NotFound("Unknown product.")
+		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), flowTimeout)
 	defer cancel()

@@ -109,11 +109,6 @@ func (s *Service) personOf(r *http.Request) (Person, error) {
 	case !utf8.ValidString(who.UserID+who.Email) || strings.ContainsRune(who.UserID+who.Email, 0):
 		return who, httpx.BadRequest("The user id or the email must be UTF-8 text without NUL.")
 	}
-	switch _, ok, err := s.products.Product(r.PathValue("product_id")); {
-	case err != nil:
-		return who, httpx.Unavailable(err)
-	case !ok:
-		return who, httpx.NotFound("Unknown product.")
-	}
-	return who, nil
+	_, err = s.known(r.PathValue("product_id"))
+	return who, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/activity/segment"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -132,4 +133,17 @@ func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	}
 	mux.Handle("POST /sessions/link", http.HandlerFunc(s.connector.ServeLink))
 	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
+}
+
+// known returns the product of a request, or the error that answers it: 404 for an unknown
+// product, 503 while products cannot be read.
+func (s *Service) known(productID string) (connector.Product, error) {
+	product, ok, err := s.products.Product(productID)
+	switch {
+	case err != nil:
+		return product, httpx.Unavailable(err)
+	case !ok:
+		return product, httpx.NotFound("Unknown product.")
+	}
+	return product, nil
 }

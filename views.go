@@ -36,14 +36,7 @@ func (s *Service) runViews(ctx, following context.Context) {
 	defer running.Wait()
 	viewed := map[string]*viewed{}
 	for {
-		for id, v := range viewed {
-			if version, ok := s.products.Version(id); !ok || version != v.version {
-				v.end()
-			}
-			if !s.products.Has(id) {
-				delete(viewed, id)
-			}
-		}
+		s.endViews(viewed)
 		for _, id := range s.products.IDs() {
 			version, _ := s.products.Version(id)
 			before := viewed[id]
@@ -59,6 +52,18 @@ func (s *Service) runViews(ctx, following context.Context) {
 			return
 		case <-s.products.Changed():
 			s.streams.EndRevoked()
+		}
+	}
+}
+
+// endViews ends the views of changed products, and forgets removed products.
+func (s *Service) endViews(viewed map[string]*viewed) {
+	for id, v := range viewed {
+		if version, ok := s.products.Version(id); !ok || version != v.version {
+			v.end()
+		}
+		if !s.products.Has(id) {
+			delete(viewed, id)
 		}
 	}
 }

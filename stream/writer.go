@@ -400,17 +400,8 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // work writes pieces as one batch. It omits deliveries that will come again.
 func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
-	batches := make([]activity.Batch, 0, len(pieces))
 	erasure := pieces[len(pieces)-1].erasure
-	for _, p := range pieces {
-		b := &p.batch
-		if erasure != nil {
-			b = b.Left(erasure)
-		}
-		if p.erasure == nil && b != nil && (p.delivery == nil || !p.delivery.dropped()) {
-			batches = append(batches, *b)
-		}
-	}
+	batches := batchesOf(pieces, erasure)
 	var err error
 	if erasure != nil && !pieces[len(pieces)-1].delivery.dropped() {
 		err = w.applyErasure(ctx, key, *erasure)
@@ -422,6 +413,21 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 		return nil
 	}
 	return err
+}
+
+// batchesOf returns the batches to write, without the actions that an erasure, if not nil, ends.
+func batchesOf(pieces []piece, erasure *activity.Erasure) []activity.Batch {
+	batches := make([]activity.Batch, 0, len(pieces))
+	for _, p := range pieces {
+		b := &p.batch
+		if erasure != nil {
+			b = b.Left(erasure)
+		}
+		if p.erasure == nil && b != nil && (p.delivery == nil || !p.delivery.dropped()) {
+			batches = append(batches, *b)
+		}
+	}
+	return batches
 }
 
 // writeOne writes a batch once, and has it summed up.

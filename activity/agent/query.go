@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -56,10 +57,10 @@ func ParseQuery(values url.Values) (q Query, err error) {
 			return Query{}, &activity.QueryError{Param: name, Problem: "must not be empty"}
 		}
 	}
-	if q.Limit, err = parseInt(values, "limit", "must be an integer"); err != nil {
-		return Query{}, err
-	}
-	if q.MaxChars, err = parseInt(values, "max_chars", charsProblem); err != nil {
+	var limitErr, charsErr error
+	q.Limit, limitErr = parseInt(values, "limit", "must be an integer")
+	q.MaxChars, charsErr = parseInt(values, "max_chars", charsProblem)
+	if err := cmp.Or(limitErr, charsErr); err != nil {
 		return Query{}, err
 	}
 	if values.Has("max_chars") && q.MaxChars == 0 {

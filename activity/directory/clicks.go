@@ -91,15 +91,7 @@ func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []act
 // applyMark gives a mark to its click, which may be one of those by index, and reports
 // whether there is one without it.
 func (n *noticed) applyMark(e *activity.Event, clicks map[int]*activity.Event) bool {
-	sum, at := clickSum(e), e.Time.UnixMicro()
-	var click *seenClick
-	nearest := markWithin.Microseconds()
-	for i := range n.Clicks {
-		c := &n.Clicks[i]
-		if distance := max(at-c.At, c.At-at); c.Sum == sum && distance <= nearest {
-			click, nearest = c, distance
-		}
-	}
+	click := n.nearest(e)
 	if click == nil || slices.Contains(click.Marks, e.Action.Marks[0]) {
 		return false
 	}
@@ -113,4 +105,17 @@ func (n *noticed) applyMark(e *activity.Event, clicks map[int]*activity.Event) b
 	e.Action.Index = click.Index
 	e.Time = time.UnixMicro(click.At)
 	return true
+}
+
+// nearest returns the click of the same target that is nearest in time, at most markWithin
+// away, or nil.
+func (n *noticed) nearest(e *activity.Event) (click *seenClick) {
+	sum, at, nearest := clickSum(e), e.Time.UnixMicro(), markWithin.Microseconds()
+	for i := range n.Clicks {
+		c := &n.Clicks[i]
+		if distance := max(at-c.At, c.At-at); c.Sum == sum && distance <= nearest {
+			click, nearest = c, distance
+		}
+	}
+	return click
 }

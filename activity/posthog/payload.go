@@ -27,18 +27,22 @@ func (r *reader) Next() (token string) {
 	r.fields(&r.event, &r.inner)
 	e := &r.event
 	if r.wrapped {
-		outer := e
 		e = &r.inner
-		person, inner := &outer.Person.Properties, e.Person.Properties
-		e.Person.Properties = traits{intake.First(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
-		e.SentAt = intake.First(e.SentAt, outer.SentAt)
-		e.APIKey = intake.First(e.token(), outer.token())
+		e.wrappedIn(&r.event)
 	}
 	if e.UUID = intake.Trimmed(e.UUID); e.UUID == "" {
 		e.Digest = r.Digest(start)
 	}
 	r.read = e
 	return e.token()
+}
+
+// wrappedIn completes an event by the object around it, whose person goes first.
+func (e *event) wrappedIn(outer *event) {
+	person, inner := &outer.Person.Properties, e.Person.Properties
+	e.Person.Properties = traits{intake.First(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
+	e.SentAt = intake.First(e.SentAt, outer.SentAt)
+	e.APIKey = intake.First(e.token(), outer.token())
 }
 
 // Meaning implements [intake.Decoder].

@@ -217,12 +217,10 @@ func Snippet(base, productID, desk string) (string, error) {
 	if desk != "" {
 		fixed["desk"] = desk
 	}
-	link, err := json.Marshal(fixed)
-	if err != nil {
-		return "", fmt.Errorf("connector: encode snippet: %w", err)
-	}
-	quoted, err := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link") // as in HTML: it escapes < and >
-	if err != nil {
+	// Package encoding/json escapes < and >, as HTML needs.
+	link, linkErr := json.Marshal(fixed)
+	quoted, quotedErr := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link")
+	if err := errors.Join(linkErr, quotedErr); err != nil {
 		return "", fmt.Errorf("connector: encode snippet: %w", err)
 	}
 	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil

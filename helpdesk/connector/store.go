@@ -98,14 +98,7 @@ func (s *store) change(r record) (c document.Change, ok bool, err error) {
 		}
 		return document.Delete(r.doc), true, nil
 	}
-	value, err := json.Marshal(r.conversation)
-	if len(value) > document.MaxValue*3/4 {
-		r.Sessions = slices.Clone(r.Sessions)
-		for i := range r.Sessions {
-			r.Sessions[i].Recent, r.Sessions[i].Digest = nil, nil
-		}
-		value, err = json.Marshal(r.conversation)
-	}
+	value, err := r.encode()
 	if err != nil {
 		return c, false, fmt.Errorf("connector: encode conversation: %w", err)
 	}
@@ -114,6 +107,20 @@ func (s *store) change(r record) (c document.Change, ok bool, err error) {
 		ttl = max(ttl, machineTTL)
 	}
 	return document.Put(r.doc, value, ttl), true, nil
+}
+
+// encode returns the conversation as JSON. One that nearly fills a document loses the actions
+// and digests that its next summaries would be made of.
+func (c conversation) encode() ([]byte, error) {
+	value, err := json.Marshal(c)
+	if err != nil || len(value) <= document.MaxValue*3/4 {
+		return value, err
+	}
+	c.Sessions = slices.Clone(c.Sessions)
+	for i := range c.Sessions {
+		c.Sessions[i].Recent, c.Sessions[i].Digest = nil, nil
+	}
+	return json.Marshal(c)
 }
 
 // Types of the entries that concern conversations.

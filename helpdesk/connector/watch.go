@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -237,19 +238,12 @@ func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.store.now()
-	var links []Waiting
-	for name, w := range d.waiting {
-		if now.Sub(w.At) > 2*MaxWait { // its document has expired
-			delete(d.waiting, name)
-			continue
-		}
-		links = append(links, w)
-	}
-	if len(links) == 0 || time.Since(d.lookedFor) < resolving {
+	maps.DeleteFunc(d.waiting, func(_ string, w Waiting) bool { return now.Sub(w.At) > 2*MaxWait }) // expired
+	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolving {
 		return
 	}
 	d.lookedFor = time.Now()
-	slices.SortFunc(links, func(a, b Waiting) int { return a.At.Compare(b.At) })
+	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
 	d.spawn(func(ctx context.Context) error {
 		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
 			return await(ctx, d.logger, err)

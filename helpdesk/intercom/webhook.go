@@ -92,17 +92,16 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	return n.event()
 }
 
+// topics are the types of the topics that mean something here.
+var topics = map[string]helpdesk.EventType{
+	"ping":                      helpdesk.EventPing,
+	"conversation.user.created": helpdesk.EventOpened,
+	"conversation.user.replied": helpdesk.EventMessage,
+}
+
 // event returns the event that a notification reports.
 func (n notification) event() (helpdesk.Event, error) {
-	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time()}
-	switch n.Topic {
-	case "ping":
-		e.Type = helpdesk.EventPing
-	case "conversation.user.created":
-		e.Type = helpdesk.EventOpened
-	case "conversation.user.replied":
-		e.Type = helpdesk.EventMessage
-	}
+	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time(), Type: topics[n.Topic]}
 	if e.Type != helpdesk.EventOpened && e.Type != helpdesk.EventMessage {
 		return e, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -172,10 +173,8 @@ func (a *API) find(ctx context.Context, name string) (string, error) {
 		if err := a.do(ctx, "list the destinations", http.MethodGet, query, nil, &page); err != nil {
 			return "", err
 		}
-		for _, f := range page.Results {
-			if f.Name == name {
-				return f.ID, nil
-			}
+		if i := slices.IndexFunc(page.Results, func(f function) bool { return f.Name == name }); i >= 0 {
+			return page.Results[i].ID, nil
 		}
 		// The next page is asked for at our own host, whatever the address says.
 		next, err := url.Parse(page.Next)

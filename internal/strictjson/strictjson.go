@@ -48,8 +48,8 @@ func isInside(field, outer string) bool {
 // Decoder decodes JSON into structs, whose maps have the keys that stand there; the visible
 // fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an
 // unknown or repeated field, a value of the wrong type (null is one), or a field tagged
-// secret:"true" that is empty or has white space around it. A wrong value is not stored. (Package encoding/json stops at the first mistake, and takes repeated fields and those
-// in other letters.)
+// secret:"true" that is empty or has white space around it. A wrong value is not stored. (Package
+// encoding/json stops at the first mistake, and takes repeated fields and other letter case.)
 type Decoder struct {
 	Whole string // names the JSON where it is wrong as a whole, such as "the file"
 	// Getenv replaces ${NAME} in strings; nil leaves them as they are.
@@ -210,15 +210,7 @@ func (d *Decoder) extraValue(path string, raw json.RawMessage, depth int) json.R
 	case raw[0] == '{':
 		return d.extraObject(path, raw, depth)
 	case raw[0] == '[':
-		var items []json.RawMessage
-		_ = json.Unmarshal(raw, &items) // it is valid
-		if len(items) == 0 {
-			d.Wrong.Add("%s: must not be empty", path)
-		}
-		for i, item := range items {
-			items[i] = d.extraValue(fmt.Sprintf("%s[%d]", path, i), item, depth+1)
-		}
-		return mustMarshal(items)
+		return d.extraArray(path, raw, depth)
 	case raw[0] == '"':
 		var s string
 		if d.text(path, raw, reflect.ValueOf(&s).Elem(), true) {
@@ -226,6 +218,18 @@ func (d *Decoder) extraValue(path string, raw json.RawMessage, depth int) json.R
 		}
 	}
 	return raw
+}
+
+func (d *Decoder) extraArray(path string, raw json.RawMessage, depth int) json.RawMessage {
+	var items []json.RawMessage
+	_ = json.Unmarshal(raw, &items) // it is valid
+	if len(items) == 0 {
+		d.Wrong.Add("%s: must not be empty", path)
+	}
+	for i, item := range items {
+		items[i] = d.extraValue(fmt.Sprintf("%s[%d]", path, i), item, depth+1)
+	}
+	return mustMarshal(items)
 }
 
 func (d *Decoder) extraObject(path string, raw json.RawMessage, depth int) json.RawMessage {

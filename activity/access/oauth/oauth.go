@@ -137,19 +137,15 @@ func (s *Server) KeyOf(ctx context.Context, token string) (digest [sha256.Size]b
 // with this error, or "" for none. A wrong key has an error of its own: without it some
 // clients sign in again and again instead of reporting the key.
 func (s *Server) Challenge(token string, err error) string {
-	where := ""
+	var parts []string
 	if s.On() {
-		where = `resource_metadata="` + s.wellKnown(resourceMetadata, "/mcp") + `"`
+		parts = []string{`resource_metadata="` + s.wellKnown(resourceMetadata, "/mcp") + `"`, `scope="mcp"`}
 	}
 	switch {
 	case errors.Is(err, access.ErrScope) && s.On():
-		return `Bearer error="insufficient_scope", scope="mcp", ` + where
+		return `Bearer error="insufficient_scope", ` + parts[1] + ", " + parts[0]
 	case !errors.Is(err, access.ErrInvalid):
 		return ""
-	}
-	var parts []string
-	if s.On() {
-		parts = append(parts, where, `scope="mcp"`)
 	}
 	if token != "" {
 		words := "wrong key: the server does not know this API key"
