@@ -8,7 +8,9 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Check implements [helpdesk.Checker].
+// Check implements [helpdesk.Checker]. It only reads, and asks nothing further once the own user
+// cannot be read. The right to set up webhooks is not required: a missing one is a finding that is
+// OK.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	u, err := c.user(ctx)
 	if err != nil {
@@ -57,7 +59,8 @@ func (c *Client) checkUser(u user) helpdesk.Finding {
 		Text: "The credentials work; they are an agent's. Notes reach the tickets that this agent can see."}
 }
 
-// unusable says in a sentence why a request failed.
+// unusable says in a sentence why a request failed. It names the field to correct where one is
+// likely, and holds nothing of the answer's text.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)
@@ -87,6 +90,7 @@ func unusable(err error) string {
 	return "Zendesk answers " + http.StatusText(failed.Status) + "."
 }
 
+// isStatus reports whether err is an answer with that status.
 func isStatus(err error, status int) bool {
 	var failed *helpdesk.APIError
 	return errors.As(err, &failed) && failed.Status == status
