@@ -10,7 +10,8 @@ import (
 )
 
 // Check implements [helpdesk.Checker]. Whether the app may write cannot be seen
-// without writing.
+// without writing. It only reads, and asks nothing further once the owner of the token cannot be
+// read.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	var findings []helpdesk.Finding
 	if c.config.ClientSecret == "" {
@@ -54,7 +55,8 @@ func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding 
 	return helpdesk.Finding{OK: true, Text: "Notes are written in the name of " + writer.Name + "."}
 }
 
-// unusable says in a sentence why a request failed.
+// unusable says in a sentence why a request failed. It names the field to correct where one is
+// likely, and holds nothing of the answer's text.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)
