@@ -78,6 +78,7 @@ func unusable(err error) string {
 	case failed.Code == "admin_not_found":
 		return "There is no such teammate."
 	case failed.Status == http.StatusNotFound, failed.Status < http.StatusBadRequest:
+		// A failure with a lower status is a redirect, or a page instead of JSON.
 		return "There is no Intercom at base_url."
 	case failed.Status == http.StatusTooManyRequests:
 		return "The app's rate limit is used up; try again in ten seconds."

@@ -17,7 +17,8 @@ import (
 // are counted from the Date of the same answer. See
 // https://developers.intercom.com/docs/references/2.0/rest-api/errors/rate-limiting
 type budget struct {
-	mu sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu sync.Mutex
 	// limit and remaining count the requests of the window; zero while unknown.
 	limit, remaining int
 	window           int64         // when the window ends, by Intercom's clock

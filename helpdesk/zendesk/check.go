@@ -73,11 +73,13 @@ func unusable(err error) string {
 		return "Zendesk accepts the credentials and forbids their use: token access may be off, or the token lacks the " +
 			"scopes read and write."
 	case isStatus(err, http.StatusNotFound), 0 < failed.Status && failed.Status < http.StatusBadRequest:
+		// A failure with a lower status is a redirect, or a page instead of JSON.
 		return "There is no Zendesk account at base_url."
 	case errors.Is(err, errNoCredentials):
 		return "There are no credentials: give email and api_token, or oauth_token, or oauth_client_id and " +
 			"oauth_client_secret."
 	case failed.Status == 0 && failed.Misconfigured:
+		// Zendesk may show a stranger an anonymous user; see user.
 		return "The credentials belong to no user of the account."
 	case failed.Op == opToken && failed.Misconfigured:
 		return "Zendesk gives no token to the OAuth client: check oauth_client_id and oauth_client_secret, and that the " +
