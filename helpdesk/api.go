@@ -19,10 +19,13 @@ import (
 )
 
 // API calls a vendor's JSON API. Its fields must not change once it is in use, and it must
-// not be copied; then it is safe for concurrent use.
+// not be copied; then it is safe for concurrent use. Desk and BaseURL are required.
 //
 // After an answer that asks for a pause of the whole account, such as a 429 with
 // Retry-After, no request is made before that time: Do fails at once with the same error.
+//
+// A request calls Authorize first, Observe after every answer, and then Explain for one that is
+// not a success. Calls of different requests overlap.
 type API struct {
 	Desk    string // names the desk in errors
 	BaseURL string // without a slash at the end; see CheckBaseURL
@@ -30,7 +33,7 @@ type API struct {
 	// HTTP makes the requests; a client of its own by default. Redirects are not
 	// followed, as they would lose the body or leak credentials.
 	HTTP *http.Client
-	// Timeout bounds each request; DefaultTimeout.
+	// Timeout bounds each request, with its Authorize; DefaultTimeout.
 	Timeout time.Duration
 	// Retries is how often a request is repeated at most that definitely had no
 	// effect, or that may be repeated, with exponential back-off from 1 to 30
@@ -38,9 +41,9 @@ type API struct {
 	// desks in the service, which retries by itself.
 	Retries int
 
-	// Authorize sets the credentials of a request. Refused is called with its header
-	// after a 401; when it returns true the request is made once more, with
-	// credentials that Authorize sets anew. Both may be nil.
+	// Authorize sets the credentials of a request. After its error no request is made, and the
+	// error is Do's. Refused is called with its header after a 401; when it returns true the
+	// request is made once more, with credentials that Authorize sets anew. Both may be nil.
 	Authorize func(ctx context.Context, header http.Header) error
 	Refused   func(ctx context.Context, header http.Header) bool
 	// Observe is called with every answer, for rate limits. It may be nil.
@@ -82,7 +85,11 @@ type Request struct {
 }
 
 // Do makes a request and decodes the answer's JSON into answer, unless that is
-// nil. Its error is an [*APIError], which wraps ctx's if that has ended.
+// nil: then the body of a success is not looked at. After an error answer may be filled in part.
+//
+// Its error is an [*APIError], which wraps ctx's if that has ended during the request; while Do
+// waits to repeat it, it is the last request's. It is another error where no request could be
+// made: a Body that cannot be encoded, an invalid URL, or an error of Authorize.
 func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
 	if r.Body != nil {
@@ -107,7 +114,8 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 
 // WriteOnce calls write, again up to Retries times while its error is ambiguous and find
 // does not see the effect: find looks for a write since a time. Where find fails, too, the
-// error is write's.
+// error is write's. The time is by this host's clock. Without Retries find is not called, and the
+// caller has to look.
 func (a *API) WriteOnce(write func() (id string, err error),
 	find func(since time.Time) (id string, found bool, err error)) (id string, err error) {
 	began := time.Now()
@@ -139,7 +147,9 @@ func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any
 	return a.once(ctx, r, http.Header{}, body, answer)
 }
 
-// once makes one request, unless the desk has asked to wait. The header is filled.
+// once makes one request, unless the desk has asked to wait. The header is filled with all that
+// was sent, for Refused. A request that fails without an answer is ambiguous unless no
+// connection was made.
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
 	if err := a.hold.refuse(r.Op); err != nil {
 		return err
@@ -200,8 +210,9 @@ func (a *API) decode(r Request, status int, data []byte, err error, answer any) 
 	return failed
 }
 
-// failure returns the error of an answer that is not a success. No API of a desk
-// redirects.
+// failure returns the error of an answer that is not a success. No API of a desk redirects: a
+// redirect is a mistake in the configuration. A 5xx may have had its effect, but a 503 counts as
+// refused. Explain may correct all of that.
 func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
 		Wait:          retryAfter(response.Header, time.Now()),
@@ -217,12 +228,15 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 // ownClient makes the requests of an API without a client.
 var ownClient = &http.Client{Transport: newTransport()}
 
+// newTransport returns a transport that keeps more idle connections to one host than the default
+// of two: a desk is one host, and up to some dozens of requests go there side by side.
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
 	return t
 }
 
+// client returns a copy of the client that follows no redirects. The given one is not changed.
 func (a *API) client() *http.Client {
 	client := *cmp.Or(a.HTTP, ownClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -25,7 +25,8 @@ func (e *ConfigError) Error() string {
 }
 
 // OpenWith returns the Open of a [Kind] from the constructor of a desk: it decodes the
-// configuration with [DecodeConfig] and passes it on.
+// configuration with [DecodeConfig] and passes it on. The constructor is not called with one that
+// has a mistake. Its own error is returned as it is.
 func OpenWith[C any, D Desk](open func(C, *Options) (D, error)) func(json.RawMessage, *Options) (Desk, error) {
 	return func(config json.RawMessage, opts *Options) (Desk, error) {
 		var c C
@@ -45,6 +46,10 @@ func OpenWith[C any, D Desk](open func(C, *Options) (D, error)) func(json.RawMes
 // that are null or of the wrong type, and empty ones of fields with the tag
 // secret:"true", which most often come from a variable that was not set. Where v has
 // a method Validate() error, its mistakes in the other fields are joined, too.
+//
+// Its own mistakes come first, in the order of the fields' names, and hold no value of the
+// configuration. Names are compared in their exact case, unlike in encoding/json. After an error v
+// is filled in part. DecodeConfig panics if v is no pointer to a struct.
 func DecodeConfig(config json.RawMessage, v any) error {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(config, &given) != nil {

@@ -23,7 +23,7 @@ type APIError struct {
 	// it did not say.
 	Wait time.Duration
 	// Ambiguous says that the request may have had its effect: the answer was
-	// lost or came too late.
+	// lost or came too late. Without it, a request that failed has had none.
 	Ambiguous bool
 	// Gone says that the conversation is deleted, or closed for good.
 	Gone bool
@@ -86,6 +86,8 @@ func (e *APIError) AccountWide() bool {
 // errHeld is the cause of a failure without a request.
 var errHeld = errors.New("the desk has asked to wait")
 
+// mayRepeat reports whether an API may make the request again: it may succeed, and either had no
+// effect or may have it twice.
 func (e *APIError) mayRepeat(r Request) bool {
 	return e.Temporary() && (!e.Ambiguous || r.Repeatable)
 }
@@ -110,6 +112,7 @@ func isDial(err error) bool {
 	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
 }
 
+// isLoopback reports whether a host is this machine by its name or address. It resolves nothing.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

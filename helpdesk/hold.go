@@ -8,8 +8,9 @@ import (
 )
 
 // hold is the time until which a desk wants no request at all. It is safe for concurrent
-// use.
+// use. The zero hold refuses nothing.
 type hold struct {
+	// mu guards the fields below.
 	mu     sync.Mutex
 	until  time.Time
 	answer APIError // that named the time
@@ -22,7 +23,8 @@ func (h *hold) pause() time.Duration {
 	return max(0, time.Until(h.until))
 }
 
-// observe takes in a failed request: one that concerns the whole account holds all.
+// observe takes in a failed request: one that concerns the whole account holds all. A shorter
+// pause than the present one changes nothing.
 func (h *hold) observe(e *APIError) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,7 +34,8 @@ func (h *hold) observe(e *APIError) {
 }
 
 // refuse returns the error of a request that must not be made yet: the desk's last
-// answer, with the rest of its time.
+// answer, with the rest of its time. It is not ambiguous, as nothing is sent. It is nil where the
+// request may be made.
 func (h *hold) refuse(op string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +48,9 @@ func (h *hold) refuse(op string) error {
 	return &e
 }
 
-// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date.
+// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date, at
+// most maxWait; zero for none. Fractions of a second count. A date counts from the answer's own,
+// since clocks differ.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {

@@ -49,7 +49,7 @@ func NoteText(sessionID string, actions []activity.Action, bin time.Duration) st
 }
 
 // FirstNote returns the text of a note of the first n actions: of as many as fit
-// into one at the desk, and at least of one. There must be one.
+// into one at the desk, and at least of one. There must be one. It asks Fits about log2(n) times.
 func FirstNote(desk Desk, sessionID string, actions []activity.Action, bin time.Duration) (n int, text string) {
 	fits := func(n int) bool { return desk.Fits(NoteText(sessionID, actions[:n], bin)) }
 	if n = len(actions); !fits(n) {
@@ -59,7 +59,7 @@ func FirstNote(desk Desk, sessionID string, actions []activity.Action, bin time.
 }
 
 // SummaryText returns the text of a summary note: the header of an action note
-// with the time at, and the summary, whose lines stay lines.
+// with the time at, and the summary, whose lines stay lines. White space in a line is one space.
 func SummaryText(sessionID string, at time.Time, summary string) string {
 	text := header(sessionID, at)
 	for line := range strings.Lines(strings.TrimSpace(summary)) {
@@ -81,7 +81,8 @@ const (
 	timestampField = "timestamp: "
 )
 
-// header returns the first two lines of a note and the blank line after them.
+// header returns the first two lines of a note and the blank line after them. A session ID is a
+// stranger's text: it stays on its line, and without characters that are not seen.
 func header(sessionID string, at time.Time) string {
 	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
 	return sessionField + sessionID + "\n" + timestampField + activity.Moment(at) + "\n"
@@ -96,6 +97,7 @@ func visible(r rune) rune {
 	return r
 }
 
+// sameBin reports whether two actions stand together; always for a bin of zero or less.
 func sameBin(a, b activity.Action, bin time.Duration) bool {
 	return bin <= 0 || a.Start().UnixNano()/int64(bin) == b.Start().UnixNano()/int64(bin)
 }

@@ -11,8 +11,16 @@ import (
 )
 
 // account is a desk of a product, with the conversations that are due there, and the breaker
-// before it. The breaker lets work in side by side while the desk answers, none while it
-// limits us, and one probe at a time while it is away. The delivery's mutex guards it.
+// before it. The delivery's mutex guards it.
+//
+//	          until      failing   lets in
+//	answers   over       zero      maxInside conversations side by side
+//	limited   to come    any       none, and no request of those inside
+//	away      over       set       one conversation at a time, as a probe
+//
+// An account-wide failure makes it away and sets until, longer with each probe that fails. A 429
+// that names a time only sets until: the desk answers. Any answer about one conversation only, or
+// a success, makes it answer again, but until stays.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // but for those of the turns
@@ -28,6 +36,7 @@ type account struct {
 // Bounds of an account.
 const (
 	maxInside = 32 // conversations that are worked on at once
+	// lastProbe is the longest pause between two probes, unless the desk asks for a longer one.
 	lastProbe = 10 * time.Second
 )
 
@@ -55,7 +64,7 @@ func (a *account) opens() (at time.Time, ok bool) {
 	return a.until, true
 }
 
-// pause lets no request be made for a time.
+// pause lets no request be made for a time. It never shortens a pause.
 func (a *account) pause(d time.Duration) {
 	if until := time.Now().Add(d); until.After(a.until) {
 		a.until = until
@@ -68,7 +77,10 @@ func (a *account) isClosed() bool { return time.Now().Before(a.until) }
 // isOpen reports whether the desk answers and does not limit us.
 func (a *account) isOpen() bool { return a.failing.IsZero() && !a.isClosed() }
 
-// observe learns from the outcome of a request how the desk is.
+// observe learns from the outcome of a request how the desk is. Any error but an
+// *helpdesk.APIError is account-wide: nothing is known of the conversation. Of the requests that
+// were under way when the desk went away only the first failure counts, and those that name a
+// time, so that the others do not put off the next probe.
 func (a *account) observe(err error, logger *slog.Logger) {
 	var failed *helpdesk.APIError
 	isAPI := errors.As(err, &failed)

@@ -70,8 +70,9 @@ func question(productID, key string, batch []message) Question {
 	return q
 }
 
-// askers returns the contacts who wrote messages. One of whom the desk says nothing is the
-// conversation's contact, whoever that is, and is left out.
+// askers returns the contacts that wrote messages. Where the desk says nothing of the author, it
+// is the conversation's contact, and is left out. An author that is only an ID so far is the
+// zero Contact, and matches no session.
 func askers(batch []message) (all []helpdesk.Contact) {
 	for _, m := range batch {
 		if m.Contact != (helpdesk.Contact{}) || m.ContactID != "" {
@@ -88,14 +89,16 @@ var ErrNoReply = errors.New("connector: the message is not to be answered")
 var errNoAnswer = errors.New("connector: the reply is empty")
 
 // writer writes summaries and replies with a model, a limited number at a time for
-// each product.
+// each product. A delivery has one. A caller waits for its turn in this process first, which
+// costs storage nothing, and then for the leases that bound the calls of all servers.
 type writer struct {
 	opts  *Options
 	store *store
 	turn  chan struct{} // full while the model is asked as often as it may be
 }
 
-// asking asks a model about a conversation when it is its turn.
+// asking asks a model about a conversation when it is its turn. It returns the error of ask, of
+// ctx, or of the storage.
 func (w *writer) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
 	select {
 	case w.turn <- struct{}{}:
@@ -107,14 +110,16 @@ func (w *writer) asking(ctx context.Context, productID, key string, ask func(con
 }
 
 // asking calls a function that asks a model about a conversation: one for each conversation
-// and four for each product at a time, over all servers.
+// and four for each product at a time, over all servers. It waits for both leases, and the
+// function's context ends with them.
 func (s *store) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
 	return document.WithOne(ctx, s.docs, productID, []string{modelLease + key}, func(ctx context.Context) error {
 		return document.WithOne(ctx, s.docs, productID, modelLeases, ask)
 	})
 }
 
-// summarize returns a model's summary of a session of a conversation.
+// summarize returns a model's summary of a session of a conversation. The time it waits for its
+// turn is not the model's.
 func (w *writer) summarize(ctx context.Context, productID, key, prompt string) (text string, err error) {
 	err = w.asking(ctx, productID, key, func(ctx context.Context) (err error) {
 		text, err = summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
@@ -123,8 +128,9 @@ func (w *writer) summarize(ctx context.Context, productID, key, prompt string) (
 	return text, err
 }
 
-// reply returns the reply to a question about the activity of those of the sessions that are
-// the askers', of a claimed identity only where claims are taken.
+// reply returns the reply to a question about the activity of the sessions that are the askers',
+// of a claimed identity only where claims are taken. Their activity is read before the wait for
+// a turn. The error wraps Options.Reply's, ErrNoReply too; an empty reply is an error.
 func (w *writer) reply(ctx context.Context, q Question, askers []helpdesk.Contact, sessions []session,
 	claims bool) (text string, err error) {
 	of := Link{q.Desk, q.ConversationID}
@@ -185,7 +191,8 @@ func (q Question) prompt() string {
 	return p.String()
 }
 
-// prompt returns the prompt for a summary of the session.
+// prompt returns the prompt for a summary of the session: of the summary before, the digest, and
+// the recent actions.
 func (s *session) prompt() string {
 	var d summary.Draft
 	if s.Summary != nil {
@@ -236,8 +243,8 @@ func (s *store) isVouched(ctx context.Context, productID, key string, l session,
 }
 
 // standing returns the standing of the identity that a session is linked for, and
-// reports whether the contact and every asker have that identity. Of a person who has left the
-// session no more is known than that they were there.
+// reports whether the contact and every asker have that identity. A person that has left the
+// session counts as claimed: no more is known than that they were there.
 func (s *session) standing(known *directory.Session, of Link, askers []helpdesk.Contact) (standing activity.Standing,
 	is bool) {
 	c, person := s.Contact, helpdesk.Contact{Email: known.Email, UserID: known.UserID}
@@ -261,9 +268,10 @@ func isSame(a, b helpdesk.Contact) bool {
 	return a.Email != "" && strings.EqualFold(a.Email, b.Email) || a.UserID != "" && a.UserID == b.UserID
 }
 
-// actions returns the newest actions that the sessions' users did there as sentences,
-// in order of their start: of those whom the sessions were linked for to the
-// conversation, or of the present ones for the zero Link.
+// actions returns the newest actions that the sessions' users did there as sentences, in order of
+// their start, at most maxShown of all sessions: of the users that the sessions were linked for to
+// the conversation, or of the present ones for the zero Link. It reads the live activity, and so
+// goes back before the link.
 func (s *store) actions(ctx context.Context, productID string, of Link, sessions []session) ([]string, error) {
 	var done []activity.Action
 	for _, l := range sessions {
@@ -302,6 +310,15 @@ func (s *store) actions(ctx context.Context, productID string, of Link, sessions
 
 // settleAnswer removes a message that is answered or is not to be. A reply whose
 // answer was lost stays in the outbox; one that was refused for now is sent again.
+//
+//	refused for good                removed
+//	failed, and not sent for sure   the reply stays, without Begun; the error delays answers
+//	failed otherwise                the outbox stays in doubt; the error delays answers
+//	the requester's message         kept, and known as such until it is removed
+//	anybody else's                  removed: an echo
+//	in doubt and not found          removed: it is not sent again
+//	sent or found                   removed, with the messages that it answers, too; the next
+//	                                reply waits for replyPause
 func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	result := s.outcome
 	switch {
@@ -350,6 +367,7 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	return nil
 }
 
+// replied counts the result for one message.
 func (j *job) replied(result string) {
 	j.d.metrics.replies.WithLabelValues(j.d.productID, j.account.desk, result).Inc()
 }

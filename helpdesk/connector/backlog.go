@@ -15,8 +15,9 @@ type DeskBacklog struct {
 	Retrying int // of these, the last request failed and is made again
 }
 
-// Backlog returns how far the notes of a product that this process writes are
-// behind its log.
+// Backlog returns how far the notes of a product that this process writes are behind its log. It
+// is empty for a product that is not followed. Desks is never nil. Backlog reads memory only, in
+// time that grows with the product's conversations.
 func (c *Connector) Backlog(productID string) Backlog {
 	c.mu.Lock()
 	d := c.followed[productID]

@@ -21,7 +21,7 @@ import (
 // maxLink is the largest body of a link, in bytes.
 const maxLink = 16 << 10
 
-// text is a JSON string or number, as text: ids are both.
+// text is a JSON string or number, as text: ids are both. A number keeps its digits.
 type text string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -47,7 +47,8 @@ type linkRequest struct {
 	Token    string `json:"token"`
 }
 
-// claim returns the link that the request asks for.
+// claim returns the link that the request asks for. It is bySigned if there is any proof; whether
+// the proof is good is decided with the session's user at hand.
 func (l *linkRequest) claim() claim {
 	c := claim{productID: l.ProductID, desk: l.Desk, conversationID: string(l.ConversationID),
 		proof: intake.Proof{UserHash: l.UserHash, Token: l.Token}}
@@ -62,6 +63,11 @@ func (l *linkRequest) claim() claim {
 // OPTIONS. The Origin must be one of the product's; but as any program can send any
 // Origin, such a link leads to notes and to nothing that the contact sees, unless the
 // page proves the session's user.
+//
+// The answer is 200 with the status linked or already_linked. A session that has not appeared is
+// a 404, and a proof that does not sign its user a 401: a page repeats both for a while, as the
+// events that say so may be on their way. A session of another conversation, and a conversation
+// that is full, are a 409, and too many links a 429 with Retry-After.
 func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(c.serveLink).ServeHTTP(w, r)
 }
@@ -86,8 +92,11 @@ func allowPage(h http.Header, from string) {
 	}
 }
 
+// errOrigin is the answer to a page of another origin, and to a request without an Origin.
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
 
+// serveLink is ServeLink. The body names the product, so it is read before the origin is checked;
+// until then the answer lets no page read it.
 func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
 	if err := checkJSON(r); err != nil {
@@ -139,7 +148,8 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// decodeLink decodes the body of a link.
+// decodeLink decodes the body of a link, and checks that the required fields are there. Fields
+// that it does not know are passed over. The error is the HTTP answer.
 func decodeLink(body []byte, link *linkRequest) error {
 	if err := json.Unmarshal(body, link); err != nil {
 		return httpx.BadRequest("The body must be a JSON object with product_id, session_id and conversation_id.")
@@ -158,7 +168,7 @@ func decodeLink(body []byte, link *linkRequest) error {
 }
 
 // chooseDesk returns the name of the desk that a page asks for, or of the one
-// that it means by default.
+// that it means by default. The error is the HTTP answer.
 func chooseDesk(product Product, name string) (string, error) {
 	if len(product.Desks) == 0 {
 		return "", httpx.NotFound("The product has no help desk.")
@@ -172,7 +182,8 @@ func chooseDesk(product Product, name string) (string, error) {
 	return name, nil
 }
 
-// linkFailed returns the answer to a link that failed; nil for one that did not.
+// linkFailed returns the answer to a link that failed; nil for one that did not. Any other error
+// than the linker's own is storage's, and a 503.
 func linkFailed(err error) error {
 	var other *LinkedError
 	var quota *QuotaError

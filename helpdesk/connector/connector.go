@@ -62,7 +62,8 @@ type Products interface {
 	Product(productID string) (Product, bool, error)
 }
 
-// Product is the configuration of a product.
+// Product is the configuration of a product. The connector keeps it and changes nothing in it; a
+// new configuration is a new Product, which counts from the next request or job on.
 type Product struct {
 	Desks          []Desk // in the order of preference
 	Notes          Notes
@@ -84,7 +85,7 @@ type Desk struct {
 // Notes configures notes. Every field counts as it is, zero too; see [DefaultNotes].
 type Notes struct {
 	// Debounce is how long a session must be quiet before a note is written.
-	// No action waits for longer than max(10 s, 3 × Debounce).
+	// No action waits for that longer than max(10 s, 3 × Debounce).
 	Debounce time.Duration
 	// Interval is the shortest time between two notes of actions in a
 	// conversation; zero for none. A note holds everything that its session did
@@ -148,6 +149,7 @@ type Connector struct {
 	metrics  connectorMetrics
 	assisted *assisted
 
+	// mu guards followed: the deliveries whose Follow runs, the latest of each product.
 	mu       sync.Mutex
 	followed map[string]*delivery // by product
 }
@@ -185,6 +187,10 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 // closed and read and the notes that waited for the debounce time are written, as
 // far as their desks answer. Every server calls it for every product; one at a time
 // works. Whatever is left when it ends is done by the next one.
+//
+// It returns ctx's error, or [eventlog.ErrClosed], after all its goroutines have ended; storage
+// that is away makes it wait. The source must be of the connector's log and of the product.
+// Webhooks and links are taken whether or not it runs.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	d := c.delivery(productID)
 	c.mu.Lock()
@@ -200,7 +206,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 	return d.follow(ctx, source)
 }
 
-// delivery returns the work on a product.
+// delivery returns the work on a product, which nobody follows yet.
 func (c *Connector) delivery(productID string) *delivery {
 	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted,
@@ -210,7 +216,7 @@ func (c *Connector) delivery(productID string) *delivery {
 		waiting: map[string]Waiting{}}
 }
 
-// each calls see with the work on each product that is followed.
+// each calls see with the work on each product that is followed, without a lock.
 func (c *Connector) each(see func(d *delivery)) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.followed))

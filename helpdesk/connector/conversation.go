@@ -13,20 +13,25 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// conversation is the document of a conversation: everything that is known of it.
+// conversation is the document of a conversation: everything that is known of it. Webhooks, links
+// and erasures change it by compare-and-set from any server, the job of its lane under the lease.
+// Its JSON is stored: a field that is renamed or takes another meaning loses the state of running
+// conversations.
 type conversation struct {
 	Sessions []session `json:"sessions,omitempty"`
 	// Writing is the note in the outbox. It is stored before the request is made
 	// and removed once its effect is known. The first of the Messages is the
-	// outbox of replies, and the claim of the Machine that of offers.
+	// outbox of replies, and the claim of the Machine the one of offers.
 	Writing *writing `json:"writing,omitempty"`
-	// LastNote is the newest note known to have been written, NotedAt the time of
-	// the newest note of actions, and StrangeAt that of a session that only a
-	// stranger has linked: such a note delays no other session's.
+	// LastNote is the ID of the newest note or summary known to have been written, after which
+	// a note in doubt is looked for. NotedAt is the time of the newest note of actions, and
+	// StrangeAt of the newest one of a session that only a stranger has linked: such a note
+	// delays no other session's.
 	LastNote  string    `json:"last_note,omitempty"`
 	NotedAt   time.Time `json:"noted_at,omitzero"`
 	StrangeAt time.Time `json:"strange_at,omitzero"`
-	// Redact holds the notes that a summary has replaced.
+	// Redact holds the IDs of notes that a summary has replaced, or whose session was erased,
+	// until the desk has redacted them. A summary leaves the newest maxRedact of them.
 	Redact []string `json:"redact,omitempty"`
 	// Blank says that a note of a session that was erased was being written, and is to be
 	// redacted, too.
@@ -69,8 +74,8 @@ type session struct {
 	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
 
 	// UserID is the identified user that the session was linked for, empty for none
-	// known; LinkedAt the index of its first action since. Those name their
-	// conversation. Of the earlier ones those of Others are not this conversation's.
+	// known; LinkedAt the index of its first action since. Actions from there on name their
+	// conversation. Earlier ones are this conversation's unless one of Others did them.
 	UserID   string   `json:"user_id,omitempty"`
 	LinkedAt int      `json:"linked_at,omitempty"`
 	Others   []string `json:"others,omitempty"`
@@ -98,7 +103,8 @@ func (s *session) by() linkedBy {
 	return byBrowser
 }
 
-// vouch records a claim to the session's link.
+// vouch records a claim to the session's link. The word of the better one stays: a weaker claim
+// adds to the flags and does not replace the contact.
 func (s *session) vouch(c claim) {
 	if c.by >= s.by() {
 		s.Contact = c.contact
@@ -116,7 +122,8 @@ func (s *session) unsummed() int {
 }
 
 // cursor is a place in the log, as one session sees it: after all entries up to
-// After, and after so many actions of the entry Inside, the session's next one.
+// After, and after so many actions of the entry Inside, the session's next one. Inside and Actions
+// are zero unless a note ended inside an entry. The three only move on, when a note is settled.
 type cursor struct {
 	After   eventlog.ID `json:"after"`
 	Inside  eventlog.ID `json:"inside,omitzero"`
@@ -149,7 +156,8 @@ type recent struct {
 }
 
 // writing is a note in the outbox: of a range of a session's actions, or of a
-// summary.
+// summary. Together with the log it has everything to make the same text again: the range from
+// From to To, the bin, and whose actions were left out. A summary has its text, and no range.
 type writing struct {
 	Session string        `json:"session"`
 	From    cursor        `json:"from,omitzero"`
@@ -164,7 +172,12 @@ type writing struct {
 	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
 }
 
-// message is a message of the contact that is to be answered in public.
+// message is a message of the contact that is to be answered in public. At is when the webhook
+// came, by the log's clock. The first message is also the outbox of its reply:
+//
+//	Reply empty              nothing was sent
+//	Reply and Begun          the reply was stored at Begun and may have been sent
+//	Reply without Begun      the desk has not taken it: it is sent again as it is
 type message struct {
 	ID   string    `json:"id"`
 	Text string    `json:"text"`
@@ -173,14 +186,13 @@ type message struct {
 	Contact   helpdesk.Contact `json:"contact,omitzero"`
 	ContactID string           `json:"contact_id,omitempty"` // the desk's own
 
-	// Reply is the answer, stored before it is sent. Begun is when it was; zero
-	// while it is certain that it was not, or that the desk has refused it.
 	Reply string    `json:"reply,omitempty"`
 	With  []string  `json:"with,omitempty"` // the IDs of later messages that Reply answers, too
 	Begun time.Time `json:"begun,omitzero"`
 }
 
-// lookUp is a contact that is to be looked up, for a link that waits for it.
+// lookUp is a contact that is to be looked up, for a link that waits for it. UserID is the one
+// that the webhook named, if any; the desk's answer is preferred. At is the moment of the link.
 type lookUp struct {
 	ContactID string    `json:"contact_id"`
 	UserID    string    `json:"user_id,omitempty"`
@@ -220,7 +232,7 @@ func (c *conversation) owned() bool {
 	return slices.ContainsFunc(c.Sessions, func(s session) bool { return s.by() > byBrowser })
 }
 
-// isEmpty reports whether the document has nothing to say.
+// isEmpty reports whether the document has nothing to say: then it is deleted, or not made.
 func (c *conversation) isEmpty() bool {
 	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil &&
 		len(c.Redact) == 0 && !c.Blank
@@ -229,6 +241,10 @@ func (c *conversation) isEmpty() bool {
 // written records that the note in the outbox exists under this ID, or "" for one
 // that need not be written. The actions are the note's; recalled is how many of the
 // newest the session keeps for a model.
+//
+// It empties the outbox and, for a note of actions, moves the session's cursor to its end; for a
+// summary it replaces the notes that it covers. Without a note in the outbox it does nothing, so
+// that it can be repeated.
 func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
@@ -263,7 +279,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 }
 
 // recall keeps actions for the next summary: so many of the newest, and a digest of
-// those before.
+// those before. With zero the digest takes all.
 func (s *session) recall(actions []activity.Action, kept int) {
 	for _, a := range actions {
 		s.Recent = append(s.Recent, recent{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
@@ -273,11 +289,14 @@ func (s *session) recall(actions []activity.Action, kept int) {
 	}
 }
 
+// action returns the action with the fields that a summary uses.
 func (r recent) action() activity.Action {
 	return activity.Action{Type: r.Type, Title: r.Title, Description: r.Text, TimestampStart: r.At, CanonicalURL: r.URL}
 }
 
-// sumUp records a summary, and drops everything that the next one does not need.
+// sumUp records a summary, and drops everything that the next one does not need. Actions that came
+// into notes while a model worked are kept for the next one. A summary from the actions leaves its
+// digest, as the next one goes on from it; a model's does not, as the model is given its text.
 func (s *session) sumUp(done *summed) {
 	s.Summary = done
 	later := max(0, s.Written-done.Upto)
@@ -293,7 +312,8 @@ func (s *session) sumUp(done *summed) {
 	s.Recent = kept
 }
 
-// digest returns a digest that goes on with the first n of the recent actions.
+// digest returns a digest that goes on with the first n of the recent actions. It is a new one:
+// the session's own stays as it is.
 func (s *session) digest(n int) *activity.Digest {
 	d := s.Digest.Clone()
 	for _, r := range s.Recent[:n] {
@@ -304,7 +324,7 @@ func (s *session) digest(n int) *activity.Digest {
 
 // replace moves the notes that the session's summary covers, the summary before it
 // among them, to those to redact, unless it was claimed. The summary's own note takes its
-// place after them.
+// place after them. Notes beyond the bounds are forgotten, the oldest first, and stay at the desk.
 func (c *conversation) replace(s *session, noteID string, claimed bool) {
 	covered := 0
 	for covered < len(s.Notes) && s.Notes[covered].Upto <= s.Summary.Upto {
@@ -322,7 +342,7 @@ func (c *conversation) replace(s *session, noteID string, claimed bool) {
 }
 
 // ask adds a message that is to be answered. Beyond maxMessages the oldest are left
-// unanswered.
+// unanswered. A single message is shorter than that: see maxStored.
 func (c *conversation) ask(m message) {
 	c.Messages = append(c.Messages, m)
 	for bytes, i := 0, len(c.Messages)-1; i >= 0; i-- {
@@ -352,7 +372,7 @@ func (c *conversation) answered(ids []string) {
 }
 
 // decodeConversation decodes a document. Of one that cannot be read the
-// conversation is empty.
+// conversation is empty, and so it is, without an error, for one that does not exist.
 func decodeConversation(doc document.Document) (conversation, error) {
 	var c conversation
 	if !doc.Exists() {

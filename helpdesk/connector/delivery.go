@@ -17,6 +17,15 @@ import (
 // delivery is the work on a product's conversations in this process. It follows the
 // log at all times and so knows the due conversations. It takes the product's lease
 // when one is due, works while it holds the lease, and gives it up soon after.
+//
+// Two goroutines run all the time, and one for each piece of work while the lease is held:
+//
+//	follower   load, then see for each entry of the log: it makes lanes due
+//	worker     awaitWork, then lead under the lease, then awaitWork again
+//	spawn      a job, a call of a model or a search for sessions that links wait for
+//
+// They meet in the lanes and accounts, under mu. No request to storage or to a desk is made
+// while mu is held.
 type delivery struct {
 	productID string
 	store     *store
@@ -29,6 +38,7 @@ type delivery struct {
 	logger    *slog.Logger
 	wake      chan struct{} // full when something may be due earlier, or work has ended
 
+	// mu guards everything below, and the fields of lanes and accounts.
 	mu        sync.Mutex
 	lanes     map[string]*lane    // by the conversation's key
 	bySession map[string][]*lane  // the last is of the session's link, those before of links that have ended
@@ -41,6 +51,8 @@ type delivery struct {
 	swept     time.Time
 	closing   bool // nothing waits for the debounce time any more
 
+	// spawn runs work in a goroutine of the lease: its context ends with the lease, and its
+	// error gives the lease up. The caller holds mu.
 	spawn   func(work func(ctx context.Context) error) // while the lease is held
 	running int                                        // goroutines of spawn
 	leading bool                                       // the lease is held
@@ -59,7 +71,8 @@ const (
 )
 
 // follow works until ctx ends, or the log is closed and read and everything is
-// written that waits for the debounce time, as far as the desks answer.
+// written that waits for the debounce time, as far as the desks answer. Its error is ctx's, or
+// eventlog.ErrClosed. It returns when all its goroutines have ended. It may be called once.
 func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -92,7 +105,11 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 }
 
 // load reads the product's conversations and waiting links, and returns from where
-// on the log is to be followed.
+// on the log is to be followed: from the oldest cursor of a session, and for triggers from
+// watchSpan ago. It waits while storage is away.
+//
+// The bounds of the log are read before the documents, so a change between the two reads is seen
+// twice and not missed: its notice comes after start.
 func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 	product := d.product()
 	for {
@@ -140,7 +157,10 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 }
 
 // takeOver puts a stored conversation into memory, and returns from where on its
-// sessions' entries are to be read.
+// sessions' entries are to be read: the oldest cursor, or a time to come without sessions. Work
+// that the document itself names is due at once, its machine when the rules say so; actions become
+// due as the log is read. A document that cannot be read is logged and left as it is. The caller
+// holds mu.
 func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	from = eventlog.IDAt(time.Now().Add(24 * time.Hour))
 	key := strings.TrimPrefix(doc.Name, conversationPrefix)
@@ -187,7 +207,8 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 	return false
 }
 
-// sleep waits until something wakes the delivery.
+// sleep waits until something wakes the delivery: the time is over, a trigger wants to be asked
+// again, a lane became due earlier, or work has ended.
 func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	d.mu.Lock()
 	if at, ok := d.watch.asks.Next(); ok {
@@ -203,8 +224,9 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// wait returns how long to wait for work for the holder of the lease, an hour for none. An
-// account whose breaker is full has none until work ends.
+// wait returns how long to wait for work for the holder of the lease, an hour for none. Zero or
+// less means now. An account whose breaker is full has none until work ends. Triggers that want to
+// be asked by now are asked first: a match is work.
 func (d *delivery) wait() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,9 +252,9 @@ func (d *delivery) wait() time.Duration {
 	return time.Until(at)
 }
 
-// finish writes the notes that wait for the debounce time. It returns when they are
-// written, when the rest must wait for its desk or for another server, or when ctx
-// ends.
+// finish writes the notes that wait for the debounce time or for the interval between notes. It
+// returns when they are written, when the rest must wait for its desk or for another server, or
+// when ctx ends. Notes that have failed keep their back-off: the next owner writes them.
 func (d *delivery) finish(ctx context.Context) {
 	d.mu.Lock()
 	d.closing = true
@@ -251,7 +273,8 @@ func (d *delivery) finish(ctx context.Context) {
 }
 
 // isBusy reports whether notes are being written, or are due and their desk takes
-// them. For the lease it is patient for so long.
+// them. Without the lease it gives up once finish has waited for finishTime: the server that holds
+// the lease writes them.
 func (d *delivery) isBusy(waited time.Duration) bool {
 	product := d.product()
 	d.mu.Lock()
@@ -271,7 +294,8 @@ func (d *delivery) isBusy(waited time.Duration) bool {
 }
 
 // product returns the product's configuration, the last known one while storage
-// cannot say.
+// cannot say and after the product is gone, the zero Product before any. Once the delivery is
+// closing it has no debounce time.
 func (d *delivery) product() Product {
 	config, ok, err := d.products.Product(d.productID)
 	d.mu.Lock()
@@ -286,7 +310,7 @@ func (d *delivery) product() Product {
 	return config
 }
 
-// signal fills a channel of capacity one.
+// signal fills a channel of capacity one. It never blocks; signals that nobody has taken are one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

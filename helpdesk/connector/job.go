@@ -15,9 +15,43 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// One machine delivers everything that a desk is given:
+//
+//	log ──▶ see ──▶ lane is due ──▶ dispatch ──▶ scan ──▶ next ──▶ store ──▶ perform ──▶ settle
+//	                     ▲                                 ▲                                │
+//	                     │                                 └──── until nothing is left ─────┤
+//	                     └───────────────────────── back or done ───────────────────────────┘
+//
+// Every server follows the log, and see wakes the lanes that an entry concerns. Only the holder of
+// the lease goes on: dispatch and scan in one goroutine, from next to settle in one for each job.
+//
+// The words, each in the file of its name or beside it:
+//
+//	lease    makes one server at a time work on the conversations of a product. Each write of a
+//	         job is conditional on it; a request to a desk cannot be.
+//	lane     a conversation in memory: its sessions, when it is due, how often it failed.
+//	job      the work on one due conversation. A lane has one job at a time.
+//	want     a range of one session's entries in the log, which scan fills with actions.
+//	step     one piece of work. The pure function next chooses it from the document, the wants
+//	         and the time.
+//	outbox   the step in the document, stored before the desk is asked: writing for a note or a
+//	         summary, the first message for a reply, the claim of the machine for an offer.
+//	writing  a note or a summary in the outbox: the range of actions or the text to write again.
+//
+// A step of the outbox outlives its server. The next owner finds one of three states:
+//
+//	stopped before store      nothing is stored; next chooses anew
+//	between store and settle  the outbox is in doubt; the kind of step decides, see kind
+//	after settle              the outcome is stored, and the cursor is behind the note
+//
+// A lane is memory only, made anew from its document and the log. Its loss costs back-offs, a
+// model's answer that was not stored yet, and a match of a trigger, whose moment passes anyway.
+
 // job is the work on one conversation, from when it is due until nothing is left to
 // do for now. It takes the steps of next one after the other: it stores one that
-// must not be doubted in the outbox, performs it, and settles the outcome.
+// must not be doubted in the outbox, performs it, and settles the outcome. Its fields belong
+// to its goroutine; the lane and the account are shared, and the delivery's mutex guards them.
+// The configuration and the desk stay as they were when the job began.
 type job struct {
 	d       *delivery
 	lane    *lane
@@ -28,8 +62,12 @@ type job struct {
 	lease   *document.Lease
 	owned   time.Time // since when
 
-	r       record
-	from    eventlog.ID // the lane's, when the job began
+	// r is the document as it was read or written last; update keeps it so.
+	r    record
+	from eventlog.ID // the lane's, when the job began
+	// wants are in the order of the first action that each found. Settled notes take their
+	// actions out. Where the job resumes, the only want is the range of the note in the outbox,
+	// and none where that is a summary; the rest of the log is left to the next job.
 	wants   []*want
 	resumes bool      // a note was in the outbox when the job began
 	calm    time.Time // see view
@@ -40,12 +78,14 @@ type job struct {
 const (
 	requestTime = 30 * time.Second // that a desk has at most; most have less by themselves
 	offerTime   = 4 * time.Second  // that an offer, or the deletion after it, may take
+	// leastTime is the least that must be left of an offer's time, or of the lease, to begin it.
 	leastTime   = 500 * time.Millisecond
 	settleTime  = 5 * time.Second // before a desk is asked for a write whose answer was lost: it may still come to be
 	clockMargin = time.Minute     // by which a desk's clock may be behind ours
 )
 
-// pausing are the pauses after failures of one conversation.
+// pausing are the pauses after failures of one conversation. A failure of the whole account
+// pauses the account instead; see account.
 var pausing = [classes]schedule.Backoff{
 	notes:    {Min: time.Second, Max: 30 * time.Second},
 	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody waits
@@ -59,16 +99,26 @@ var (
 	errMeant   = errors.New("connector: the step is not to be taken any more")
 )
 
-// pausedError says that a request has to wait, for no failure.
+// pausedError says that a request was not made, since it has to wait. It is no failure: no
+// back-off grows by it, and nothing is in doubt.
 type pausedError struct {
+	// wait is the pause of this conversation; zero where the account's own time decides.
 	wait    time.Duration
 	account bool // all requests to the account have to
 }
 
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// begin determines the range of the log to read for the job. The delivery's mutex
-// is held.
+// begin determines the ranges of the log to read for the job:
+//
+//   - with a note in the outbox, the note's own range, and the visitors that were told apart when
+//     it was begun, so that the same text comes out;
+//   - with a summary in the outbox, none: its text is stored;
+//   - otherwise each session's from its cursor on, but not before from, up to which the log holds
+//     nothing to write; none where from is zero.
+//
+// It also takes over from the document the lane's view of it: the machine, and sessions that
+// joined without a notice seen here. The delivery's mutex is held.
 func (j *job) begin() {
 	c := &j.r.conversation
 	j.resumes = c.Writing != nil
@@ -100,14 +150,16 @@ func (j *job) begin() {
 	}
 }
 
-// keepCalm determines until when the conversation gets no further note of actions.
+// keepCalm determines until when the conversation gets no further note of actions, from the
+// times in the document. Without an Interval, and once the delivery is closing, it leaves those
+// times as they are.
 func (j *job) keepCalm() {
 	if interval := j.product.Notes.Interval; interval > 0 && !j.d.closing {
 		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
 	}
 }
 
-// after returns the time a while after another; zero for zero.
+// after returns t + d, and zero for a zero t.
 func after(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() {
 		return t
@@ -115,14 +167,25 @@ func after(t time.Time, d time.Duration) time.Time {
 	return t.Add(d)
 }
 
-// run works on the job to its end. It fails only when the lease is lost, the log is
-// closed or ctx has ended.
+// run works on the job to its end, and gives the lane up by exactly one of back, done and drop.
+// The outcomes are
+//
+//	nothing to do now         done: due when next says so
+//	lease lost, log closed,   back: due at once, for the next owner; the error ends the lease
+//	  or ctx ended
+//	document gone             drop
+//	conversation gone         the sessions are freed, the document is deleted, drop
+//	paused                    back: due after the pause
+//	any other failure         back: due after the back-off
+//
+// run fails only in the second case.
 func (j *job) run(ctx context.Context) error {
 	err := j.countTrimmed(ctx)
 	for err == nil {
 		v := j.view()
 		s, due := j.r.next(v)
 		if s == nil || !j.admit(s) {
+			// The lane needs two due times: of everything, and without the strangers' notes.
 			v.hold = true
 			_, own := j.r.next(v)
 			j.done(due, own, s != nil)
@@ -149,7 +212,8 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // take takes a step: it stores it where that is needed, performs it and settles the
-// outcome.
+// outcome. A failure to store means that the desk was not asked. A failed perform is settled,
+// too: only the settlement knows whether the failure leaves a doubt.
 func (j *job) take(ctx context.Context, s *step) error {
 	if err := j.store(ctx, s); err != nil {
 		if errors.Is(err, errMeant) {
@@ -165,7 +229,9 @@ func (j *job) take(ctx context.Context, s *step) error {
 	return j.settle(ctx, s, o)
 }
 
-// trace reports a step in which the desk was given a note, a summary or an offer.
+// trace reports a step in which the desk was given a note, a summary or an offer, or had refused
+// one. The tracer is called without the mutex, in the job's goroutine, and so delays the
+// conversation.
 func (j *job) trace(s *step, began time.Time, err error) {
 	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
 	switch {
@@ -185,7 +251,10 @@ func (j *job) trace(s *step, began time.Time, err error) {
 }
 
 // failed returns the error of a step if it ends the job. The failure of a step that
-// notes do not wait for is remembered instead, with when to repeat it.
+// notes do not wait for is remembered instead, with when to repeat it, and the job goes on with
+// the steps of other classes. The job ends all the same where the failure is not the step's own:
+// the account is away, the conversation is gone, or storage failed. A contact that is gone is
+// the step's own.
 func (j *job) failed(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError
@@ -217,7 +286,8 @@ func (j *job) failed(s *step, err error) error {
 	return nil
 }
 
-// view returns the inputs of the next step.
+// view returns the inputs of the next step, as they are now. It copies them under the mutex, so
+// that next can run without: only the lane's job changes the wants and lists in it.
 func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
@@ -240,7 +310,8 @@ func (j *job) view() *view {
 }
 
 // store stores a step in the outbox, if it is of a kind that could be in doubt
-// later. The error is errMeant where it turns out that there is nothing to do.
+// later. One in doubt is there already. The error is errMeant where it turns out that there is
+// nothing to do: a message was answered, a session erased, or an offer is not to be made.
 func (j *job) store(ctx context.Context, s *step) error {
 	switch {
 	case s.doubt:
@@ -261,6 +332,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			if len(c.Messages) == 0 || c.Messages[0].ID != s.message.ID {
 				return errMeant
 			}
+			// A copy: earlier steps share the slice.
 			c.Messages = append([]message{c.Messages[0]}, c.Messages[1:]...)
 			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, j.d.store.now()
 			return nil
@@ -272,6 +344,8 @@ func (j *job) store(ctx context.Context, s *step) error {
 }
 
 // rate determines whether a summary was made from activity that anybody can have claimed.
+// It is stored with the summary, which then replaces no notes. It does nothing for a note of
+// actions, and where the product takes claims.
 func (j *job) rate(ctx context.Context, w *writing) error {
 	s := j.r.session(w.Session)
 	if s == nil || w.Summary == nil || j.product.TakesClaims {
@@ -284,15 +358,21 @@ func (j *job) rate(ctx context.Context, w *writing) error {
 
 // outcome is the result of performing a step.
 type outcome struct {
-	err     error
-	id      string // of the note or reply
-	yes     bool   // it was found; it is so
-	done    int    // of several
+	err error
+	id  string // of the note or offer; empty where the desk does not say, or none was written
+	// yes answers a question to the desk: the write in doubt was found, the message is the
+	// requester's, the conversation is removed.
+	yes     bool
+	done    int // how many of several notes are redacted, also where the next one failed
 	contact helpdesk.Contact
 }
 
-// perform asks the desk, or has a model asked, for a step. Nothing else calls a
-// desk.
+// perform asks the desk, or has a model asked, for a step. Nothing else calls a desk. A note in
+// doubt is looked for first, and written again only if it is not found or the desk cannot look;
+// a reply or an offer in doubt is only looked for. A note without text needs no request.
+//
+// A model is asked beside the job: perform starts that and returns. The result makes the
+// conversation due again.
 func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	_, id := splitKey(j.lane.key)
 	ask := func(do func(ctx context.Context) error) {
@@ -345,7 +425,8 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	return o
 }
 
-// answer asks the desk whose a message is, sends a reply or, after a doubt, looks for it.
+// answer asks the desk whose a message is, sends a reply or, after a doubt, looks for it. It
+// reports whether the message is the requester's, or the reply was found; false for one sent.
 func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err error) {
 	err = j.request(ctx, func(ctx context.Context) (err error) {
 		switch {
@@ -363,7 +444,11 @@ func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err err
 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
 // that the lease might not outlast, or while the account limits us, whatever
-// answer to another conversation said so.
+// answer to another conversation said so: then the error is a *pausedError, and do is not called.
+//
+// The request ends with ctx, and so with the lease, and after requestTime at the latest. Its
+// outcome tells the account how the desk is, except after ctx has ended, which says nothing of
+// the desk.
 func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
@@ -387,7 +472,9 @@ func isFinal(err error) bool {
 	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
 }
 
-// settle takes the outcome of a step.
+// settle stores the outcome of a step, as its kind demands, and returns the error that is left:
+// the outcome's where the step is to be tried again, or storage's. A model's steps have nothing
+// to settle.
 func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	switch s.kind {
 	case kindNote, kindSummary:
@@ -410,7 +497,9 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 }
 
 // settleContact links the session of a contact that was looked up, or has the link
-// wait for it.
+// wait for it. A contact that the desk refuses to tell is known by the webhook's user ID alone.
+// The look-up is removed only after the link, and only if no newer one has taken its place; the
+// messages that wait for their author get it, too.
 func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	if o.err != nil && !isFinal(o.err) {
 		return o.err
@@ -446,6 +535,15 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 // update changes the conversation's document under the lease, whatever it takes. The
 // change is made again when somebody else changes the document, or when it is not
 // known whether a write had its effect. An error of the change ends the update.
+//
+// So the change may be called several times, each time with the document as it is then, and must
+// come to the same result on one that has it already. It must replace slices and not write into
+// them: steps and views share them. A change that fails must leave the conversation as it was.
+// While storage is away update waits, until ctx ends or the log is closed.
+//
+// After nil, j.r is the stored document, and after an error of the change the document as read
+// last. Any other error ends the job, and the document may or may not have the change: a
+// *document.ConflictError means that the lease is lost, errDropped that the document is gone.
 func (j *job) update(ctx context.Context, change func(*conversation) error) error {
 	if err := change(&j.r.conversation); err != nil {
 		return err
@@ -482,7 +580,7 @@ func (j *job) update(ctx context.Context, change func(*conversation) error) erro
 	}
 }
 
-// reload reads the conversation's document again.
+// reload reads the conversation's document again. The error is errDropped if it is gone.
 func (j *job) reload(ctx context.Context) error {
 	r, err := j.d.store.read(ctx, j.d.productID, j.lane.key)
 	if err != nil {
@@ -495,7 +593,9 @@ func (j *job) reload(ctx context.Context) error {
 	return nil
 }
 
-// backOff returns how long the conversation waits after a failure.
+// backOff returns how long the notes of the conversation wait after a failure, and counts it.
+// The pause is no shorter than the desk asked for this conversation, and leaves a write in doubt
+// the time to come to be. The time that the desk asked for the whole account is the account's.
 func (j *job) backOff(err error) time.Duration {
 	status, wait := 0, time.Duration(0)
 	var failed *helpdesk.APIError
@@ -523,7 +623,9 @@ func (j *job) backOff(err error) time.Duration {
 	return pause
 }
 
-// gone ends a conversation that is gone at its desk, and drops its notes.
+// gone ends a conversation that is gone at its desk, and drops its notes. The sessions are freed
+// before the document is deleted: after a crash in between, the next owner finds the document
+// and does it again. A conversation that changed meanwhile is not ended but due at once.
 func (j *job) gone(ctx context.Context, cause error) error {
 	done, err := j.d.store.end(ctx, j.d.productID, j.lane.key, j.r, j.lease.Check())
 	var conflict *document.ConflictError
@@ -550,7 +652,7 @@ func (j *job) gone(ctx context.Context, cause error) error {
 	return nil
 }
 
-// logger returns the logger of the conversation.
+// logger returns the logger of the conversation, with its desk and ID.
 func (j *job) logger() *slog.Logger {
 	desk, id := splitKey(j.lane.key)
 	return j.d.logger.With("desk", desk, "conversation_id", id)

@@ -20,7 +20,8 @@ const (
 	maxAnswer     = 4 << 10                 // bytes of the model's answer that are looked at
 )
 
-// labelsRequest is the body of a request for labels.
+// labelsRequest is the body of a request for labels. All fields are required; the number of
+// actions is checked and not used, as the service reads the actions itself.
 type labelsRequest struct {
 	SessionID      string `json:"session_id"`
 	ConversationID string `json:"conversation_id"`
@@ -92,10 +93,13 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
-// errBusy reports that too many other requests wait for the model.
+// errBusy reports that too many other requests wait for the model, for an answer in time.
 var errBusy = errors.New("connector: too many others wait for the model")
 
-// labels returns labels for a session in a conversation, never nil.
+// labels returns labels for a session in a conversation, never nil. Any failure leads to the
+// configured ones. A session whose identity a model may not be told counts as a session without
+// actions. The model is asked under the same leases as for summaries and replies, and not at all
+// if its turn comes too late for an answer in time.
 func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {
 	configured := quickreply.CleanLabels(product.Labels)
 	if c.opts.Model == nil {
@@ -138,7 +142,7 @@ var (
 )
 
 // linesOf returns the lines of a model's answer without the marks of lists, or the strings
-// of an array of JSON.
+// of an array of JSON. Models answer in either form, often in a block of code.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
 	if json.Unmarshal([]byte(answer), &lines) == nil {

@@ -12,6 +12,15 @@ import (
 // lane is a conversation in memory: its sessions and its due times. It is small,
 // since a desk that is away has a lane for every conversation. Its delivery's mutex
 // guards it.
+//
+//	idle      the slot is unset: nothing is due, and sweep forgets the lane in time
+//	due       the slot is in an agenda of the account: in its own, or in the one of its turns
+//	          if nothing is due but strangers' notes
+//	working   take has popped the slot. Nothing makes the lane due: news is recorded in from,
+//	          other and own, and decides where back, done or drop puts the lane
+//
+// A lane with failures stays due in the agenda at the time of its next attempt; nothing else of
+// it is kept for that.
 type lane struct {
 	key      string // of the conversation
 	account  *account
@@ -28,7 +37,8 @@ type lane struct {
 	own      bool // something else than strangers' notes is due
 	last     bool // the slot is among those of the account's turns
 	serves   bool // the work on it is for something else than strangers' notes
-	more     *more
+	// more is nil until something of it is needed; see rare.
+	more *more
 }
 
 // laneSession is a session of a lane.
@@ -38,13 +48,18 @@ type laneSession struct {
 	stranger bool        // only a stranger has linked it
 }
 
-// more is the part of a lane that few have.
+// more is the part of a lane that few have: inputs of next that are in no document. A server that
+// takes over asks the desk or the model again.
 type more struct {
-	machine   *snapshot // as it was last seen; nil for the initial one
-	match     *offering
-	begun     time.Time // of the note whose answer was lost
-	draft     *draft
-	drafting  bool
+	machine *snapshot // as it was last seen; nil for the initial one
+	// match is the newest offer that triggers ask for, until a job claims it.
+	match *offering
+	begun time.Time // of the note whose answer was lost
+	// draft is the result of the last call of a model for a summary, until its note is written;
+	// drafting says that a call goes on. So do answer and composing for a reply.
+	draft    *draft
+	drafting bool
+	// theirs are the IDs of messages of which the desk has said that they are the requester's.
 	theirs    []string
 	answer    *composed
 	composing bool
@@ -69,7 +84,8 @@ func (l *lane) readFrom(id eventlog.ID) {
 	}
 }
 
-// isOverdue reports whether a note should have been written long ago.
+// isOverdue reports whether a note should have been written long ago: its last attempt failed, or
+// its due time passed parkedAfter ago and nothing works on it.
 func (l *lane) isOverdue(now time.Time) bool {
 	return !l.since.IsZero() && (l.failures > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
@@ -77,8 +93,8 @@ func (l *lane) isOverdue(now time.Time) bool {
 // parkedAfter is by how much a note is late that counts as overdue.
 const parkedAfter = 5 * time.Second
 
-// put makes a lane due at that time. One that is being worked on is due when that is
-// over.
+// put makes a lane due at that time, sooner or later than before. It moves the slot to the agenda
+// that own calls for. One that is being worked on is due when that is over: put does nothing.
 func (d *delivery) put(l *lane, due time.Time) {
 	if l.working {
 		return
@@ -101,7 +117,8 @@ func (l *lane) agenda() *schedule.Agenda[*lane] {
 }
 
 // lookAt makes a lane due at that time for something else than actions, such as a
-// change of its document, be it its own or a stranger's.
+// change of its document, be it its own or a stranger's. It never delays a lane. While the lane is
+// worked on it is recorded, and the lane is due again right after.
 func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 	l.used, l.other = time.Now(), sooner(l.other, at)
 	moves := own && !l.own
@@ -111,8 +128,10 @@ func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 	}
 }
 
-// arrived records that a session has something to write after the ID, appended then. The
-// lane is due once its sessions have been quiet for the debounce time.
+// arrived records that a session has something to write after the ID, appended then. The lane is
+// due once its sessions have been quiet for the debounce time, but not before the calm after its
+// last note is over. A lane that is due by now keeps its place in the queue; one that has failed
+// keeps the time of its next attempt.
 func (d *delivery) arrived(
 	l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration,
 ) {
@@ -140,13 +159,16 @@ func (d *delivery) arrived(
 	d.put(l, sooner(l.quiet(now, debounce), l.other))
 }
 
-// quiet returns when the actions of a lane are due to which one was added now.
+// quiet returns when the actions of a lane are due to which one was added now. The bound of the
+// debounce time counts from since.
 func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
 	return later(schedule.Quiet(l.since, now, debounce), l.calm)
 }
 
 // join lets a session's entries wake up the lane, and reports whether they did not
-// before: then everything after its cursor is to be read.
+// before: then everything after its cursor is to be read. The lane becomes the last in bySession,
+// where triggers look for the conversation to offer help in; the others still get the actions that
+// are their own. A zero after leaves the cursor unknown, and the next job sets it.
 func (d *delivery) join(l *lane, sessionID string, after eventlog.ID, stranger bool) (fresh bool) {
 	s := l.session(sessionID)
 	if s == nil {
@@ -167,7 +189,7 @@ func (d *delivery) join(l *lane, sessionID string, after eventlog.ID, stranger b
 	return fresh
 }
 
-// lane returns the lane of a conversation.
+// lane returns the lane of a conversation, and makes one if there is none. The caller holds mu.
 func (d *delivery) lane(key string, now time.Time) *lane {
 	l, ok := d.lanes[key]
 	if !ok {
@@ -179,6 +201,8 @@ func (d *delivery) lane(key string, now time.Time) *lane {
 	return l
 }
 
+// account returns the account of a desk, and makes one, which answers, if there is none. The
+// caller holds mu. Accounts are never removed: a product has few.
 func (d *delivery) account(desk string) *account {
 	a, ok := d.accounts[desk]
 	if !ok {
@@ -188,7 +212,7 @@ func (d *delivery) account(desk string) *account {
 	return a
 }
 
-// forget removes a lane that is not worked on.
+// forget removes a lane that is not worked on, due or not. The caller holds mu.
 func (d *delivery) forget(l *lane) {
 	l.agenda().Remove(&l.slot)
 	delete(d.lanes, l.key)
@@ -200,8 +224,8 @@ func (d *delivery) forget(l *lane) {
 	}
 }
 
-// drop ends the work on a lane whose conversation is not there any more. A session
-// may have joined it anew meanwhile.
+// drop ends the work on a lane whose conversation is not there any more, and forgets it. A session
+// may have joined it anew meanwhile: then it is due at once, and its document is read again.
 func (d *delivery) drop(l *lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -228,7 +252,8 @@ func (l *lane) rare() *more {
 	return l.more
 }
 
-// noted records that a note was written, and until when there is no further one.
+// noted records that a note was written, and until when there is no further one. Entries that the
+// note covers wake the lane no more.
 func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Summary == nil {
 		s.after, l.calm = w.To.After, calm
@@ -238,7 +263,9 @@ func (l *lane) noted(w *writing, calm time.Time) {
 	}
 }
 
-// back ends the job unfinished: the lane is due again at that time.
+// back ends the job unfinished: the lane is due again at that time, or earlier for news that came
+// meanwhile. The next job reads the log from where this one did; the cursor in the document leaves
+// out the actions of notes that were settled.
 func (j *job) back(due time.Time) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -254,6 +281,15 @@ func (j *job) back(due time.Time) {
 // done ends the job: everything is done that was found and is not to wait. The lane
 // is due again when there is more, when next has said so, own for something else than
 // strangers' notes, and where those wait for their turn.
+//
+//	news came, a scan ended early, or a     due now
+//	  note of an earlier job was settled
+//	found actions or the outbox wait        due when next says; the log is read again from the
+//	                                        same place
+//	entries came while the job worked       due after the debounce time, counted from now
+//	nothing                                 due when next says, or idle
+//
+// The failures in a row are over, unless the notes still wait for their next attempt.
 func (j *job) done(due, own time.Time, waits bool) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -303,7 +339,8 @@ func (j *job) done(due, own time.Time, waits bool) {
 	}
 }
 
-// isHeld reports whether something was found that has to wait.
+// isHeld reports whether something was found that has to wait: a note in the outbox, or actions
+// during the calm, a back-off or others' turn.
 func (j *job) isHeld() bool {
 	return j.r.Writing != nil || slices.ContainsFunc(j.wants, func(w *want) bool { return len(keptOf(w.found)) > 0 })
 }

@@ -14,10 +14,13 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// errIdle ends the hold of a lease: there is nothing to do for a while.
+// errIdle ends the hold of a lease: there is nothing to do for a while. It is no failure; the
+// worker waits for work again without the lease.
 var errIdle = errors.New("connector: nothing to do")
 
-// lead works until nothing is due within the lease, or the lease is lost.
+// lead works until nothing is due within the lease, or the lease is lost. Then it has waited for
+// all goroutines that it spawned, so the lease is given up only when nothing of this server is
+// being written any more. Its error is errIdle, ctx's, or the one of the first job that failed.
 func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	owned := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -42,6 +45,8 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 		d.leading = false
 	}()
 	group.Go(func() error {
+		// The lease is kept for linger after the last work, and given up only if no lane is due
+		// soon: taking it again costs writes to storage.
 		for used := time.Now(); ctx.Err() == nil; {
 			if err := d.dispatch(ctx, lease, owned); err != nil {
 				return err
@@ -61,8 +66,8 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	return group.Wait()
 }
 
-// isIdle reports whether nothing is being done, and nothing is due within the time
-// that waits for its desk only.
+// isIdle reports whether nothing is being done, and no lane is due within the time. A lane that is
+// due and waits for its desk counts as work: the lease is kept while a desk is away.
 func (d *delivery) isIdle(within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +81,9 @@ func (d *delivery) isIdle(within time.Duration) bool {
 	return d.running == 0
 }
 
-// dispatch starts the work on everything that is due.
+// dispatch starts the work on everything that is due, as far as the accounts have room. The jobs
+// of one account read their documents and their ranges of the log together. Only the goroutine of
+// lead calls it.
 func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned time.Time) error {
 	product := d.product()
 	d.resolve()
@@ -102,7 +109,8 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 }
 
 // take returns the lanes of an account that are due, as many as the breaker lets
-// pass, strangers' in their turn. Lanes of a desk that is not configured wait.
+// pass, strangers' in their turn. They count as being worked on. Lanes of a desk that is not
+// configured wait: they are put back, and take returns none.
 func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,6 +124,7 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 		return ok
 	}
 	if configured {
+		// Each begin changes the account's counts, by which isTurn decides about the next one.
 		for len(lanes) < room && pop(&a.lanes) {
 			lanes[len(lanes)-1].begin()
 		}
@@ -135,8 +144,10 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	return nil
 }
 
-// start reads the documents of jobs and their ranges of the log, all at once, and
-// starts the jobs. It fails only when the lease is lost.
+// start reads the documents of jobs and their ranges of the log, all at once, and starts the
+// jobs. A lane whose document is gone or cannot be read is dropped. While storage is away start
+// puts all lanes back and waits. It fails only when the lease is lost, ctx has ended or the log
+// is closed.
 func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	// The ranges are determined first: a session that joins while the documents
 	// are read is not in them, and its lane is due again.
@@ -164,6 +175,8 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 		d.mu.Unlock()
 		ready, wants = append(ready, j), append(wants, j.wants...)
 	}
+	// One scan for all jobs: a desk that comes back has many lanes due at once, behind in the same
+	// part of the log.
 	if err := scan(ctx, d.store.log, d.productID, wants); err != nil {
 		return d.putBack(ctx, ready, err)
 	}
@@ -176,7 +189,8 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// putBack ends jobs for which storage is away.
+// putBack ends jobs for which storage is away, and waits before it is asked again. The lanes are
+// due at once, and no failure of theirs is counted.
 func (d *delivery) putBack(ctx context.Context, jobs []*job, err error) error {
 	for _, j := range jobs {
 		j.back(time.Now())

@@ -46,7 +46,8 @@ func (e *LinkedError) Error() string {
 	return fmt.Sprintf("connector: session %q is linked to conversation %q of %s", e.SessionID, e.ConversationID, e.Desk)
 }
 
-// ErrUnknownSession reports a link of a session that has not appeared.
+// ErrUnknownSession reports a link of a session that has not appeared, or that belongs to another
+// person than the contact.
 var ErrUnknownSession = errors.New("connector: the session is unknown")
 
 // ErrUnsigned reports a link whose proof does not sign the session's user.
@@ -67,7 +68,16 @@ const (
 // errNoChange ends an amendment that would change nothing.
 var errNoChange = errors.New("connector: no change")
 
-// linker links sessions to conversations, by documents and the notices of them.
+// linker links sessions to conversations, by documents and the notices of them. It is safe for
+// concurrent use.
+//
+// A link is in two documents, the session's in the directory and the conversation's, which are
+// changed together with its notice and the receipt of its webhook, all or nothing. A contact
+// without a session has a third instead, its waiting link, which expires after MaxWait:
+//
+//	webhook, session known      link
+//	webhook, no session yet     await ──▶ resolve, by the holder of the lease ──▶ resolved: link
+//	page                        link; the page itself repeats it until the session is known
 type linker struct {
 	*store
 	products Products
@@ -94,6 +104,11 @@ func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 // link links a session to a conversation. The first link of a session is final:
 // another one is a *LinkedError, while a repeated one succeeds. A stranger's link gives
 // way to any other.
+//
+// The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or the
+// storage's; after one of the storage the link may have been stored. Otherwise nothing has
+// changed. A claim with a receipt that is stored already has no effect, and the status is the
+// former answer.
 func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
 	if c.desk == "" || c.conversationID == "" || len(c.conversationID) > maxConversationID {
 		return "", fmt.Errorf("connector: %.300q of %q is no conversation", c.conversationID, c.desk)
@@ -129,7 +144,8 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 }
 
 // amend links the session of an amendment, whose first document is the conversation's. The
-// error is errNoChange where the amendment would change nothing.
+// error is errNoChange where the amendment would change nothing. It is called again when another
+// change of the documents came first, and so sets everything that it returns anew.
 func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
@@ -159,7 +175,8 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 	return l.join(c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
 }
 
-// isOf reports whether the session of an amendment is known, and the contact's.
+// isOf reports whether the session of an amendment is known, and the contact's. A claim without a
+// contact fits any session.
 func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sessionID string) (bool, error) {
 	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
 		return a.Known, nil
@@ -168,8 +185,9 @@ func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sess
 	return full.UserID == a.Session.UserID && full.IsOf(c.contact.Email, c.contact.UserID), err
 }
 
-// join adds a session to the conversation of an amendment. The link is new, or the
-// session has it already.
+// join adds a session to the conversation of an amendment. The link is new, or the session has
+// it already. Actions from the time from on are written, if the session is new there; one that
+// was there before goes on from its cursor, for its new user.
 func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
 	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
@@ -224,7 +242,8 @@ func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew b
 // clockSlack is by how much the log's IDs may be behind the times of actions.
 const clockSlack = time.Second
 
-// moment returns the time of a link: its webhook's time, if that is plausible.
+// moment returns the time of a link: its webhook's time, if that is plausible. It is neither later
+// than now nor earlier than MaxWait ago, whatever a desk's clock says.
 func (l *linker) moment(at time.Time) time.Time {
 	now := l.now()
 	if at.IsZero() || at.After(now) {
@@ -251,9 +270,10 @@ func (w Waiting) documentName() string {
 	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
 
-// linkContact links the session of a contact. A contact without session has its
-// link wait for one, for MaxWait. The status is ignored for a contact that is
-// nobody, and for a conversation that has too many sessions.
+// linkContact links the session of a contact. A contact without session has its link wait for
+// one, for MaxWait. The status is ignored for a contact that is nobody, and for a conversation
+// that has too many sessions; already linked also for a session that is linked to another
+// conversation. Any error is storage's, and the call can be repeated.
 func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
 	result, err := l.linkKnown(ctx, c, contact)
 	if result != "" || err != nil {
@@ -266,7 +286,7 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 }
 
 // linkKnown links the session that a contact has, and returns no status where there
-// is none.
+// is none. A session that was linked in vain is no error either: a desk would only repeat it.
 func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
 	sessionID, err := l.sessionOf(ctx, c.productID, contact)
 	if sessionID == "" || err != nil {
@@ -310,7 +330,7 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 	return recent[0].Session, nil
 }
 
-// await stores a waiting link. A repeated one changes nothing.
+// await stores a waiting link. A repeated one changes nothing, and waits no longer than the first.
 func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
@@ -329,7 +349,8 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 }
 
 // resolve links the sessions that links have waited for, as far as they have
-// appeared.
+// appeared, in the order of the links. It ends with the first error of the storage; the next look
+// comes to the rest.
 func (l *linker) resolve(ctx context.Context, productID string, links []Waiting) error {
 	emails := make([]string, len(links))
 	for i, w := range links {
@@ -348,7 +369,9 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 	return err
 }
 
-// resolved links a session that a link has waited for, and ends the wait.
+// resolved links a session that a link has waited for, and ends the wait, also where the session
+// turns out to be linked elsewhere or the conversation to be full. The link comes first: after a
+// crash in between the wait goes on, and the link is a repeated one.
 func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	desk, conversationID := splitKey(w.Conversation)
 	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,

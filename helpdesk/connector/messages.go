@@ -12,9 +12,10 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// linkEvent links the session of the contact that an event names. A contact that
-// is named by an ID of the desk's alone is looked up later, as desks want their
-// answer soon.
+// linkEvent links the session of the contact that an event names. A contact that is named by an
+// ID of the desk's alone is looked up later, as desks want their answer soon. Only the opening
+// of a conversation has its receipt stored with the link; a message has it stored with the
+// message. A repetition returns the former answer, and in.receipt.was is set.
 func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error) {
 	claim := in.claim()
 	if in.event.Type == helpdesk.EventOpened {
@@ -34,7 +35,7 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 	return c.linker.linkContact(ctx, claim, in.event.Contact)
 }
 
-// lookUpLater stores that a conversation's contact is to be looked up.
+// lookUpLater stores that a conversation's contact is to be looked up, in place of an earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 	return c.amend(ctx, in, false, func(r *record) (status, bool) {
 		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
@@ -45,6 +46,10 @@ func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 // amend changes the document of a webhook's conversation, together with the webhook's
 // receipt if that is final, and gives its owner notice. The change is made again if
 // another one came first; it reports false where nothing is to be stored.
+//
+// It needs no lease: compare-and-set keeps it apart from the job. Nothing is changed where the
+// receipt is stored already. After an error the change may have been stored, unless it is a
+// conflict.
 func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change func(r *record) (status, bool)) error {
 	for {
 		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{documentName(in.key())}, in.receipt.names...)...)
@@ -105,7 +110,8 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 }
 
 // hearing is a message on its way into a conversation's document. Its last three
-// fields are of the newest attempt: another change of the document may come first.
+// fields are of the newest attempt: another change of the document may come first. They are valid
+// for metrics only after the change is stored.
 type hearing struct {
 	c              *Connector
 	in             *incoming
@@ -118,7 +124,9 @@ type hearing struct {
 }
 
 // take takes the message into the conversation. It reports whether the document
-// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored.
+// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. An error
+// is left in failed, and then nothing is to be stored. The guidance starts before the message is
+// stored, so it may start again after a conflict or a repetition.
 func (h *hearing) take(ctx context.Context, r *record) (answer status, changes bool) {
 	c, in := h.c, h.in
 	h.effects, h.failed = nil, nil
@@ -147,7 +155,8 @@ func (h *hearing) take(ctx context.Context, r *record) (answer status, changes b
 }
 
 // takeOpening takes the text that opened a conversation into the assistance: no offer
-// is made before somebody can have answered it. A repetition changes nothing.
+// is made before somebody can have answered it. A repetition changes nothing. It is stored without
+// the receipt, since the link is still to come.
 func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
 		return nil
@@ -159,7 +168,7 @@ func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	return err
 }
 
-// stored returns as much of a message as is kept.
+// stored returns as much of a message as is kept: maxStored bytes, cut between characters.
 func stored(text string) string {
 	if len(text) > maxStored {
 		text = strings.ToValidUTF8(text[:maxStored], "")
@@ -179,7 +188,8 @@ func (c *Connector) unlessUnreadable(in *incoming, err error) error {
 }
 
 // heard returns the guidance that a message chose, if the program guides, and whether
-// the message asks for an answer.
+// the message asks for an answer: a label that nobody guides, and any message where an offer was
+// shown or is being sent. Elsewhere messages are the desk's business.
 func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
 	m, _ := c.machine()
 	for _, effect := range effects {
@@ -200,14 +210,15 @@ func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
 const guideTime = time.Second
 
-// guide starts the help that a user chose.
+// guide starts the help that a user chose. Its error is the webhook's: the desk repeats that,
+// and so the call.
 func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
 	ctx, cancel := context.WithTimeout(ctx, guideTime)
 	defer cancel()
 	return c.opts.Guide(ctx, g)
 }
 
-// messageID returns the ID of a message, which is its delivery's.
+// messageID returns the ID of a message, which is its delivery's. It is the same for a repetition.
 func messageID(in *incoming) string {
 	name := in.receipt.names[0]
 	return name[strings.LastIndexByte(name, '/')+1:]

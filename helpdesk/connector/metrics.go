@@ -10,7 +10,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// connectorMetrics are the metrics of a [Connector].
+// connectorMetrics are the metrics of a [Connector]. Their labels are the product, the desk's
+// name or a trigger's ID, and words from a fixed list: nothing that a visitor can choose. They
+// work without a registry, too.
 type connectorMetrics struct {
 	webhooks *prometheus.CounterVec
 	replies  *prometheus.CounterVec
@@ -30,8 +32,9 @@ type offerMetrics struct {
 	transitions *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics. The function each calls see with the work on
-// each product that is followed.
+// newMetrics registers the metrics; a nil registry takes none. The function each calls see with
+// the work on each product that is followed, whenever metrics are collected. A metric that
+// cannot be registered is a mistake, added to wrong.
 func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(see func(d *delivery))) connectorMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
@@ -78,6 +81,7 @@ type overdue struct {
 	parked, since *prometheus.Desc
 }
 
+// newOverdue returns the collector; each is the argument of newMetrics.
 func newOverdue(each func(see func(d *delivery))) *overdue {
 	labels := []string{"product_id", "desk"}
 	return &overdue{each: each,

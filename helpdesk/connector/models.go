@@ -6,9 +6,16 @@ import (
 	"time"
 )
 
+// Models are asked beside the conversation, in a goroutine of the lease, so no note waits for
+// one. The call is a step without an outbox: it changes nothing at the desk, and its result is
+// in memory until a later step stores it. After the death of a server the next owner asks again.
+//
+//	next: kindDraft   ──▶ draft    a summary ──▶ next: kindSummary, stored and written
+//	next: kindCompose ──▶ compose  a reply   ──▶ next: kindReply, or kindDrop without a text
+
 // draft has a model make a summary, or makes it from the actions where no model may be
 // told them. The conversation is due when it is there. After a failure the next note
-// brings the next attempt.
+// brings the next attempt. The session is the caller's copy, and is only read.
 func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 	d.think(l, func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
 		done := summed{Upto: s.upto}
@@ -27,7 +34,9 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 	})
 }
 
-// compose has the reply to messages made. The conversation is due when it is there.
+// compose has the reply to messages made. The conversation is due when it is there. A reply that
+// must not be sent, or that the program declines, is an answer without text, and its messages are
+// dropped for that reason. A failure is repeated with the back-off of answers.
 func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, product Product) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
 		text, err := d.writer.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
@@ -56,8 +65,10 @@ func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, pro
 	})
 }
 
-// think lets a model work beside the conversation, which records the start and the
-// result.
+// think lets a model work beside the conversation, which records the start and the result. It
+// calls begun at once, work without mu in a goroutine of the lease, and the function that work
+// returns under mu. That one runs after the end of the lease, too, and must leave no call
+// recorded as going on. The caller holds the lease, and not mu.
 func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Context) func(*more)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

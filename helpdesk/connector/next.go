@@ -34,7 +34,7 @@ const (
 )
 
 // class groups the kinds of step that fail together: a retry delays the steps of its
-// class, and no others.
+// class, and no others. So an answer waits for no note, and a note for no answer.
 type class uint8
 
 const (
@@ -58,7 +58,8 @@ func (k kind) class() class {
 	return answers
 }
 
-// step is the next piece of work of a conversation.
+// step is the next piece of work of a conversation. It is a decision, made from one state of the
+// document: store checks whether it still holds. A kind uses the fields of its own group.
 type step struct {
 	kind  kind
 	text  string // as the desk is given it
@@ -84,7 +85,8 @@ type step struct {
 	remove  assistance.Remove
 }
 
-// offering is a match of a trigger.
+// offering is a match of a trigger. It becomes an offer only when the machine of the conversation
+// has taken it as a claim; until then any newer one replaces it.
 type offering struct {
 	assistance.Matched
 	session string
@@ -93,7 +95,8 @@ type offering struct {
 }
 
 // view is everything beside its document that the next step of a conversation
-// depends on.
+// depends on. next changes nothing in it. Before settled, calm, strange and again a kind of step
+// is not taken; zero is no such time.
 type view struct {
 	now     time.Time
 	settled time.Time // a note that an earlier owner has begun is looked for from then on
@@ -124,7 +127,7 @@ type view struct {
 }
 
 // draft is a summary that a model has made of a session; without text it has failed
-// to.
+// to, and Upto says how many actions it was asked about.
 type draft struct {
 	session string
 	summed
@@ -139,9 +142,18 @@ type composed struct {
 
 // next returns the next step for a conversation, or nil and when there may be one,
 // zero for not before something happens. It is pure: it changes nothing that it is
-// given, and the same is the answer to the same. Offers come first, as their moment
-// passes, then the contact, which says whom an answer may tell of, the answers that somebody
-// waits for, and notes of strangers last.
+// given, and the same is the answer to the same. The steps come in this order, the most urgent
+// first:
+//
+//	nextOffer     the moment of an offer passes
+//	nextContact   an answer needs to know the contact
+//	nextAnswer    somebody waits for it
+//	nextNote      the outbox, then notes of actions, summaries and redactions
+//	nextTick      a time of the machine has come: an offer is ignored, or in doubt
+//	nextStrange   the same as nextNote for sessions that only strangers have linked
+//
+// A class that waits for its next attempt is passed over; due is the earliest of these times and
+// of the steps' own.
 func (c *conversation) next(v *view) (s *step, due time.Time) {
 	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
@@ -166,7 +178,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// nextOffer makes an offer of a match.
+// nextOffer makes an offer of a match. Whether one may be made is for the machine to say, when the
+// step is stored.
 func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 	if v.match == nil {
 		return nil, time.Time{}
@@ -175,7 +188,15 @@ func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 }
 
 // nextAnswer answers the oldest message, if it is the requester's. The answer is
-// composed of the sessions that the desk vouches for, if any.
+// composed of the sessions that the desk vouches for, if any. In this order:
+//
+//	older than replyTTL            dropped as expired, in doubt or not
+//	no replies, or no signatures   dropped
+//	Begun is set                   the reply is in doubt: looked for, once it has had settleTime
+//	Reply is set                   the desk has not taken it: sent again as it is
+//	composed                       sent, or dropped for the reason that the composer gave
+//	being composed                 nothing until the result comes or the message expires
+//	otherwise                      the desk is asked whose it is, then a model for the reply
 func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	if len(c.Messages) == 0 {
 		return nil, time.Time{}
@@ -208,7 +229,8 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 }
 
 // nextCompose has the oldest messages answered together, once the desk has said of each
-// that it is the requester's and no model works for the conversation.
+// that it is the requester's and no model works for the conversation. A conversation asks for one
+// model call at a time.
 func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 	batch := c.together()
 	m := batch[0]
@@ -237,6 +259,10 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 
 // nextNote finishes the note in the outbox. Otherwise it writes notes of actions or a
 // due summary, or redacts the notes that a summary replaces, but nothing of strangers.
+//
+// A note that an earlier owner has begun waits until settled, since its request may still be in
+// flight; one of this process's own has had its pause by the back-off. Redactions come when no
+// note or summary is due, all in one step: each takes one request.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
@@ -257,7 +283,8 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	return s, due
 }
 
-// nextStrange writes notes of sessions that only strangers have linked.
+// nextStrange writes notes of sessions that only strangers have linked. It redacts one note at a
+// time: each request needs a turn of its own. A draft takes none, as it asks no desk.
 func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 	if c.Writing != nil || v.resumes || v.hold {
 		return nil, time.Time{}
@@ -273,7 +300,8 @@ func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 }
 
 // nextNoteOf writes notes of actions or a due summary of the sessions that only strangers
-// have linked, or of the others.
+// have linked, or of the others. The calm delays a note of actions, and any summary behind it, but
+// not the rest of actions that did not fit into one note.
 func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 	if s := c.nextActions(v, strange); s != nil {
 		calm := v.calm
@@ -289,7 +317,8 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 }
 
 // nextActions writes a note of the actions of one session: of the one that is being
-// written, or else of the one that has waited longest.
+// written, or else of the one that has waited longest. The note takes as many as fit. It is nil
+// without an action to write.
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	rank := func(w *want) int { return slices.Index([]bool{w.session == v.going, true}, true) }
@@ -312,7 +341,9 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 			To: w.found[n-1].after, Others: w.others, Own: w.own, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
 }
 
-// resume looks for the note in the outbox and writes it otherwise.
+// resume looks for the note in the outbox and writes it otherwise. Its text is made anew from the
+// log, and comes out the same while the log has the range. Of a range that was trimmed it has the
+// rest; without any action left it has no text, and is settled without asking the desk.
 func (c *conversation) resume(v *view) *step {
 	w := c.Writing
 	if w.Summary != nil {
@@ -330,7 +361,8 @@ func (c *conversation) resume(v *view) *step {
 }
 
 // nextSummary posts a summary of a session that has enough actions in notes and in
-// no summary, or asks a model for one.
+// no summary, or asks a model for one. Without a model the digest is the summary. A finished draft
+// is posted whether or not a summary is due by now.
 func (c *conversation) nextSummary(v *view, strange bool) *step {
 	if v.notes.SummaryThreshold <= 0 {
 		return nil
@@ -357,6 +389,7 @@ func (d *draft) allows(s *session) bool {
 	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
 }
 
+// summarize returns the step that posts a summary of a session.
 func (c *conversation) summarize(sessionID string, done summed, now time.Time) *step {
 	w := &writing{Session: sessionID, Begun: now, Summary: &done}
 	return &step{kind: kindSummary, text: c.summaryText(w), writing: w}
@@ -371,7 +404,9 @@ func (c *conversation) summaryText(w *writing) string {
 	return helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
 }
 
-// nextTick reports to the machine that its due time has come.
+// nextTick reports to the machine that its due time has come. It asks the machine on a copy which
+// effect that would have, and takes the one that needs the desk as the step; the stored machine
+// moves when the step is performed or settled.
 func (c *conversation) nextTick(v *view) (*step, time.Time) {
 	m, ok := c.machine()
 	if v.rules == nil || !ok || c.Machine == nil {
@@ -397,7 +432,8 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 }
 
 // fill returns the text of a note of the first n actions, as many as fit, and those
-// of them that are not left out. There must be one.
+// of them that are not left out. There must be one. Actions that are left out count in n, also
+// right after the last that fits, so that the cursor moves past them.
 func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
 	text string) {
 	kept := keptOf(all)

@@ -12,6 +12,15 @@ import (
 
 // settleNote records a note that is there, or that need not be written. A refusal
 // empties the outbox, unless an earlier attempt is still in doubt.
+//
+//	written, found or needless     the outbox is emptied and the cursor moves
+//	refused for good               the same, without an ID: the actions are left out and counted
+//	not made, or refused for now,  the outbox is emptied and the error returned: the next attempt
+//	  and not in doubt before      is a new note, which may hold newer actions, too
+//	anything else                  the outbox stays: the note is in doubt, and looked for next
+//
+// A summary that is left out counts as made, so that it is not made again at once. Counting and
+// the lane come after the document is stored: a server that dies in between counts too little.
 func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	var failed *helpdesk.APIError
 	switch {
@@ -59,12 +68,13 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	return nil
 }
 
+// isPaused reports whether a request was not made, since it has to wait.
 func isPaused(err error) bool {
 	var paused *pausedError
 	return errors.As(err, &paused)
 }
 
-// count counts a note.
+// count counts a note, and for a note of actions the time since its first entry was appended.
 func (j *job) count(w *writing) {
 	kind, flow := "summary", activity.Flow{Summaries: 1}
 	if w.Summary == nil {
@@ -76,7 +86,7 @@ func (j *job) count(w *writing) {
 }
 
 // redact redacts notes until one fails for now, and returns how many are done. One
-// that the desk refuses to redact is done.
+// that the desk refuses to redact is done. The rest is another step, after the error's pause.
 func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
 	for _, noteID := range noteIDs {
 		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
@@ -92,7 +102,7 @@ func (j *job) redact(ctx context.Context, conversationID string, noteIDs []strin
 	return done, nil
 }
 
-// lost counts actions that are in no note.
+// lost counts and logs actions that are in no note; zero or fewer are none.
 func (j *job) lost(reason string, actions int) {
 	if actions > 0 {
 		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
@@ -101,7 +111,9 @@ func (j *job) lost(reason string, actions int) {
 }
 
 // countTrimmed counts the actions of sessions whose entries were trimmed without
-// exception, as far as it is known how many there were.
+// exception, as far as it is known how many there were. Nothing in the log tells those, so the
+// directory's count of the session does; the cursor takes it over, so that they are counted once.
+// Gaps before an action that is still there are counted by the scan.
 func (j *job) countTrimmed(ctx context.Context) error {
 	for _, w := range j.wants {
 		if !w.gap || len(w.found) > 0 || w.more || j.resumes {

@@ -14,6 +14,20 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
+// An offer has its machine, internal/assistance, for an outbox:
+//
+//	trigger matches ──▶ lane.match ──▶ claim: Matched ──▶ offer ──▶ settleOffer
+//	                                   stored as the       once      sent       Shown
+//	                                   machine's claim               not sent   Refused
+//	                                                                 in doubt   the claim stays
+//
+// A claim that stays is due after assistance.FindAfter: nextTick has the desk look for the offer,
+// which then is Shown or Lost. An offer that is ignored is due after its time: remove deletes the
+// conversation, if nobody has ever written there.
+//
+// Metrics and logs of the machine come after its step is stored, and from the server that stored
+// it, so a move counts at most once.
+
 // offers reports whether offers are made at the desk.
 func (p Product) offers(desk string) bool {
 	d, _ := p.find(desk)
@@ -26,7 +40,7 @@ func (p Product) assists() bool {
 }
 
 // rules returns the rules of assistance at the desk. A conversation that the desk
-// cannot delete is kept.
+// cannot delete is kept. The product must have assistance.
 func (p Product) rules(desk string) assistance.Rules {
 	rules := p.Assistance.Rules
 	if d, _ := p.find(desk); d.capabilities().Remover == nil {
@@ -75,7 +89,9 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 	return states, nil
 }
 
-// step takes an event into the machine of a conversation, and returns the effects.
+// step takes an event into the machine of a conversation, and returns the effects, which are to
+// be carried out only once the conversation is stored. After an error the conversation is as it
+// was: a *assistance.MoveError, or errUnreadable.
 func (c *conversation) step(rules assistance.Rules, now time.Time,
 	event assistance.Event) ([]assistance.Effect, error) {
 	m, ok := c.machine()
@@ -92,7 +108,8 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 // errUnreadable reports a machine that this process cannot read.
 var errUnreadable = errors.New("connector: the state of the assistance cannot be read")
 
-// reported are the events of the outcomes. None of them has an effect to carry out.
+// reported are the events of the outcomes. None of them has an effect to carry out. An outcome
+// that is not among them is refused in every state.
 var reported = map[proactive.Outcome]assistance.Event{
 	proactive.Dismissed:  assistance.Dismissed{},
 	proactive.Progressed: assistance.Progressed{},
@@ -144,7 +161,9 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 	return err
 }
 
-// advance takes an event into the machine and stores it, and returns the effects.
+// advance takes an event into the machine and stores it, and returns the effects. The machine is
+// the document's, which another server's webhook may have moved meanwhile: then the event may be
+// refused. The error is step's or update's.
 func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	event assistance.Event) (effects []assistance.Effect, err error) {
 	var before assistance.Machine
@@ -162,7 +181,8 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 }
 
 // claim claims the offer of a match before it is sent, unless something is in the
-// way. The machine records the claim as an offer in flight.
+// way. The machine records the claim as an offer in flight. The match is used up in any case, and
+// the error is errMeant where no offer is to be made. Otherwise s.send is the offer.
 func (j *job) claim(ctx context.Context, s *step) error {
 	j.locked(func() { j.lane.rare().match = nil })
 	reason := assistance.Offered
@@ -200,7 +220,8 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	return errMeant
 }
 
-// offer shows an offer, unless the desk cannot take it in time.
+// offer shows an offer, unless the desk cannot take it in time: within offerTime, the lease and
+// the moment of the match. errLate and a *pausedError mean that no request was made.
 func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	left := min(offerTime, time.Until(j.lease.Until()), s.send.SendBy.Sub(j.d.store.now()))
 	if left < leastTime {
@@ -224,6 +245,13 @@ var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 
 // remove deletes a conversation in which nobody has ever written: one that the
 // service itself has filled. Any other one stays, and its offer has lapsed.
+//
+//	somebody wrote after the offer     Engaged: the machine goes on
+//	somebody wrote before it           Tick with KeepIdle: the offer has lapsed
+//	nobody                             Tick, and then the deletion if the machine still asks for it
+//
+// The desk is asked first, then the machine is moved by compare-and-set, then the conversation is
+// deleted, all within offerTime and the lease.
 func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, min(offerTime, time.Until(j.lease.Until())))
 	defer cancel()
@@ -261,6 +289,10 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 
 // settleOffer takes the outcome of a step of the assistance into the machine. An
 // offer in doubt keeps its claim: it is looked for, and never sent again.
+//
+// A refusal of this offer alone ends here; one of the account or of the conversation is returned.
+// An event that the machine refuses was overtaken by a message, and is no error. The result is
+// counted when the machine is stored, or has been overtaken.
 func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	var event assistance.Event
 	result, trigger := "", s.send.TriggerID
@@ -306,7 +338,9 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	return o.err
 }
 
-// removed logs and counts a conversation that was deleted.
+// removed logs and counts a conversation that was deleted. Its error is errRemoved, which has the
+// job end the links and delete the document. The machine's last step is not stored: it goes with
+// the document.
 func (j *job) removed() error {
 	m, _ := j.r.machine()
 	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
@@ -321,7 +355,7 @@ func (j *job) removed() error {
 	return errRemoved
 }
 
-// assisted logs and counts offers and their outcomes.
+// assisted logs and counts offers and their outcomes. It is safe for concurrent use.
 type assisted struct {
 	metrics offerMetrics
 	meter   activity.Meter

@@ -12,7 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Person is somebody, as the connector knows people.
+// Person is somebody, as the connector knows people. The caller has gathered it; an empty list
+// means that nothing of the kind is known.
 type Person struct {
 	UserIDs    []string
 	Emails     []string // in lower case
@@ -46,7 +47,8 @@ type Delivery struct {
 }
 
 // Kept returns the stored data of a person's conversations, and of the links that wait.
-// Neither is nil.
+// Neither is nil. It changes nothing. A conversation may hold more people's sessions: only the
+// person's are told, but all its messages.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
 	records, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
@@ -71,6 +73,11 @@ type Erasure struct {
 // Erase plans the erasure of a person: of links, links that wait, material for summaries,
 // replies and offers, and writes under way. With redact the notes of
 // the person's sessions are redacted, where the desk can.
+//
+// It changes nothing itself. The caller commits the Entries and Changes in one append, with the
+// erasure of everything else. If a conversation changed since, that fails with a
+// *document.ConflictError, and the erasure is planned anew. The redactions are stored by it, and
+// made by the holder of the lease, as long as it takes.
 func (c *Connector) Erase(ctx context.Context, productID string, of Person, redact bool) (Erasure, error) {
 	var plan Erasure
 	product, _, err := c.products.Product(productID)
@@ -112,6 +119,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	return plan, err
 }
 
+// add adds a notice to the entries of the plan.
 func (plan *Erasure) add(n notice) error {
 	data, err := json.Marshal(n)
 	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
@@ -120,7 +128,7 @@ func (plan *Erasure) add(n notice) error {
 
 // erase removes sessions from the conversation, with everything that is known of it once
 // none is left, and returns how many of their notes there are. With redact these are to be
-// redacted, and so is one that is being written.
+// redacted, and so is one that is being written: Blank has its job do that when its ID is known.
 func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
 	var ids []string
 	gone := func(s session) bool { return slices.Contains(sessionIDs, s.ID) }
@@ -144,7 +152,7 @@ func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
 	return len(ids)
 }
 
-// conversationsOf reads the conversations that a person's sessions are in.
+// conversationsOf reads the conversations that a person's sessions are in, each once, all at once.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (records []record, err error) {
 	var names []string
 	for _, l := range of.Links {
@@ -163,7 +171,8 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 	return records, err
 }
 
-// waitingOf returns the links that wait for a person, and their documents.
+// waitingOf returns the links that wait for a person, and their documents, in the same order. It
+// reads all waiting links of the product, each of which ends after MaxWait.
 func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []Waiting, docs []document.Document,
 	err error) {
 	err = s.each(ctx, productID, waitingPrefix, func(page []document.Document) {

@@ -13,7 +13,9 @@ import (
 )
 
 // want is a range of a session's actions in the log, for its conversation. A scan
-// fills it.
+// fills it: found then has every action of the range in the log's order, also those that are left
+// out, and at is the place after the last. A want without an end takes about room bytes; one with
+// an end takes all of its range.
 type want struct {
 	belongs
 	session string
@@ -30,7 +32,9 @@ type want struct {
 	reached eventlog.ID // nothing wanted that was not found is before
 }
 
-// found is an action, and the place after it.
+// found is an action, and the place after it. The action has only the fields that a note or a
+// summary needs. It is kept if it is to be written: it belongs to the conversation, is not too
+// old, and no later action takes its place.
 type found struct {
 	activity.Action
 	after cursor
@@ -54,6 +58,11 @@ const (
 
 // scan reads the wanted ranges, in one pass over those that are near each other. It
 // stops at the end of the log.
+//
+// Each entry is read once for all wants that cover it, so a thousand conversations that are behind
+// cost one pass. A want may be left with more: then the rest of its range is to be read by a later
+// scan. After an error the wants may be filled in part and must not be used. The slice is
+// not changed.
 func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want) error {
 	wants = slices.Clone(wants)
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
@@ -68,14 +77,16 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 	return nil
 }
 
-// pass is one pass over a part of the log.
+// pass is one pass over a part of the log. A want waits until the pass comes to it, and is open
+// until it has all of its range, takes no more, or the pass ends.
 type pass struct {
 	wants []*want            // not come to, in the order of where they begin
 	open  map[string][]*want // by session: those that want more
 	whole int                // of these, those with an end, which are read to it
 }
 
-// admit opens the wants that begin before the entry with that id.
+// admit opens the wants that begin before the entry with that id. IDs must not go back from call
+// to call.
 func (p *pass) admit(id eventlog.ID) {
 	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
 		session := p.wants[0].session
@@ -87,7 +98,8 @@ func (p *pass) admit(id eventlog.ID) {
 	}
 }
 
-// close closes the wants that end before the entry after the id.
+// close closes the wants that end before the entry after the id. It costs nothing while none of
+// the open ones has an end.
 func (p *pass) close(id eventlog.ID) {
 	if p.whole == 0 {
 		return
@@ -103,7 +115,8 @@ func (p *pass) close(id eventlog.ID) {
 	}
 }
 
-// keep closes the wants of a session that the function does not keep.
+// keep closes the wants of a session that the function does not keep. A session without open wants
+// is not in the map: read looks no further at its entries.
 func (p *pass) keep(session string, wants func(*want) bool) {
 	open := slices.DeleteFunc(p.open[session], func(w *want) bool { return !wants(w) })
 	if p.open[session] = open; len(open) == 0 {
@@ -121,7 +134,11 @@ func (p *pass) each(see func(*want)) {
 }
 
 // read reads from where the first want begins until none is open, at most
-// maxScan. At the end of the log nothing is left to come to.
+// maxScan unless an open want has an end. At the end of the log nothing is left to come to. A want
+// that is open when the pass ends otherwise has more.
+//
+// A range that is trimmed is passed over, and the wants that reach into it are told. The entries
+// are the log's memory; into holds none of them after the call.
 func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, into []eventlog.Entry) error {
 	at := p.wants[0].from
 	for read, begun := 0, false; (read < maxScan || p.whole > 0) && (!begun || len(p.open) > 0); begun = true {
@@ -156,7 +173,8 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 }
 
 // take adds the wanted actions of one of the session's entries. It reports false
-// when it wants no more.
+// when it wants no more. The entries must come in their order; one that the cursor is past is
+// passed over, and so is one that cannot be decoded: a note never waits for it.
 func (w *want) take(e *eventlog.Entry) bool {
 	if e.ID.Compare(w.at.After) <= 0 {
 		return true
@@ -180,6 +198,9 @@ func (w *want) take(e *eventlog.Entry) bool {
 	return true
 }
 
+// takeActions adds the actions of an entry, but for those before the cursor or after the end,
+// which may both be inside the entry. It counts the actions that are missing between the cursor
+// and the first one, and lets a marked click take the place of the same click without its mark.
 func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	actions := b.Actions
 	skip, end := 0, len(actions)
@@ -219,7 +240,8 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	w.at = w.found[len(w.found)-1].after
 }
 
-// inOrder sorts the wants by the first entry they found. Empty ones come last.
+// inOrder returns the wants sorted by the first entry they found. Empty ones come last. The slice
+// is a new one.
 func inOrder(wants []*want) []*want {
 	wants = slices.Clone(wants)
 	slices.SortStableFunc(wants, func(a, b *want) int {

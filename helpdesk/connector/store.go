@@ -24,13 +24,15 @@ const (
 )
 
 // leaseName is the lease of a product's conversations. The server that has work to
-// do there holds it.
+// do there holds it. Every write of a job has its check, so a server that lost it without noticing
+// changes no document. Webhooks and links need no lease.
 const leaseName = "conversations"
 
 // modelLease begins the name of the lease under which a model is asked about a
 // conversation, with its key behind it. Such a caller holds one of the modelLeases, too.
 const modelLease = "model/"
 
+// modelLeases bound the calls of models of a product, over all servers: one lease for each call.
 var modelLeases = []string{"model 1", "model 2", "model 3", "model 4"}
 
 // machineTTL is how long a conversation with a machine is kept after its last
@@ -40,7 +42,7 @@ const machineTTL = 30 * 24 * time.Hour
 // keyOf returns the key of a conversation, unique across desks.
 func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
 
-// splitKey returns the arguments of keyOf.
+// splitKey returns the arguments of keyOf. The name of a desk has no slash, an ID may have some.
 func splitKey(key string) (desk, conversationID string) {
 	desk, conversationID, _ = strings.Cut(key, "/")
 	return desk, conversationID
@@ -50,7 +52,7 @@ func splitKey(key string) (desk, conversationID string) {
 func documentName(key string) string { return conversationPrefix + key }
 
 // store keeps the conversations of all products as documents, and announces changes
-// to their owner in the product's log. It has no state.
+// to their owner in the product's log. It has no state, and is safe for concurrent use.
 type store struct {
 	log  eventlog.Log
 	docs document.Store
@@ -64,17 +66,19 @@ func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
 	return &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*sessionTTL)}, err
 }
 
-// now returns the time by the clock of the log's IDs, without a monotonic part.
+// now returns the time by the clock of the log's IDs, without a monotonic part. Times in documents
+// are by it, so that servers whose clocks differ agree; due times in memory are by this host's.
 func (s *store) now() time.Time { return s.log.Now().Round(0) }
 
-// record is a conversation as it was read.
+// record is a conversation as it was read. The document has the version by which a change is
+// compared; its value is not kept up to date.
 type record struct {
 	doc document.Document
 	conversation
 }
 
-// read returns a conversation. One that cannot be read is empty, and its error wraps
-// errUnreadable.
+// read returns a conversation, empty where there is none or where it cannot be read. An error
+// means that storage is away.
 func (s *store) read(ctx context.Context, productID, key string) (record, error) {
 	docs, err := s.docs.Get(ctx, productID, documentName(key))
 	if err != nil {
@@ -90,7 +94,8 @@ func recordOf(doc document.Document) record {
 }
 
 // change returns the change that stores a conversation; ok is false where nothing
-// has to change. One that would be too long forgets the material of its summaries.
+// has to change. One that would be too long forgets the material of its summaries. An empty one is
+// deleted. The change holds only if the document is as it was read, and renews its time to live.
 func (s *store) change(r record) (c document.Change, ok bool, err error) {
 	if r.isEmpty() {
 		if !r.doc.Exists() {
@@ -131,7 +136,9 @@ const (
 
 // notice is an entry of the log that tells every server of a change to a
 // conversation's document, with which it is committed: of a session that was
-// linked, of a link that waits for its session, or of anything else.
+// linked, of a link that waits for its session, or of anything else. It names the document and not
+// its content, so a notice that comes late or twice does no harm. Clients of the stream do not see
+// it.
 type notice struct {
 	Type           string   `json:"type"`
 	Desk           string   `json:"desk"`
@@ -143,7 +150,8 @@ type notice struct {
 	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }
 
-// decodeNotice decodes an entry, and reports false for one of another type.
+// decodeNotice decodes an entry, and reports false for one of another type. It looks at the first
+// bytes before it decodes: nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
 	if !strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"link"`) &&
 		!strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"message"`) {
@@ -152,7 +160,8 @@ func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""
 }
 
-// commit makes changes together with a notice of them, all or nothing.
+// commit makes changes together with a notice of them, all or nothing, so that no change waits for
+// a server to find it. The error is Append's: after a *document.ConflictError nothing was changed.
 func (s *store) commit(ctx context.Context, productID string, n notice, changes ...document.Change) error {
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -161,7 +170,8 @@ func (s *store) commit(ctx context.Context, productID string, n notice, changes 
 	return s.log.Append(ctx, productID, []eventlog.Entry{{Data: data}}, changes...)
 }
 
-// unlink frees a session that is linked to the conversation.
+// unlink frees a session that is linked to the conversation. It does nothing for one that is not,
+// and so can be repeated.
 func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
 	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *directory.Amendment) error {
 		if desk, id := splitKey(key); !a.Session.Unlink(desk, id) {
@@ -176,7 +186,9 @@ func (s *store) unlink(ctx context.Context, productID, key, sessionID string) er
 }
 
 // end frees the sessions of a conversation that is gone and removes its document,
-// under the check. It reports false if the document was changed meanwhile.
+// under the check. It reports false if the document was changed meanwhile. After false or an error
+// the sessions may be free while the document still has them; it is to be called again with the
+// conversation as it is then.
 func (s *store) end(ctx context.Context, productID, key string, r record, check document.Change) (bool, error) {
 	for _, session := range r.Sessions {
 		if err := s.unlink(ctx, productID, key, session.ID); err != nil {
@@ -193,7 +205,8 @@ func (s *store) end(ctx context.Context, productID, key string, r record, check 
 	return err == nil, err
 }
 
-// each calls see with the documents below a prefix, a page at a time.
+// each calls see with the documents below a prefix, a page at a time, in the order of their names.
+// A document that is made meanwhile may be missing. After an error see may have had some pages.
 func (s *store) each(ctx context.Context, productID, prefix string, see func(docs []document.Document)) error {
 	const page = 256
 	for after := ""; ; {
@@ -206,8 +219,8 @@ func (s *store) each(ctx context.Context, productID, prefix string, see func(doc
 	}
 }
 
-// await waits before storage is asked again. It returns an error when that is no
-// use: ctx has ended, or the log is closed.
+// await waits storageRetry before storage is asked again, and logs why. It returns an error when
+// that is no use: ctx has ended, or the log is closed.
 func await(ctx context.Context, logger *slog.Logger, err error) error {
 	if errors.Is(err, eventlog.ErrClosed) {
 		return err

@@ -36,7 +36,9 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("connector: %d new links by browsers within a minute", MaxStrangeLinks)
 }
 
-// countStranger counts one more new link by a browser in the document.
+// countStranger counts one more new link by a browser in the document. The change is committed
+// with the link, so servers cannot count past each other. Beyond MaxStrangeLinks the error is a
+// *QuotaError.
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	now := l.now()
 	var at []int64
@@ -52,7 +54,7 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 }
 
 // isFull reports whether the conversation has no place for another session that is linked
-// by the same word.
+// by the same word. Each word has places of its own, so strangers keep nobody out.
 func (c *conversation) isFull(by linkedBy) bool {
 	places := MaxSessions
 	if by == byBrowser {
@@ -66,8 +68,9 @@ func (c *conversation) isFull(by linkedBy) bool {
 	return places <= 0
 }
 
-// givesWay reports whether a session's link to another conversation ends for a claim's
-// link: a stranger's link does for one that is vouched for.
+// givesWay reports whether a session's link to another conversation ends for a claim's link: a
+// stranger's link does for one that is vouched for. A link whose document is gone or cannot be
+// read does not give way.
 func (l *linker) givesWay(ctx context.Context, c claim, s *directory.Session, sessionID string) (bool, error) {
 	if c.by == byBrowser {
 		return false, nil

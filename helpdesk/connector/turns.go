@@ -28,7 +28,9 @@ const (
 	usualLimit = 600
 )
 
-// turn returns when a stranger's request may be made, and false while others come first.
+// turn returns when a stranger's request may be made, and false while others come first: they have
+// work, and fewer than strangersShare - 1 of their requests were made since the last stranger's.
+// The time is to come while strangers have had their tenth of the desk's limit within its window.
 func (a *account) turn(now time.Time) (at time.Time, ok bool) {
 	t := &a.turns
 	due, some := a.lanes.Next()
@@ -52,18 +54,21 @@ func (a *account) isTurn(now time.Time) bool {
 	return ok && !at.After(now)
 }
 
-// begin lets the lane be worked on.
+// begin lets the lane be worked on. The job counts as a strangers' one unless own is set; admit
+// corrects that with each step. The lane was popped, so its slot is unset.
 func (l *lane) begin() {
 	l.working, l.serves, l.own = true, l.own, false
 	l.count(1)
 }
 
-// end ends the work on the lane. A lane with unfinished work keeps its due time.
+// end ends the work on the lane. A lane with unfinished work keeps its due time. It only sets the
+// flags: the caller puts the lane, or forgets it.
 func (l *lane) end(finished bool) {
 	l.count(-1)
 	l.working, l.own = false, l.own || l.serves && !finished
 }
 
+// count changes the number of the account's jobs of the lane's sort by n.
 func (l *lane) count(n int) {
 	if l.serves {
 		l.account.others += n
@@ -72,7 +77,9 @@ func (l *lane) count(n int) {
 	}
 }
 
-// admit reports whether a step may be taken now: a stranger's has to await its turn.
+// admit reports whether a step may be taken now: a stranger's has to await its turn. It counts a
+// stranger's turn as used, whether or not the step then makes a request, and moves the job between
+// the account's counts.
 func (j *job) admit(s *step) bool {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -92,7 +99,8 @@ func (j *job) admit(s *step) bool {
 }
 
 // asks counts a request to the account, and takes the account's limit from its pacer. The
-// error is a *pausedError where the request has to wait.
+// error is a *pausedError where the request has to wait: the account is closed, it has more jobs
+// inside than it has room for, or the pacer asks for a pause, of all or of this conversation.
 func (j *job) asks() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()

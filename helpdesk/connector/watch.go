@@ -18,8 +18,12 @@ import (
 // watchSpan is for how long a session's actions are remembered for triggers.
 const watchSpan = assistance.WindowSpan
 
-// watch holds the input of triggers: the sessions of a product that were active
-// within watchSpan. The delivery's mutex guards it.
+// watch holds the input of triggers: the sessions of a product that were active within
+// watchSpan. The delivery's mutex guards it. The zero watch is ready: observe makes the map.
+//
+// Every server watches, with the lease or without, so that a successor has the sessions' past. A
+// match only marks a lane. The offer is a step of the lane's job, so only the holder of the lease
+// makes it.
 type watch struct {
 	core     *assistance.Core // that filled the windows
 	sessions map[string]*watched
@@ -27,7 +31,8 @@ type watch struct {
 	swept    time.Time
 }
 
-// watched is a session.
+// watched is a session. It need not be linked: triggers that match before the link are not
+// offered, but their actions are there after it.
 type watched struct {
 	id     string
 	window assistance.Window
@@ -36,7 +41,12 @@ type watched struct {
 	again  schedule.Slot[*watched]
 }
 
-// see takes entries of the log: it wakes up the conversations that they concern.
+// see takes entries of the log: it wakes up the conversations that they concern, and asks the
+// triggers. It makes no request and never fails. The follower calls it with all entries in order,
+// and reuses the slice.
+//
+// An entry may be seen that is written already, after a restart or by another server: the job
+// compares it with the cursor.
 func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 	product := d.product()
 	now := time.Now()
@@ -68,7 +78,8 @@ func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 }
 
 // concerns reports whether an entry of a lane's session has an action of its
-// conversation. Of the entries from before the lane it is not known.
+// conversation. Of the entries up to loaded it is not known, as their actions may name no
+// conversation: the job decides.
 func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	if e.ID.Compare(d.loaded) <= 0 {
 		return true
@@ -81,7 +92,9 @@ func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool { return a.ConversationID == id })
 }
 
-// heed takes a notice.
+// heed takes a notice: of a link that waits or does so no longer, or of a change to a
+// conversation's document, which makes its lane due. The document is not read here: the job does,
+// and finds whatever state it has by then.
 func (d *delivery) heed(n notice, now time.Time) {
 	switch {
 	case n.Gone != "":
@@ -118,7 +131,7 @@ func (d *delivery) erase(e *activity.Erasure) {
 }
 
 // sweep forgets the conversations that nothing has happened in for as long as their
-// documents are kept.
+// documents are kept. It looks at every lane, and so runs once in sweepEvery.
 func (d *delivery) sweep(now time.Time) {
 	d.swept = now
 	since := now.Add(-d.store.ttl)
@@ -130,7 +143,12 @@ func (d *delivery) sweep(now time.Time) {
 }
 
 // observe asks the triggers about the actions of an entry. A match makes the
-// conversation of the session due at once: its moment passes.
+// conversation of the session due at once: its moment passes. Triggers run under the delivery's
+// mutex, so a slow one delays the product's whole delivery.
+//
+// Of a linked session only the actions of its conversation count. For entries from before the load
+// that is not known, and all do. Another core, after a change of the configuration, begins with
+// empty windows.
 func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
@@ -195,7 +213,9 @@ func (d *delivery) ask() {
 	}
 }
 
-// decide has the core decide about a session and remembers the offer to be made.
+// decide has the core decide about a session and remembers the offer to be made. The decision is
+// by the machine as this process saw it last; claim decides again by the stored one. A match
+// without an offer is logged and counted by the holder of the lease only, so that it counts once.
 func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	var m assistance.Machine
 	s := assistance.Session{ProductID: d.productID, SessionID: known.id}
@@ -233,7 +253,9 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	d.lookAt(l, time.Now(), true)
 }
 
-// resolve starts to look for the sessions that links wait for, if it is time.
+// resolve starts to look for the sessions that links wait for, if it is time: at once after a new
+// one, then once in resolving. The oldest link comes first, so that it wins where two wait for one
+// session. Links that have expired are forgotten; their documents end by themselves.
 func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,6 +274,7 @@ func (d *delivery) resolve() {
 	})
 }
 
+// decodeWaiting decodes the document of a waiting link, and reports false for one that is damaged.
 func decodeWaiting(value []byte) (w Waiting, ok bool) {
 	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
 }

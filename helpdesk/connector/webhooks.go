@@ -18,6 +18,16 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// A webhook passes through in this order, and nothing is stored before its signature is verified:
+//
+//	expects    a product, desk or header that no desk can take: refused, the body unread
+//	receive    the body is read and verified, and becomes an event
+//	do         the link or the message is stored, with its receipt where both are one change
+//	serve      otherwise the receipt is stored alone; then the answer
+//
+// A desk repeats a webhook until it is answered with a success. So storage that is away is a 503,
+// and whatever can wait (a look-up, a reply) is left to the holder of the lease.
+
 // Further outcomes of a request, as the endpoints answer them.
 const (
 	ignored  status = "ignored"  // nothing is to be done
@@ -35,13 +45,18 @@ const (
 	deliveryTTL = 24 * time.Hour
 )
 
-// Answer is the body of every answer that is not an error.
+// answer is the body of every answer that is not an error.
 type answer struct {
 	Status status `json:"status"`
 }
 
 // ServeWebhook takes the webhooks of the product's desks, which link sessions to
 // conversations. It must be mounted under POST /chatbot-webhook/{product_id}.
+//
+// The answer is 200 with a status once the webhook's effect is stored, or there is none. A
+// repetition within a day has no further effect and gets the same answer. A missing or wrong
+// signature is a 401, an unknown product a 404, a malformed body a 400, and a 503 asks to repeat
+// it.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
@@ -73,7 +88,8 @@ func (c *Connector) ServeChat(desk string) http.Handler {
 	})
 }
 
-// incoming is a webhook that was received and verified.
+// incoming is a webhook that was received and verified. The event may refer to the memory of the
+// body, which is released after the answer: whatever is stored is a copy.
 type incoming struct {
 	productID string
 	product   Product
@@ -83,6 +99,7 @@ type incoming struct {
 	receipt   receipt
 }
 
+// key returns the key of the event's conversation.
 func (in *incoming) key() string { return keyOf(in.desk.Name, in.event.ConversationID) }
 
 // claim returns the link that the webhook asks for.
@@ -92,7 +109,9 @@ func (in *incoming) claim() claim {
 }
 
 // receipt is the record of a received webhook and its answer: a document under each
-// of the delivery's names. A repetition gets the same answer and has no effect.
+// of the delivery's names. A repetition gets the same answer and has no effect. It is stored with
+// the change that the webhook makes, if there is one, so of two that come at the same time one
+// finds a conflict. It is used by one request, which may try its change several times.
 type receipt struct {
 	names  []string
 	docs   []document.Document
@@ -126,6 +145,10 @@ func (r *receipt) changes(answered status) (all []document.Change) {
 // serve receives a message to the named desk, or a webhook of any, and answers with the
 // status that the function do returns. A receipt is stored with the changes that it
 // makes, or after them; after an error it can be repeated.
+//
+// The function has storageTime. It says that it has stored the receipt itself by receipt.stored,
+// and that the webhook is a repetition by receipt.was. A conflict over the receipt means that
+// another server took the same webhook at the same time, and is a success.
 func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context,
 	in *incoming) (status, error)) error {
 	in, body, err := c.receive(w, r, desk)
@@ -206,9 +229,12 @@ func (c *Connector) expects(productID, desk string, r *http.Request) error {
 	return checkJSON(r)
 }
 
+// errSignature is the answer to a webhook that is not signed as its desk requires. It does not say
+// which part is wrong.
 var errSignature = httpx.Unauthorized("The signature of the webhook is missing or wrong.", "")
 
-// mayTake reports whether a webhook with these headers can be signed as the desk requires.
+// mayTake reports whether a webhook with these headers can be signed as the desk requires. It is
+// true for a desk that takes unsigned ones.
 func (d Desk) mayTake(header http.Header) bool {
 	signed := d.capabilities().SignedBy
 	return len(signed) == 0 || slices.ContainsFunc(signed, func(name string) bool { return header.Get(name) != "" })
@@ -227,8 +253,9 @@ func (c *Connector) product(productID string) (Product, error) {
 	return product, nil
 }
 
-// receivers returns a product with those of its desks that a message to the named one can be
-// of, or a webhook if that is empty.
+// receivers returns a product with the desks that a message to the named desk can come from, or
+// a webhook if the name is empty: then all of them. The error is the HTTP answer where there are
+// none.
 func (c *Connector) receivers(productID, desk string) (Product, []Desk, error) {
 	product, err := c.product(productID)
 	if err != nil || desk == "" && len(product.Desks) > 0 {
@@ -261,7 +288,8 @@ func (d Desk) capabilities() helpdesk.Capabilities {
 	return d.Desk.Capabilities()
 }
 
-// checkJSON refuses a request whose body is said to be something else than JSON.
+// checkJSON refuses a request whose body is said to be something else than JSON, or compressed.
+// One that says nothing is taken for JSON.
 func checkJSON(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(given)
@@ -275,7 +303,8 @@ func checkJSON(r *http.Request) error {
 }
 
 // recognize returns the sender and the event of a webhook. It asks only the product's
-// own desks, so a sender cannot choose one that accepts everything.
+// own desks, so a sender cannot choose one that accepts everything. The first desk that recognizes
+// the webhook decides: if the signature is wrong there, no other is asked.
 func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (Desk, helpdesk.Event, error) {
 	for _, desk := range desks {
 		event, err := desk.Webhook(header, body, now)

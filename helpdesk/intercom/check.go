@@ -10,7 +10,8 @@ import (
 )
 
 // Check implements [helpdesk.Checker]. Whether the app may write cannot be seen
-// without writing.
+// without writing. It only reads, and asks nothing further once the owner of the token cannot be
+// read.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	var findings []helpdesk.Finding
 	if c.config.ClientSecret == "" {
@@ -54,7 +55,8 @@ func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding 
 	return helpdesk.Finding{OK: true, Text: "Notes are written in the name of " + writer.Name + "."}
 }
 
-// unusable says in a sentence why a request failed.
+// unusable says in a sentence why a request failed. It names the field to correct where one is
+// likely, and holds nothing of the answer's text.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)
@@ -76,6 +78,7 @@ func unusable(err error) string {
 	case failed.Code == "admin_not_found":
 		return "There is no such teammate."
 	case failed.Status == http.StatusNotFound, failed.Status < http.StatusBadRequest:
+		// A failure with a lower status is a redirect, or a page instead of JSON.
 		return "There is no Intercom at base_url."
 	case failed.Status == http.StatusTooManyRequests:
 		return "The app's rate limit is used up; try again in ten seconds."

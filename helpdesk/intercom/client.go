@@ -15,14 +15,16 @@ import (
 )
 
 // Client writes into the conversations of a workspace, and reads its webhooks. It
-// is a [helpdesk.Desk]. Its methods are safe for concurrent use.
+// is a [helpdesk.Desk]. Its methods are safe for concurrent use. Beside the configuration it
+// remembers the rate limit, its admin and the endpoint for notes; a Client made anew learns them
+// again.
 type Client struct {
 	config Config
 	api    *helpdesk.API
 	logger *slog.Logger
 	budget budget
 
-	// notesByReply says that notes are written by the endpoint for replies.
+	// notesByReply says that notes are written by the endpoint for replies. Once true it stays so.
 	notesByReply atomic.Bool
 
 	admin atomic.Value // the ID of the author of all writes as a string, once known
@@ -67,6 +69,8 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	return c, nil
 }
 
+// authorize sets the access token of a request. Without one the error is like Intercom's for a
+// wrong one, and no request is made.
 func (c *Client) authorize(_ context.Context, header http.Header) error {
 	if c.config.AccessToken == "" {
 		return &helpdesk.APIError{Desk: Name, Op: "authorize", Status: http.StatusUnauthorized, Err: errNoToken}
@@ -81,7 +85,8 @@ var (
 	errNoOwner = errors.New("the access token belongs to no admin, and admin_id is not configured")
 )
 
-// explain completes an error from Intercom's body.
+// explain completes an error from Intercom's body. An admin that is not found is a mistake in the
+// configuration, whatever the status. A 429 without Retry-After lasts until the window ends.
 func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body []byte) {
 	var list struct {
 		RequestID string `json:"request_id"`
@@ -103,18 +108,19 @@ func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body 
 // errForeign is the cause of a failure of something between Intercom and us.
 var errForeign = errors.New("the answer is not JSON")
 
-// do makes a request with a version of the API.
+// do makes a request with a version of the API. It replaces the request's header.
 func (c *Client) do(ctx context.Context, version string, r helpdesk.Request, answer any) error {
 	r.Header = http.Header{"Intercom-Version": {version}}
 	return c.api.Do(ctx, r, answer)
 }
 
-// get reads something.
+// get reads something. It may be repeated.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
 
-// adminID returns the ID of the author of all writes.
+// adminID returns the ID of the author of all writes: the configured one, or else the owner of the
+// token, which is read once. Its error is never ambiguous.
 func (c *Client) adminID(ctx context.Context) (string, error) {
 	known, _ := c.admin.Load().(string)
 	if adminID := cmp.Or(c.config.AdminID, known); adminID != "" {
@@ -136,7 +142,7 @@ type admin struct {
 	App          struct{ Name string }
 }
 
-// me returns the owner of the access token.
+// me returns the owner of the access token. A token without one is an error like a wrong token's.
 func (c *Client) me(ctx context.Context) (admin, error) {
 	var me admin
 	err := c.get(ctx, "identify the admin", "/me", &me)
@@ -147,7 +153,7 @@ func (c *Client) me(ctx context.Context) (admin, error) {
 }
 
 // harmless returns the error of a request that changes nothing, which was made on
-// behalf of one that would.
+// behalf of one that would: it is not ambiguous. It changes the error.
 func harmless(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		e.Ambiguous = false
@@ -165,6 +171,8 @@ func conversationPath(op, id string) (string, error) {
 	return "/conversations/" + id, nil
 }
 
+// isID reports whether an ID may become a segment of a path: letters, digits, hyphens and
+// underscores, at most 128 bytes.
 func isID(id string) bool {
 	ok := strings.IndexFunc(id, func(r rune) bool {
 		return r >= 0x80 || !isLetter(byte(r)) && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -172,8 +180,8 @@ func isID(id string) bool {
 	return ok && id != "" && len(id) <= 128
 }
 
-// Pause returns how long to wait before the next request, for the app's rate
-// limit is not hit. The conversation makes no difference.
+// Pause implements [helpdesk.Pacer]: it returns how long to wait before the next request, so that
+// the app's rate limit is not hit. The conversation makes no difference.
 func (c *Client) Pause(string) time.Duration { return max(c.budget.pause(time.Now()), c.api.Pause()) }
 
 // Rate implements [helpdesk.Pacer].

@@ -65,7 +65,8 @@ type author struct {
 // someone of the workspace.
 func (a author) isContact() bool { return a.Type != "admin" && a.Type != "team" && a.Type != "bot" }
 
-// role returns the role of a contact, empty where the conversation does not state it.
+// role returns the role of a contact, empty where the conversation does not state it. The list of
+// contacts counts before the type of an author.
 func (c conversation) role(contactID string) string {
 	role := ""
 	for _, contact := range c.Contacts.Contacts {
@@ -104,21 +105,23 @@ func (c conversation) opened(adminID string) bool {
 	return !own && (!isBlank(c.Source.Body) || c.Source.Subject != "" || len(c.Source.Attachments) > 0)
 }
 
-// isOurs reports whether the part is one that the service makes as the admin with this ID, who
-// may be a person, too: no message to the contact, and no note of another form than ours.
+// isOurs reports whether the part is one that the service makes as the admin with this ID: no
+// message to the contact, and no note of another form than ours. The same admin may also be a
+// person.
 func (p part) isOurs(adminID string) bool {
 	foreign := !p.Redacted && !isBlank(p.Body) &&
 		(p.Type == "comment" || p.Type == partNote && !helpdesk.IsNote(bodyText(p.Body)))
 	return p.by(adminID) && !foreign
 }
 
-// compare orders parts by the time they were made.
+// compare orders parts by the time they were made: by the second, and then by their IDs.
 func (p part) compare(q part) int {
 	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), p.ID.compare(q.ID))
 }
 
 // after returns the parts after the one with this id, or, where it is empty, those
-// made at since or later. Times have a resolution of one second.
+// made at since or later. Times have a resolution of one second. Where the part is not among those
+// that Intercom shows, its ID alone tells.
 func (c conversation) after(partID string, since time.Time) []part {
 	isAfter := func(p part) bool { return p.CreatedAt >= unix(since.Unix()) }
 	if partID != "" {
@@ -153,6 +156,7 @@ func (c conversation) written(is ...func(part) bool) string {
 	return ""
 }
 
+// newest returns the newest of the parts that satisfy the condition, and false where none does.
 func newest(parts []part, is func(part) bool) (latest part, ok bool) {
 	for _, p := range parts {
 		if is(p) && (!ok || p.compare(latest) > 0) {
@@ -162,7 +166,8 @@ func newest(parts []part, is func(part) bool) (latest part, ok bool) {
 	return latest, ok
 }
 
-// conversation reads a conversation.
+// conversation reads a conversation. One that is deleted is a Gone error, and so is an ID that
+// cannot be one, without a request.
 func (c *Client) conversation(ctx context.Context, op, conversationID string) (conversation, error) {
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
@@ -191,7 +196,8 @@ func (i *id) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// compare orders ids by the time they were given: they are growing numbers.
+// compare orders ids by the time they were given: they are growing numbers, so the shorter one is
+// the smaller.
 func (i id) compare(j id) int {
 	return cmp.Or(cmp.Compare(len(i), len(j)), strings.Compare(string(i), string(j)))
 }
@@ -207,6 +213,7 @@ func (u *unix) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// time returns the time, zero if it is unknown.
 func (u unix) time() time.Time {
 	if u == 0 {
 		return time.Time{}

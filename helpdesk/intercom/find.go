@@ -21,6 +21,8 @@ func (c *Client) FindReply(ctx context.Context, conversationID, text string, sin
 	return found, err
 }
 
+// findReply is FindReply with the ID. A part of any type counts but notes and offers: a comment
+// that reopened the conversation may have a type of its own.
 func (c *Client) findReply(ctx context.Context, conversationID, text string,
 	since time.Time) (commentID string, found bool, err error) {
 	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
@@ -37,8 +39,8 @@ func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdes
 	})
 }
 
-// find returns the first of the admin's parts, after the one with the id after or
-// made at since or later, of which is is true.
+// find returns the first of the admin's parts, after the one with the id after or made at since
+// or later, of which is is true. The parts are in Intercom's order; any that fits will do.
 func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
 	is func(part) bool) (partID string, found bool, err error) {
 	adminID, err := c.adminID(ctx)
@@ -79,9 +81,9 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 	return !foreign, nil
 }
 
-// Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and the admin's own messages to the contact and notes. So does a
-// conversation that Intercom does not show, or not with all its parts.
+// Engaged implements [helpdesk.Remover]. Anything that a contact or another teammate did counts,
+// and the admin's own messages to the contact and notes. So does a conversation that Intercom
+// does not show, or not with all its parts: a deletion cannot be undone. Bots do not count.
 func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {

@@ -23,6 +23,7 @@ func toHTML(text string) string {
 	}, text))
 }
 
+// escapes makes plain text HTML. A CRLF is one line break.
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 
 // bodyText returns a body as plain text. Bodies are HTML in the older
@@ -50,7 +51,8 @@ var blocks = map[string]bool{
 	"h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true,
 }
 
-// fromHTML returns the text of HTML, with a line for each line break and block.
+// fromHTML returns the text of HTML, with a line for each line break and block. It takes any
+// input, well-formed or not. Comments are dropped.
 func fromHTML(s string) string {
 	var text strings.Builder
 	for s != "" {
@@ -110,10 +112,11 @@ func tagLength(s string) int {
 	return len(s)
 }
 
+// isLetter reports whether c is a letter of ASCII.
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // shows reports whether a body, which the API may have changed the markup of,
-// shows the text.
+// shows the text. It compares visible characters only. The body may also be plain text.
 func shows(body, text string) bool {
 	text = ink(text)
 	return ink(body) == text || ink(fromHTML(body)) == text

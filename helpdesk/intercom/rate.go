@@ -10,9 +10,16 @@ import (
 )
 
 // budget is the rest of the rate limit, by the headers of the answers. All
-// requests of an app share it, in windows of ten seconds.
+// requests of an app share it, in windows of ten seconds. The zero budget knows no limit, and asks
+// for no pause.
+//
+// A window is known by its end, as Intercom's X-RateLimit-Reset states it. Clocks differ, so times
+// are counted from the Date of the same answer. See
+// https://developers.intercom.com/docs/references/2.0/rest-api/errors/rate-limiting
 type budget struct {
-	mu               sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// limit and remaining count the requests of the window; zero while unknown.
 	limit, remaining int
 	window           int64         // when the window ends, by Intercom's clock
 	ends             time.Time     // by ours
@@ -23,11 +30,13 @@ type budget struct {
 const maxWindow = time.Minute
 
 // reserve is the part of the limit that Pause leaves to other requests, and to
-// those in flight.
+// those in flight: one in so many.
 const reserve = 50
 
-// observe takes in an answer that arrived at the time now. Answers may arrive in
-// another order than they were made in.
+// observe takes in an answer that arrived at the time now. Answers may arrive in another order
+// than they were made in, so within a window the least remaining counts, and an answer of an
+// earlier window is only taken once the present one is over. After a 429 nothing remains,
+// whatever the header says.
 func (b *budget) observe(now time.Time, status int, header http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +60,8 @@ func (b *budget) observe(now time.Time, status int, header http.Header) {
 	}
 }
 
-// pause returns how long to wait at the time now for a share of the next window.
+// pause returns how long to wait at the time now for a share of the next window; zero while more
+// than the reserve remains.
 func (b *budget) pause(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,8 +81,9 @@ func (b *budget) rate() (requests int, window time.Duration) {
 	return b.limit, windowLength
 }
 
-// theirs returns the time by Intercom's clock, as far as it is known from its last
-// answer. It is up to two seconds early.
+// theirs returns the time by Intercom's clock, as far as it is known from its last answer. It is
+// up to two seconds early: the Date is in full seconds, and so is the result. A search that
+// begins there misses nothing.
 func (b *budget) theirs(t time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,7 +30,7 @@ func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (r h
 	return r, err
 }
 
-// Notes implements [helpdesk.Rehearser]. It reads the latest 500 parts.
+// Notes implements [helpdesk.Rehearser]. It reads the latest 500 parts, in Intercom's order.
 func (c *Client) Notes(ctx context.Context, conversationID string) (texts []string, err error) {
 	read, err := c.conversation(ctx, "read conversation", conversationID)
 	for _, p := range read.Parts.Parts {
@@ -41,7 +41,8 @@ func (c *Client) Notes(ctx context.Context, conversationID string) (texts []stri
 	return texts, err
 }
 
-// EndRehearsal implements [helpdesk.Rehearser].
+// EndRehearsal implements [helpdesk.Rehearser]. The conversation goes first. After an error the
+// contact is left, and the call can be repeated.
 func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left []string, err error) {
 	var failed *helpdesk.APIError
 	if r.ConversationID != "" {

@@ -8,7 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Redact implements [helpdesk.Redactor].
+// Redact implements [helpdesk.Redactor]. A note that Intercom does not have is no error, nor is
+// one without text.
 func (c *Client) Redact(ctx context.Context, conversationID, noteID string) error {
 	const op = "redact note"
 	if _, err := conversationPath(op, conversationID); err != nil {
@@ -32,7 +33,8 @@ type redaction struct {
 	PartID         string `json:"conversation_part_id"`
 }
 
-// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports.
+// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports. One that
+// Intercom does not have is no error.
 func (c *Client) Remove(ctx context.Context, conversationID string) error {
 	const op = "delete conversation"
 	path, err := conversationPath(op, conversationID)

@@ -25,8 +25,9 @@ const (
 )
 
 // Verify checks that a webhook is signed with the app's client secret. Where there
-// is a signature by SHA-256, that by SHA-1 does not count. An empty secret signs
-// nothing. The error wraps [helpdesk.ErrSignature].
+// is a signature by SHA-256, the one by SHA-1 does not count. An empty secret signs
+// nothing. The error wraps [helpdesk.ErrSignature]. The signature covers the body only, so an old
+// webhook verifies for ever; a receiver has to remember deliveries.
 func Verify(secret string, header http.Header, body []byte) error {
 	if secret == "" {
 		return fmt.Errorf("%w: client_secret is not configured", helpdesk.ErrSignature)
@@ -54,13 +55,14 @@ func Sign(header http.Header, secret string, body []byte) error {
 	return nil
 }
 
+// mac returns the message authentication code of a body.
 func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	m := hmac.New(algorithm, []byte(secret))
 	_, _ = m.Write(body)
 	return m.Sum(nil)
 }
 
-// notification is the body of a webhook.
+// notification is the body of a webhook. For the topics of conversations the item is one.
 type notification struct {
 	Type      string
 	ID        id
@@ -72,7 +74,8 @@ type notification struct {
 const notificationType = "notification_event"
 
 // Webhook implements [helpdesk.Desk]. A request is Intercom's if it has one of its
-// signature headers or the form of its notifications.
+// signature headers or the form of its notifications. A signed one is decoded only after its
+// signature is verified. Its age does not matter.
 func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var n notification
 	signed := len(header.Values(HeaderSignature))+len(header.Values(HeaderSignatureSHA1)) > 0
@@ -99,7 +102,8 @@ var topics = map[string]helpdesk.EventType{
 	"conversation.user.replied": helpdesk.EventMessage,
 }
 
-// event returns the event that a notification reports.
+// event returns the event that a notification reports. Other topics than the three are ignored,
+// whatever their items.
 func (n notification) event() (helpdesk.Event, error) {
 	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time(), Type: topics[n.Topic]}
 	if e.Type != helpdesk.EventOpened && e.Type != helpdesk.EventMessage {
@@ -118,7 +122,9 @@ func (n notification) event() (helpdesk.Event, error) {
 }
 
 // describe completes an event with the author, the message and the time. A contact is
-// known by nothing but its ID unless its role is stated; a lead is not known at all.
+// known by nothing but its ID unless its role is stated; a lead is not known at all. A message is
+// the first part of a contact in the notification, and no message if all parts are the workspace's
+// own.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
 	if e.Type == helpdesk.EventMessage {

@@ -31,13 +31,14 @@ type replyOption struct {
 	UUID string `json:"uuid"`
 }
 
-// message returns a message of the admin's.
+// message returns a message of the admin's. Without a configured admin it may make a request,
+// whose error is not ambiguous.
 func (c *Client) message(ctx context.Context, messageType, text string) (message, error) {
 	adminID, err := c.adminID(ctx)
 	return message{Type: "admin", AdminID: adminID, MessageType: messageType, Body: toHTML(text)}, err
 }
 
-// Note implements [helpdesk.Desk].
+// Note implements [helpdesk.Desk]. With Retries, one whose answer was lost is looked for first.
 func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	write := func() (string, error) { return c.writeNote(ctx, conversationID, text) }
 	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
@@ -45,6 +46,8 @@ func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID 
 	})
 }
 
+// writeNote writes a note once. The answer is the whole conversation, in which the ID is looked
+// for.
 func (c *Client) writeNote(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	const op = "write note"
 	path, err := conversationPath(op, conversationID)
@@ -64,8 +67,9 @@ func (c *Client) writeNote(ctx context.Context, conversationID, text string) (no
 		func(p part) bool { return p.Type == partNote }), nil
 }
 
-// postNote posts a note to the endpoint for parts, or for replies where that one
-// takes none.
+// postNote posts a note to the endpoint for parts, or for replies where that one takes none. A
+// refusal of the first has had no effect, so the second is no repetition. Only a success of the
+// second settles which one is used from then on: a conversation that is gone is a 404 at both.
 func (c *Client) postNote(ctx context.Context, op, path string, m message) (answer conversation, err error) {
 	if !c.notesByReply.Load() {
 		if err = c.post(ctx, version, op, path+"/parts", m, &answer); !refusesNotes(err) {
@@ -109,7 +113,7 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 	})
 }
 
-// Offer implements [helpdesk.Offerer].
+// Offer implements [helpdesk.Offerer]. Each label gets a new ID, as Intercom wants one.
 func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Offer) (offerID string, err error) {
 	if len(o.Labels) > helpdesk.MaxLabels {
 		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels),
@@ -134,7 +138,7 @@ func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Of
 	})
 }
 
-// reply writes a part that the contact sees.
+// reply writes a part that the contact sees, once, and returns the conversation with it.
 func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	body any) (answer conversation, err error) {
 	path, err := conversationPath(op, conversationID)
@@ -147,13 +151,14 @@ func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	return answer, nil
 }
 
+// post makes a request that writes. It is not repeated after an ambiguous error.
 func (c *Client) post(ctx context.Context, version, op, path string, body, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: path, Body: body}, answer)
 }
 
 // confirm returns the error of a request that writes into a conversation. When it
 // says that there is no such conversation it is looked for: the 404 may be about
-// something else.
+// something else. If that fails, too, its error counts, and is not ambiguous: nothing was written.
 func (c *Client) confirm(ctx context.Context, conversationID string, err error) error {
 	var e *helpdesk.APIError
 	if !errors.As(err, &e) || e.Status != http.StatusNotFound || e.Misconfigured {
@@ -172,7 +177,7 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 }
 
 // gone returns the error of a request that reads a conversation. A 404 of
-// Intercom's own says that it was deleted.
+// Intercom's own says that it was deleted. It changes the error.
 func (c *Client) gone(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
 		e.Gone = true

@@ -9,17 +9,26 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// credentials authorizes requests. It is safe for concurrent use.
+// credentials authorizes requests. It is safe for concurrent use. There are three kinds, the first
+// that is configured:
+//
+//	an OAuth token, or an OAuth client     token, which a client can make anew
+//	an API token with an e-mail address    basic
+//	nothing                                each request fails before it is made
 type credentials struct {
 	basic string // the header's value; empty with OAuth
 
 	clientID, clientSecret string // empty where tokens cannot be made
 	api                    *helpdesk.API
 
-	turn  chan struct{} // holds a value while the token is used or made
+	turn chan struct{} // holds a value while the token is used or made
+	// token belongs to the goroutine that has the turn. It is empty while there is none, and
+	// after Zendesk has refused it.
 	token string
 }
 
+// newCredentials returns the credentials of a configuration. The API makes the requests for
+// tokens, which need no authorization; it must not be the one that the credentials authorize.
 func newCredentials(c Config, api *helpdesk.API) *credentials {
 	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID,
 		clientSecret: c.OAuthClientSecret}
@@ -29,8 +38,9 @@ func newCredentials(c Config, api *helpdesk.API) *credentials {
 	return own
 }
 
-// header returns the value of an Authorization header. Concurrent
-// callers without a token share the one that the first of them gets.
+// header returns the value of an Authorization header. Concurrent callers without a token share
+// the one that the first of them gets, and wait for it no longer than their own ctx. An error is
+// a *helpdesk.APIError that is not ambiguous.
 func (c *credentials) header(ctx context.Context) (string, error) {
 	if c.basic != "" {
 		return c.basic, nil
@@ -55,7 +65,8 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 }
 
 // refused is called with the header of a request that was refused, and returns whether
-// another may be accepted.
+// another may be accepted. A client's token is dropped, unless another request has replaced it
+// already: then that one is to be tried.
 func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 	used := header.Get("Authorization")
 	if c.clientID == "" || used == "" {
@@ -73,13 +84,16 @@ func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 	return true
 }
 
+// errNoCredentials is the cause of a failure without any credentials.
 var errNoCredentials = errors.New("there are no credentials: set email and api_token, or oauth_token, or " +
 	"oauth_client_id and oauth_client_secret")
 
+// opToken is the operation in the errors of mint, by which unusable knows them.
 const opToken = "get OAuth token"
 
-// mint gets a token for the client. Its error is never ambiguous, for the request
-// that needs the token was not made.
+// mint gets a token for the client. Its error is never ambiguous, for the request that needs the
+// token was not made. A refusal that will not pass is a mistake in the configuration, and no
+// conversation is gone by a 404 here.
 func (c *credentials) mint(ctx context.Context) (string, error) {
 	var answer struct {
 		AccessToken string `json:"access_token"`

@@ -8,7 +8,9 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Check implements [helpdesk.Checker].
+// Check implements [helpdesk.Checker]. It only reads, and asks nothing further once the own user
+// cannot be read. The right to set up webhooks is not required: a missing one is a finding that is
+// OK.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	u, err := c.user(ctx)
 	if err != nil {
@@ -57,7 +59,8 @@ func (c *Client) checkUser(u user) helpdesk.Finding {
 		Text: "The credentials work; they are an agent's. Notes reach the tickets that this agent can see."}
 }
 
-// unusable says in a sentence why a request failed.
+// unusable says in a sentence why a request failed. It names the field to correct where one is
+// likely, and holds nothing of the answer's text.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)
@@ -70,11 +73,13 @@ func unusable(err error) string {
 		return "Zendesk accepts the credentials and forbids their use: token access may be off, or the token lacks the " +
 			"scopes read and write."
 	case isStatus(err, http.StatusNotFound), 0 < failed.Status && failed.Status < http.StatusBadRequest:
+		// A failure with a lower status is a redirect, or a page instead of JSON.
 		return "There is no Zendesk account at base_url."
 	case errors.Is(err, errNoCredentials):
 		return "There are no credentials: give email and api_token, or oauth_token, or oauth_client_id and " +
 			"oauth_client_secret."
 	case failed.Status == 0 && failed.Misconfigured:
+		// Zendesk may show a stranger an anonymous user; see user.
 		return "The credentials belong to no user of the account."
 	case failed.Op == opToken && failed.Misconfigured:
 		return "Zendesk gives no token to the OAuth client: check oauth_client_id and oauth_client_secret, and that the " +
@@ -87,6 +92,7 @@ func unusable(err error) string {
 	return "Zendesk answers " + http.StatusText(failed.Status) + "."
 }
 
+// isStatus reports whether err is an answer with that status.
 func isStatus(err error, status int) bool {
 	var failed *helpdesk.APIError
 	return errors.As(err, &failed) && failed.Status == status

@@ -15,7 +15,8 @@ import (
 )
 
 // Client is a Zendesk account. It is a [helpdesk.Desk], with the tickets as its
-// conversations. Its methods are safe for concurrent use.
+// conversations. Its methods are safe for concurrent use. Beside the configuration it remembers
+// the rate limits, a token and its own user; a Client made anew learns them again.
 type Client struct {
 	api         *helpdesk.API
 	credentials *credentials
@@ -46,14 +47,16 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 // Verifies implements [helpdesk.Chatter].
 func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
-// authorize sets the credentials of a request.
+// authorize sets the credentials of a request, and makes a token first where there is none.
 func (c *Client) authorize(ctx context.Context, header http.Header) error {
 	value, err := c.credentials.header(ctx)
 	header.Set("Authorization", value)
 	return err
 }
 
-// explain completes an error from Zendesk's answer.
+// explain completes an error from Zendesk's answer. Only requests about a ticket can find it
+// gone: elsewhere a 404 is a mistake in the configuration. The limit of one ticket is remembered
+// for Pause.
 func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.Header, body []byte) {
 	explain(e, header, body)
 	if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
@@ -64,7 +67,7 @@ func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.H
 	}
 }
 
-// get reads a resource.
+// get reads a resource. It may be repeated, and counts against the account's limit only.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
@@ -85,7 +88,8 @@ func (c *Client) Reply(ctx context.Context, ticketID, text string) (string, erro
 	return c.comment(ctx, "write reply", ticketID, text, true)
 }
 
-// comment writes a comment and returns its ID.
+// comment writes a comment and returns its ID. With Retries, one whose answer was lost is looked
+// for first.
 func (c *Client) comment(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	write := func() (string, error) { return c.write(ctx, op, ticketID, text, public) }
 	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
@@ -93,7 +97,8 @@ func (c *Client) comment(ctx context.Context, op, ticketID, text string, public 
 	})
 }
 
-// write writes a comment once.
+// write writes a comment once, as the owner of the credentials. The ID is empty where the answer
+// does not have it. The author in the answer saves a request for the own user.
 func (c *Client) write(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	if !isID(ticketID) {
 		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true,
@@ -137,6 +142,7 @@ type ticket struct {
 	RequesterID int64  `json:"requester_id"`
 }
 
+// ticket reads a ticket.
 func (c *Client) ticket(ctx context.Context, ticketID string) (ticket, error) {
 	var answer struct {
 		Ticket ticket `json:"ticket"`
@@ -145,19 +151,22 @@ func (c *Client) ticket(ctx context.Context, ticketID string) (ticket, error) {
 	return answer.Ticket, err
 }
 
+// The paths of requests about one ticket, which may be gone; see explain.
 const (
 	tickets    = "/api/v2/tickets/"
 	redactions = "/api/v2/comment_redactions/"
 )
 
+// ticketPath returns the path of a ticket, without the ending .json.
 func ticketPath(ticketID string) string { return tickets + url.PathEscape(ticketID) }
 
 var ids = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
 
-// isID reports whether s can be the id of a ticket or a comment.
+// isID reports whether s can be the id of a ticket or a comment. IDs come from strangers, and
+// anything else must not become a part of a path.
 func isID(s string) bool { return ids.MatchString(s) }
 
-// me returns the id of the user whose credentials these are.
+// me returns the id of the user whose credentials these are. It reads it once.
 func (c *Client) me(ctx context.Context) (int64, error) {
 	if id := c.self.Load(); id != 0 {
 		return id, nil
@@ -192,7 +201,7 @@ func (c *Client) user(ctx context.Context) (user, error) {
 	return answer.User, nil
 }
 
-// Pause implements [helpdesk.Pacer].
+// Pause implements [helpdesk.Pacer]. An empty ID asks for the account.
 func (c *Client) Pause(ticketID string) time.Duration {
 	return max(c.pace.pause(ticketID, time.Now()), c.api.Pause())
 }

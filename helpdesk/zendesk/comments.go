@@ -26,7 +26,8 @@ type Comment struct {
 
 // Comments returns the comments of a ticket from the newest to the oldest. Of
 // messaging tickets Zendesk lists the internal notes only. After an error there
-// are no more.
+// are no more. It reads a page of 100 when the loop comes to it; a loop that ends early reads no
+// further one.
 func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Comment, error] {
 	return func(yield func(Comment, error) bool) {
 		path, query := ticketPath(ticketID)+"/comments.json", url.Values{"sort": {"-created_at"}}
@@ -44,7 +45,7 @@ func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Commen
 	}
 }
 
-// newestFirst turns a page round that Zendesk did not sort.
+// newestFirst turns a page round that Zendesk did not sort. It changes the slice.
 func newestFirst(page []Comment) []Comment {
 	if len(page) > 0 && page[0].At.Before(page[len(page)-1].At) {
 		slices.Reverse(page)
@@ -63,7 +64,8 @@ type page struct {
 	} `json:"meta"`
 }
 
-// list calls see with one page of a list after the other, until it returns false.
+// list calls see with one page of a list after the other, until it returns false. It adds to the
+// query. A cursor that does not move ends the list, so that it ends in any case.
 func (c *Client) list(ctx context.Context, op, path string, query url.Values, see func(*page) (more bool)) error {
 	query.Set("page[size]", "100")
 	for {
@@ -93,6 +95,9 @@ func (c *Client) FindReply(ctx context.Context, ticketID, text string, since tim
 // maxSkew is how far Zendesk's clock may be behind this one.
 const maxSkew = 5 * time.Second
 
+// find looks for a comment of the own user with this text, from the newest on: as far as the
+// comment with the ID after or, if that is empty, as far as one made before since. Times of
+// comments are full seconds, and since is widened by maxSkew.
 func (c *Client) find(ctx context.Context, ticketID, text string, public bool, after string,
 	since time.Time) (id string, found bool, err error) {
 	self, err := c.me(ctx)
@@ -142,8 +147,9 @@ func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bo
 	return true, nil
 }
 
-// Redact implements [helpdesk.Redactor]. It works whether or not the configuration
-// declares it; the credentials need the right to redact.
+// Redact implements [helpdesk.Redactor]. It works whether or not the configuration declares it;
+// the credentials need the right to redact. A missing right is an error of this conversation
+// only. It reads the comment first, as the request has to hold its HTML with the marks.
 func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	number, err := strconv.ParseInt(ticketID, 10, 64)
 	if err != nil || !isID(commentID) {
@@ -171,6 +177,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	return unlessGone(err)
 }
 
+// unlessGone returns nil for an error that says that the ticket or the comment is gone.
 func unlessGone(err error) error {
 	if helpdesk.IsGone(err) {
 		return nil

@@ -48,7 +48,8 @@ type Config struct {
 // Secrets is one string or an array of them.
 type Secrets []string
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [json.Unmarshaler]. An empty string is one empty secret, which Validate
+// refuses.
 func (s *Secrets) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*s = make([]string, 1)
@@ -99,6 +100,7 @@ func (c Config) tolerance() time.Duration { return time.Duration(c.SignatureTole
 // mistakes collects the mistakes in a configuration.
 type mistakes []error
 
+// add adds the mistake in a field.
 func (m *mistakes) add(field, problem string) {
 	*m = append(*m, &helpdesk.ConfigError{Field: field, Problem: problem})
 }
@@ -113,6 +115,7 @@ func (m *mistakes) pair(a, valueOfA, b, valueOfB string) {
 	}
 }
 
+// trimmed adds a mistake for a value with white space around it, as copying leaves it.
 func (m *mistakes) trimmed(field, value string) {
 	if strings.TrimSpace(value) != value {
 		m.add(field, "must not start or end with white space")

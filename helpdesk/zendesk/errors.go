@@ -13,6 +13,15 @@ import (
 // refusal completes the error of a ticket that took no comment. That a ticket is
 // closed is said in the language of the account, and a 403 can be about the
 // ticket or about the user, so the ticket is read.
+//
+//	the ticket is closed, deleted or not     Gone
+//	  there
+//	it cannot be read for now                the error of the read, not ambiguous
+//	it cannot be read for lack of rights,    OneConversation
+//	  and the user can
+//	anything else                            the refusal as it is
+//
+// Only a 403 or 422 costs these requests.
 func (c *Client) refusal(ctx context.Context, ticketID string, err error) error {
 	var failed *helpdesk.APIError
 	if !errors.As(err, &failed) || failed.Gone ||
@@ -37,7 +46,8 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 	return failed
 }
 
-// explain completes an error from Zendesk's answer.
+// explain completes an error from Zendesk's answer. It goes by the status, and by Zendesk's code
+// and words where the status has several meanings.
 func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	e.RequestID = header.Get("X-Zendesk-Request-Id")
 	if e.RequestID == "" {
@@ -61,12 +71,14 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	}
 }
 
+// problem is Zendesk's own account of an error, empty where it gives none.
 type problem struct{ code, message string }
 
 // maxMessage is how much of the vendor's words is kept, in bytes.
 const maxMessage = 300
 
-// parseProblem reads the forms of error that Zendesk's APIs have.
+// parseProblem reads the forms of error that Zendesk's APIs have. It joins all descriptions in one
+// line of at most maxMessage bytes. A body that is not JSON is not Zendesk's own.
 func parseProblem(body []byte) (p problem, isJSON bool) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"` // a string or {title, message}

@@ -13,7 +13,12 @@ import (
 
 // pace remembers how long to wait before the next write. It is safe for concurrent
 // use.
+//
+// Zendesk states its limits in the headers of its answers: of the account by the minute, and of
+// the updates of a ticket by one user, 30 in ten minutes. See
+// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
 type pace struct {
+	// mu guards the fields below. Of a time, no request is made before it.
 	mu      sync.Mutex
 	account time.Time
 	total   int // requests of the account in a minute; zero while unknown
@@ -24,6 +29,7 @@ type pace struct {
 // have, and one that was forgotten is reminded by a 429.
 const maxPaced = 4096
 
+// newPace returns a pace that has seen no answer: nothing has to wait.
 func newPace() *pace {
 	tickets, err := lru.New[string, time.Time](maxPaced)
 	if err != nil {
@@ -32,6 +38,8 @@ func newPace() *pace {
 	return &pace{tickets: tickets}
 }
 
+// pause returns how long a write into the ticket has to wait, or any request where the ID is
+// empty.
 func (p *pace) pause(ticketID string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +50,9 @@ func (p *pace) pause(ticketID string, now time.Time) time.Duration {
 	return max(0, until.Sub(now))
 }
 
-// observe takes the limits from an answer. The ticket is the one written to, or empty.
+// observe takes the limits from an answer. The ticket is the one written to, or empty. The pause
+// of the account only grows; the ticket's newest one counts. Of several limits of the account the
+// lowest is its rate: it is the one that is hit first.
 func (p *pace) observe(ticketID string, header http.Header, now time.Time) {
 	limits := readLimits(header)
 	p.limited(ticketID, limits.ticketPause(), now)
@@ -65,7 +75,7 @@ func (p *pace) rate() (requests int, window time.Duration) {
 	return p.total, time.Minute
 }
 
-// limited takes in that a ticket has to wait.
+// limited takes in that a ticket has to wait. An empty ID or no wait changes nothing.
 func (p *pace) limited(ticketID string, wait time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +87,8 @@ func (p *pace) limited(ticketID string, wait time.Duration, now time.Time) {
 // maxAsked bounds the pause that an answer can ask for.
 const maxAsked = time.Hour
 
-// limit is one rate limit, as an answer states it.
+// limit is one rate limit, as an answer states it: so many requests in all, so many of them left,
+// and how long after the answer it begins anew. The zero limit is not known.
 type limit struct {
 	known            bool
 	total, remaining int
@@ -124,6 +135,8 @@ func readLimits(header http.Header) limits {
 	return all
 }
 
+// parseLimit parses the value of such a header. Parts that it does not know are passed over;
+// without remaining the limit is not known.
 func parseLimit(value string) limit {
 	var l limit
 	for part := range strings.SplitSeq(value, ";") {
@@ -144,12 +157,13 @@ func parseLimit(value string) limit {
 	return l
 }
 
+// asDuration returns a number of seconds, at most maxAsked.
 func asDuration(seconds int) time.Duration {
 	return time.Duration(min(seconds, int(maxAsked.Seconds()))) * time.Second
 }
 
 // accountPause leaves a twentieth of the account's limits to others, such as the
-// desk's own people and other integrations.
+// desk's own people and other integrations. It is zero while more is left.
 func (l limits) accountPause() time.Duration {
 	var pause time.Duration
 	for _, one := range l.account {

@@ -48,7 +48,11 @@ type Provisioned struct {
 // unless they exist. A webhook that it made for another address gets this one; nothing
 // else that exists is changed. With dryRun it only describes the
 // steps. It needs an administrator's credentials. After an error it returns the steps so
-// far; call it again to go on.
+// far; call it again to go on. Two calls at the same time may create an object twice.
+//
+// A webhook is known by its address, or else by its name; a trigger by the webhook that it calls
+// and the type that it sends. So objects that a person made or renamed are found, too; Remove
+// goes by the names alone. An error of the arguments joins all mistakes, each an [*option.Error].
 //
 // An account whose triggers mail private comments to the assignee does so with
 // every note; Zendesk's own "Notify assignee of comment update" is such a trigger.
@@ -83,7 +87,8 @@ func provisionedNames(productID string) [2]string {
 
 // Remove removes the triggers and webhooks that Provision made for a product, by their
 // names. With dryRun it only describes the steps. After an error it returns the steps so
-// far; call it again to go on.
+// far; call it again to go on. Objects that are not there are no error. The result has no
+// secrets.
 func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Provisioned, error) {
 	var done Provisioned
 	webhooks, err := c.Webhooks(ctx)
@@ -120,7 +125,8 @@ func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Pro
 	return done, err
 }
 
-// provisioner is one call of Provision.
+// provisioner is one call of Provision: the objects that the account had when it began, and the
+// steps so far. It looks for none that are made during the call.
 type provisioner struct {
 	client   *Client
 	dryRun   bool
@@ -129,7 +135,9 @@ type provisioner struct {
 	done     Provisioned
 }
 
-// pair makes sure of a webhook and the trigger that calls it.
+// pair makes sure of a webhook and the trigger that calls it. A dry run that would create the
+// webhook says so of the trigger, too, without looking for one: a trigger names its webhook by the
+// ID.
 func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	wanted func(title, webhookID string) Trigger) error {
 	webhook, err := p.webhook(ctx, endpoint, name)
@@ -152,6 +160,8 @@ func (p *provisioner) step(object, name, id string, change Change, problem strin
 	p.done.Steps = append(p.done.Steps, Step{Object: object, Name: name, ID: id, Change: change, Problem: problem})
 }
 
+// webhook makes sure of a webhook, and returns it; without an ID in a dry run that would create
+// it.
 func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Webhook, err error) {
 	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
 		w = p.webhooks[i]
@@ -185,6 +195,8 @@ func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) erro
 	return nil
 }
 
+// trigger makes sure of a trigger. One that makes the same call stays as it is, with its
+// differences as the problem of the step.
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
@@ -203,7 +215,8 @@ func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	return nil
 }
 
-// problem returns the difference that keeps a webhook from being called as it must be.
+// problem returns the difference that keeps a webhook from being called as it must be, the first
+// of several; empty for none.
 func (w Webhook) problem() string {
 	wanted := newWebhook(w.Name, w.Endpoint)
 	switch {
@@ -220,7 +233,8 @@ func (w Webhook) problem() string {
 // call is a webhook that a trigger calls and the type of trigger it sends there.
 type call struct{ webhookID, kind string }
 
-// calls returns the webhook call of a trigger, if it has our fields.
+// calls returns the webhook call of a trigger, if it has our fields; else the zero call, which no
+// wanted trigger makes.
 func (t Trigger) calls() call {
 	for _, action := range t.Actions {
 		values := asStrings(action.Value)
@@ -236,6 +250,7 @@ func (t Trigger) calls() call {
 	return call{}
 }
 
+// asStrings returns the elements of a JSON array as text, none for any other value.
 func asStrings(value any) []string {
 	list, _ := value.([]any)
 	var all []string
@@ -245,7 +260,8 @@ func asStrings(value any) []string {
 	return all
 }
 
-// differs returns the first difference between a trigger and the wanted one.
+// differs returns the first difference between a trigger and the wanted one, empty for none. The
+// order of the conditions makes none.
 func (t Trigger) differs(wanted Trigger) string {
 	switch {
 	case !t.Active:

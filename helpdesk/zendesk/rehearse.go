@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// BeginRehearsal implements [helpdesk.Rehearser]: it creates a ticket, and with it the end
-// user who requests it.
+// BeginRehearsal implements [helpdesk.Rehearser]: it creates a ticket, and with it an end user as
+// its requester. One request makes both, so after an error neither is known.
 //
 // See https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#create-ticket.
 func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (helpdesk.Rehearsal, error) {

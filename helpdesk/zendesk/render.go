@@ -39,7 +39,8 @@ func render(text string) string {
 	return strings.ReplaceAll(html.EscapeString(b.String()), "\n", "<br>")
 }
 
-// says reports whether a comment has a text, given as bare returns it.
+// says reports whether a comment has a text, given as bare returns it. Any of the three forms that
+// Zendesk keeps of a comment may be the one that is the same.
 func (c Comment) says(text string) bool {
 	return bare(html.UnescapeString(tags.ReplaceAllString(c.HTML, ""))) == text || bare(c.Text) == text ||
 		bare(c.Body) == text
@@ -59,7 +60,9 @@ func bare(text string) string {
 	}, html.UnescapeString(text))
 }
 
-// redacted returns a comment's HTML with everything marked to be taken away.
+// redacted returns a comment's HTML with everything marked to be taken away: text within redact
+// elements, links by an attribute of their own. See
+// https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/.
 func redacted(body string) string {
 	var b strings.Builder
 	text := func(s string) {

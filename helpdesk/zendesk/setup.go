@@ -29,6 +29,7 @@ func ChatURL(host, productID string) (string, error) {
 	return endpoint(host, "/zendesk/chat/", productID)
 }
 
+// endpoint returns the URL of a path below a host, with the product's ID as its last segment.
 func endpoint(host, path, productID string) (string, error) {
 	m := options.Mistakes{Package: "zendesk"}
 	if !strings.Contains(host, "://") {
@@ -44,6 +45,8 @@ func endpoint(host, path, productID string) (string, error) {
 	return strings.TrimRight(u.String(), "/") + path + url.PathEscape(productID), nil
 }
 
+// isHost reports whether a URL is a host with perhaps a port and a path, to which Zendesk can
+// send: with no user, query or fragment.
 func isHost(u *url.URL) bool {
 	if u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.ForceQuery ||
 		u.Fragment != "" || u.Opaque != "" {
@@ -63,7 +66,8 @@ func isHost(u *url.URL) bool {
 		})
 }
 
-// Webhook is a webhook of the account.
+// Webhook is a webhook of the account. Its JSON is Zendesk's; other fields of Zendesk's webhooks
+// are not kept, so a Webhook that was read must not be written back whole.
 type Webhook struct {
 	ID            string   `json:"id,omitempty"`
 	Name          string   `json:"name"`
@@ -80,7 +84,7 @@ func newWebhook(name, endpoint string) Webhook {
 		Status: "active", Subscriptions: []string{"conditional_ticket_events"}}
 }
 
-// Trigger is a trigger of the account.
+// Trigger is a trigger of the account. Its JSON is Zendesk's; see Webhook about other fields.
 type Trigger struct {
 	ID         int64      `json:"id,omitempty"`
 	Title      string     `json:"title"`
@@ -89,7 +93,7 @@ type Trigger struct {
 	Actions    []Action   `json:"actions"`
 }
 
-// Conditions are when a trigger fires.
+// Conditions are when a trigger fires: all of All hold, and, unless it is empty, one of Any.
 type Conditions struct {
 	All []Condition `json:"all"`
 	Any []Condition `json:"any,omitempty"`
@@ -130,6 +134,7 @@ func UserReplyTrigger(title, webhookID string) Trigger {
 		Condition{"comment_is_public", "is", "true"}, Condition{"role", "is", "end_user"})
 }
 
+// newTrigger returns an active trigger that sends the body to a webhook when all conditions hold.
 func newTrigger(title, webhookID, body string, all ...Condition) Trigger {
 	return Trigger{Title: title, Active: true, Conditions: Conditions{All: all},
 		Actions: []Action{{"notification_webhook", []any{webhookID, body}}}}
@@ -144,7 +149,8 @@ func (c *Client) Webhooks(ctx context.Context) (all []Webhook, err error) {
 	return all, err
 }
 
-// CreateWebhook creates a webhook for triggers and returns it with its id.
+// CreateWebhook creates a webhook for triggers and returns it with its id. After an ambiguous
+// error it may exist: look among Webhooks.
 func (c *Client) CreateWebhook(ctx context.Context, name, endpoint string) (Webhook, error) {
 	var answer struct {
 		Webhook Webhook `json:"webhook"`
@@ -174,7 +180,8 @@ func (c *Client) Triggers(ctx context.Context) (all []Trigger, err error) {
 	return all, err
 }
 
-// CreateTrigger creates a trigger and returns it with its id.
+// CreateTrigger creates a trigger and returns it with its id. After an ambiguous error it may
+// exist: look among Triggers.
 func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) {
 	var answer struct {
 		Trigger Trigger `json:"trigger"`
@@ -194,6 +201,7 @@ func sorted(conditions []Condition) []Condition {
 	return slices.SortedFunc(slices.Values(conditions), func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })
 }
 
+// describe returns conditions in words, for a person and for a comparison.
 func describe(conditions []Condition) string {
 	var all []string
 	for _, c := range conditions {
@@ -202,6 +210,7 @@ func describe(conditions []Condition) string {
 	return strings.Join(all, " and ")
 }
 
+// sameJSON reports whether two values have the same JSON, whatever their types.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

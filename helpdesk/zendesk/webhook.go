@@ -30,7 +30,11 @@ const DefaultTolerance = 15 * time.Minute
 // Verify checks that a webhook is signed with one of the secrets and that its time
 // is at most tolerance before or after now; DefaultTolerance where that is zero. It
 // returns helpdesk.ErrSignature for one that is not. An empty secret signs
-// nothing.
+// nothing. Without any secret every webhook is refused.
+//
+// Several secrets are for two webhooks, or for a secret that is being replaced. All are
+// compared, in constant time each. See
+// https://developer.zendesk.com/documentation/webhooks/verifying/.
 func Verify(secrets []string, header http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	if tolerance == 0 {
 		tolerance = DefaultTolerance
@@ -65,8 +69,8 @@ func Sign(header http.Header, secret string, body []byte, at time.Time) error {
 	return nil
 }
 
-// signature returns the signature of a webhook. The secret is used as it is shown, though
-// it looks like base64.
+// signature returns the signature of a webhook, base64(HMAC-SHA256(stamp + body)). The secret is
+// used as it is shown, though it looks like base64.
 func signature(secret, stamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte(stamp))
@@ -76,7 +80,8 @@ func signature(secret, stamp string, body []byte) []byte {
 }
 
 // Webhook implements [helpdesk.Desk] for the bodies of [NewTicketBody] and
-// [UserReplyBody].
+// [UserReplyBody]. Without a signing secret it takes every request that looks like one; then the
+// event has no time.
 func (c *Client) Webhook(header http.Header, body []byte, now time.Time) (helpdesk.Event, error) {
 	if !isTrigger(header, body) {
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
@@ -131,7 +136,8 @@ const (
 	maxType  = 64
 )
 
-// trigger is a trigger's body as it was sent.
+// trigger is a trigger's body as it was sent. The message may be empty though there is one, for a
+// comment without text.
 type trigger struct {
 	ticketID, email, kind, message string
 	hasMessage                     bool
@@ -180,7 +186,9 @@ func ParseTrigger(body []byte) (helpdesk.Event, error) {
 	return event, nil
 }
 
-// parse reads the fields up to the user's message, and the message.
+// parse reads the fields up to the user's message, and the message. Nothing after the key of the
+// message is taken for a field, as it may be the user's text; other fields may come in any order,
+// each once. Unknown ones are skipped. The error is a *helpdesk.PayloadError.
 func parse(body []byte) (trigger, error) {
 	var t trigger
 	var seen [3]bool
@@ -220,9 +228,12 @@ func parse(body []byte) (trigger, error) {
 	return t, nil
 }
 
+// errMalformed is the error of a body that is no such object at all.
 var errMalformed = &helpdesk.PayloadError{Problem: "the body is not a JSON object as the trigger sends it"}
 
-// messageOf returns the user's message from the text after the colon of its key.
+// messageOf returns the user's message from the text after the colon of its key. Text that is no
+// JSON string, since Zendesk has not escaped it, is taken as it stands between the outer quotes.
+// It reports false where those or the closing brace are missing; null is an empty message.
 func messageOf(tail []byte) (string, bool) {
 	tail, ok := bytes.CutSuffix(bytes.TrimSpace(tail), []byte("}"))
 	if !ok {
