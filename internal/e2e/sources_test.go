@@ -106,7 +106,8 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			_, streamed := stream.read()
 			_, found := s.lookup(userID)
 			assert.NotContains(t, streamed+found, typedText)
-			if arrived := s.eventIDs(); sdk.name != "amplitude" { // sends again what was under way when the visitor left
+			// Amplitude, and Segment in batches, send again what is under way when the visitor leaves.
+			if arrived := s.eventIDs(); sdk.name != "amplitude" && sdk.strategy != "batching" {
 				assert.Equal(t, slices.Compact(slices.Clone(arrived)), arrived, "nothing is sent twice")
 			}
 			for _, c := range s.calls() {
