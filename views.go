@@ -63,7 +63,8 @@ func (s *Service) runViews(ctx, following context.Context) {
 	}
 }
 
-// viewed is a registration of a product whose views run.
+// viewed is a registration of a product whose views run. end ends them, and running is done
+// when they have ended.
 type viewed struct {
 	version document.Version
 	end     context.CancelFunc
@@ -126,7 +127,8 @@ const (
 	lastViewRetry  = 30 * time.Second
 )
 
-// runView runs a view of a product until it is done or ctx ends.
+// runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends
+// only the wait before another call.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
 		began := time.Now()
