@@ -17,14 +17,13 @@ type logCollector struct {
 	all []eventlog.Log
 }
 
-// add makes the log count, too.
 func (c *logCollector) add(log eventlog.Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, log)
 }
 
-// list returns a copy of the logs.
+// list returns a copy, so that no log is asked with the lock held.
 func (c *logCollector) list() []eventlog.Log {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -265,8 +265,8 @@ func (s *Service) Run(ctx context.Context) error {
 		return errors.New("liveactivity: a service runs once")
 	}
 	s.began = time.Now()
-	// running ends when a stop begins, or the log fails; following, under which the views run,
-	// once they were given the rest of the log.
+	// running ends when a stop begins, or the log fails. following, under which the views run,
+	// ends once they were given the rest of the log.
 	group, running := errgroup.WithContext(ctx)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()

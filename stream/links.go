@@ -62,9 +62,9 @@ func (k links) put(sessionID string, l *link) {
 	k.sessions.Trim(anyProduct)
 }
 
-// set links a session and returns the batches that waited for the link, and resume for held
-// deliveries, nil for none, which is to be called without the lock. The first link wins;
-// another one is a *LinkError.
+// set links a session and returns the batches that waited for the link, and the function that
+// resumes held deliveries, nil for none: the caller calls it without the lock. The first link
+// wins; another one is a *LinkError.
 func (k links) set(sessionID, conversationID string) (freed []activity.Batch, resume func(), err error) {
 	l := k.of(sessionID)
 	if l.conversationID == "" {

@@ -172,7 +172,6 @@ func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64)
 	m.docs.Put(productID, d.name, d, d.item())
 }
 
-// remove removes a document that is held.
 func (m *Memory) remove(productID string, d *memoryDocument) {
 	m.docs.Remove(productID, d.name)
 	m.unlist(productID, d)

@@ -163,7 +163,6 @@ func (h *Handler) EndRevoked() {
 	}
 }
 
-// all returns the readers there are now.
 func (h *Handler) all() []*reader {
 	h.mu.Lock()
 	defer h.mu.Unlock()

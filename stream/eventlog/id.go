@@ -22,7 +22,6 @@ type ID struct {
 // String returns the ID as "milliseconds-number".
 func (id ID) String() string { return string(id.append(nil)) }
 
-// append appends the text form of the ID.
 func (id ID) append(dst []byte) []byte {
 	dst = strconv.AppendUint(dst, id.Milli, 10)
 	dst = append(dst, '-')

@@ -75,7 +75,6 @@ func (t *turns) wait(ctx context.Context, w turn) error {
 	return ctx.Err()
 }
 
-// leave gives turns back.
 func (t *turns) leave(held []turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

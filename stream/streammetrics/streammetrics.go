@@ -88,13 +88,11 @@ func counters[S any](name, help, label string, labels []string, values func(S) [
 	return metric[S]{prometheus.NewDesc(name, help, []string{label}, nil), prometheus.CounterValue, labels, values}
 }
 
-// counter returns a counter without labels.
 func counter[S any](name, help string, value func(S) uint64) metric[S] {
 	values := func(s S) []float64 { return []float64{float64(value(s))} }
 	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, nil, values}
 }
 
-// gauge returns a gauge without labels.
 func gauge[S any](name, help string, value func(S) int64) metric[S] {
 	values := func(s S) []float64 { return []float64{float64(value(s))} }
 	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, nil, values}

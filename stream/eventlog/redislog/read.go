@@ -146,8 +146,8 @@ func (p *product) atEnd() view {
 }
 
 // fetch reads the new entries from Redis, for all readers that wait: a product has at most one
-// in flight. gap and err are set before done is closed, and not changed after. gap is for
-// readers of the cursor after alone; others look again.
+// in flight. gap and err are set before done is closed, and not changed afterwards. gap is for
+// readers at the cursor after; all others look again.
 type fetch struct {
 	after eventlog.ID
 	done  chan struct{} // closed at the end

@@ -160,8 +160,7 @@ func (l *Log) all() []*product {
 const callTimeout = 3 * time.Second
 
 // Ping returns nil when every master of Redis can be written to. A server that is too old is a
-// *VersionError. The keys that it writes, the prefix and ":ping:" and a number, expire by
-// themselves.
+// *VersionError. It writes to keys named PREFIX:ping:N, which expire by themselves.
 func (l *Log) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -86,7 +86,7 @@ func isTimeout(err error) bool {
 }
 
 // subscribed records that messages are received from now on, and wakes all readers: earlier
-// messages were missed. No product is current then, so they ask Redis.
+// messages were missed. No product counts as current then, so they ask Redis.
 func (l *Log) subscribed() {
 	now := time.Now()
 	l.following.Store(&now)
@@ -100,7 +100,7 @@ func (l *Log) subscribed() {
 
 // notice reads a message: the newest ID of a product, and the product's ID. Behind a hyphen it
 // is the ID up to which the product was dropped. Products that nobody here has asked for are
-// passed over. Messages may come late, twice or not at all.
+// passed over. A message may come late or not at all.
 func (l *Log) notice(payload string) {
 	text, productID, _ := strings.Cut(payload, " ")
 	text, dropped := strings.CutPrefix(text, "-")
