@@ -28,19 +28,23 @@ func (s *Service) Context(ctx context.Context, productID string, q agent.Query) 
 	return answer.Decode()
 }
 
+// agentAnswer returns the answer to a query, for the endpoint, the MCP tool and Context. It
+// takes sessionsPatience at most.
 func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
 	return s.agents.Read(ctx, productID, q)
 }
 
-// ofAgents returns a product's desks and the prompt for its agents.
+// ofAgents returns a product's desks and the prompt for its agents. An unknown product has
+// neither.
 func (s *Service) ofAgents(productID string) (connector.Product, string, error) {
 	product, _, err := s.products.Product(productID)
 	return product, s.products.AgentPrompt(productID), err
 }
 
-// serveContext serves GET /context/{product_id}.
+// serveContext serves GET /context/{product_id}, as JSON or as text: the parameter format
+// decides, and without it the header Accept.
 func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -75,7 +79,8 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// contextError returns the answer to a request for a context that failed.
+// contextError returns the answer to a request for a context that failed: 400 for a mistake in
+// the query, else 503.
 func contextError(err error) error {
 	var wrong *activity.QueryError
 	if errors.As(err, &wrong) {

@@ -13,12 +13,23 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// After a start a service is behind in two ways: it does not know the products registered at
+// other servers, and an engine may have to read its log back. Requests that only append are
+// served meanwhile; lookups wait.
+//
+//	Run       engine.Run reads back and reports → readBack is closed
+//	catchUp   loads the registrations, then awaits readBack → caughtUp is closed
+//	lookups   await caughtUp, for catchUpPatience at most
+//
+// A new log in memory has caught up from the beginning.
+
 // catchUpRetry is how long to wait before asking storage again that could not
 // be read.
 const catchUpRetry = time.Second
 
-// catchUp loads the registrations, until it has succeeded or ctx ends, and then
-// waits for the log. From then on lookups can be answered.
+// catchUp loads the registrations, until it has succeeded or ctx ends, and then waits for the
+// log. From then on lookups can be answered. Registrations that cannot be decoded do not hold
+// it up.
 func (s *Service) catchUp(ctx context.Context) {
 	if isClosed(s.caughtUp) {
 		return
@@ -40,7 +51,7 @@ func (s *Service) catchUp(ctx context.Context) {
 	}
 }
 
-// report takes over how far the log has read itself back.
+// report takes over how far the log has read itself back. The engine calls it with Done once.
 func (s *Service) report(p eventlog.Progress) {
 	s.progress.Store(&p)
 	if !p.Done {
@@ -67,7 +78,8 @@ func (s *Service) Progress() eventlog.Progress {
 // logs are read in less.
 const catchUpPatience = 5 * time.Second
 
-// awaitCatchUp waits a while until the service has caught up.
+// awaitCatchUp waits until the service has caught up: for catchUpPatience at most, and no
+// longer than ctx or until a stop begins. Its error is ErrNotReady.
 func (s *Service) awaitCatchUp(ctx context.Context) error {
 	if isClosed(s.caughtUp) {
 		return nil
@@ -83,7 +95,8 @@ func (s *Service) awaitCatchUp(ctx context.Context) error {
 	return ErrNotReady
 }
 
-// whenCaughtUp lets requests wait a while until the service has caught up.
+// whenCaughtUp lets requests wait a while until the service has caught up, and answers 503 if
+// it has not.
 func (s *Service) whenCaughtUp(next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.awaitCatchUp(r.Context()); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// newMeter returns the meter of the service, which may count before the parts are
-// there that it asks.
+// newMeter returns the meter of the service, which may count before the parts are there that it
+// asks. isNew says that the log is the service's own.
 func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
 		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Version, Logger: s.log,
@@ -42,13 +42,14 @@ func (s *Service) backlog(productID string) flow.Backlog {
 	return all
 }
 
-// drop removes all data of a product and its counts.
+// drop removes all data of a product and its counts, and ends its generations up to through:
+// see Drop of [eventlog.Log], whose errors it returns.
 func (s *Service) drop(ctx context.Context, productID string, through document.Version) error {
 	s.meter.Forget(productID) // before, so that no document of it comes after
 	return s.engine.Drop(ctx, productID, through)
 }
 
-// flowAnswer is the answer to GET /flow/{product_id}.
+// flowAnswer is the answer to GET /flow/{product_id}. The counts are of all servers.
 type flowAnswer struct {
 	ProductID string           `json:"product_id"`
 	AsOf      float64          `json:"as_of"` // epoch seconds
@@ -82,11 +83,11 @@ func flowDesks(product connector.Product, waiting map[string]flow.Desk) (desks [
 	return desks, parked
 }
 
-// flowTimeout is how long the figures may take.
+// flowTimeout is how long storage may take to give the figures.
 const flowTimeout = 3 * time.Second
 
-// serveFlow answers with a product's counts of the last hour, minute by minute, and
-// its present state.
+// serveFlow answers with a product's counts of the last hour, minute by minute, and its present
+// state. It does not wait for the service to catch up.
 func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {

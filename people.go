@@ -57,7 +57,8 @@ func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
 // adminName is the name of the admin key in the audit log.
 const adminName = "admin"
 
-// serveExport serves GET /users/{product_id}/{user_id}/export, and the same by address.
+// serveExport serves GET /users/{product_id}/{user_id}/export, and the same by address. The
+// read is in the audit log before there is an answer.
 func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 	who, err := s.personOf(r)
 	if err != nil {
@@ -92,7 +93,8 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// personOf returns the person that a request names, of a product that there is.
+// personOf returns the person that a request names, of a product that there is. Its error is
+// the answer.
 func (s *Service) personOf(r *http.Request) (Person, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // a part of it, such as notes=redact, would be lost

@@ -34,10 +34,11 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 	return result, err
 }
 
-// Report takes news of the assistance in a conversation that no desk tells: a dismissal,
-// a step, an end. On return it is stored, and every server's next offer takes it into
-// account. The error is [proactive.ErrNoConversation], a *[proactive.ReportError], or
-// one of the storage, after which the report may be repeated.
+// Report takes news of the assistance in a conversation that no desk tells: a dismissal, a
+// step, an end. On return it is stored, and every server's next offer takes it into account. A
+// report with a SessionID is of the conversation that the session is linked to. The error is
+// [proactive.ErrNoConversation], a *[proactive.ReportError], or one of the storage, after which
+// the report may be repeated.
 func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
 	ctx = s.generation(ctx, productID)
 	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}

@@ -18,7 +18,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// routes puts every endpoint in its place.
+// routes makes the parts of the service, puts every endpoint in its place, and returns the
+// handler of all. Metrics go to the options' registry, or else to one that the service serves
+// itself.
 func (s *Service) routes(o *Options) (http.Handler, error) {
 	reg, ownRegistry := o.Metrics, serve.NewRegistry()
 	if reg == nil {
@@ -64,7 +66,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
 }
 
-// mountReaders puts the endpoints that give out activity in their places.
+// mountReaders puts the endpoints that give out activity in their places, each behind the keys
+// of its product; the stream asks for them itself.
 func (s *Service) mountReaders(mux *httpx.Mux) {
 	keys := s.products.Keys()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
@@ -96,7 +99,8 @@ func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []help
 	}
 }
 
-// audited logs every request that next serves as a read of a person.
+// audited logs every request that next serves as a read of a person, by the name of its key,
+// before it is served.
 func (s *Service) audited(door string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.Keys().Audit(r.Context(), s.log, access.BearerToken(r), r.PathValue("product_id"), door)
@@ -104,8 +108,8 @@ func (s *Service) audited(door string, next http.Handler) http.Handler {
 	})
 }
 
-// inGenerations makes the writes of a request belong to the registrations known when
-// it began: none of them lands after its product was removed.
+// inGenerations makes the writes of a request belong to the registrations known when it began:
+// none of them lands after its product was removed.
 func (s *Service) inGenerations(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(document.WithGenerations(r.Context(), s.products.Generations())))

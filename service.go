@@ -44,8 +44,10 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// Service is the whole of liveactivity as one value. Its methods are safe for
-// concurrent use.
+// Service is the whole of liveactivity as one value. Its methods are safe for concurrent use.
+//
+// New sets the fields up to metrics, and nothing changes them. The channels are closed once and
+// never sent to: a stage that was reached stays so.
 type Service struct {
 	products *registry.Registry
 	engine   eventlog.Log
@@ -104,6 +106,7 @@ func New(opts *Options) (*Service, error) {
 		&helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
 		return nil, err
 	}
+	// The meter asks the products, and the routes' parts count with the meter.
 	s.meter = s.newMeter(isNew)
 	if s.handler, err = s.routes(&o); err != nil {
 		return nil, err
@@ -123,8 +126,9 @@ type parts struct {
 	observer  *observe.Observer
 }
 
-// serveSDK serves the paths that no pattern matches: PostHog's SDKs may have been given a
-// path, those of others one that ends in a slash, and the pages of all must be able to read a 404.
+// serveSDK serves the paths that no pattern matches: PostHog's SDKs may have been given a path,
+// the SDKs of others one that ends in a slash, and the pages of all must be able to read a 404.
+// It always answers.
 func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 	switch vendor, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/"); vendor {
 	case "segment", "rudderstack", "jitsu":
@@ -137,7 +141,8 @@ func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// parts makes the parts of the service, with their metrics in reg.
+// parts makes the parts of the service, with their metrics in reg. A part that cannot be made
+// is nil, and its mistakes are in the error, with all other mistakes; then no part is used.
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
 	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
@@ -231,6 +236,7 @@ func (s *Service) LiveActivity(
 // pingTimeout is how long storage may take to show that it is there.
 const pingTimeout = 2 * time.Second
 
+// ready answers /readyz: the service serves lookups, takes events, and is not about to stop.
 func (s *Service) ready(r *http.Request) error {
 	if isClosed(s.stopping) {
 		return serve.NotReady("The server is stopping.", nil)
@@ -259,6 +265,8 @@ func (s *Service) Run(ctx context.Context) error {
 		return errors.New("liveactivity: a service runs once")
 	}
 	s.began = time.Now()
+	// running ends when a stop begins, or the log fails. following, under which the views run,
+	// ends once they were given the rest of the log.
 	group, running := errgroup.WithContext(ctx)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
@@ -325,7 +333,9 @@ func (s *Service) Stopping() {
 	})
 }
 
-// drain closes the log, and returns when its readers have read all of it.
+// drain closes the log, and returns when its readers have read all of it, or at stopBy.
+// followed is closed when the views have ended. The order matters: readers end by reading the
+// end of a closed log, and the last figures are shared after everything that counts.
 func (s *Service) drain(followed <-chan struct{}) {
 	s.Stopping()
 	ctx, cancel := context.WithDeadline(context.Background(), s.stopBy)
@@ -365,6 +375,8 @@ func (s *Service) readers() (n int) {
 // tidyEvery is how often expired data is freed.
 const tidyEvery = time.Minute
 
+// tidy frees expired data every tidyEvery until ctx ends. A failure is logged, and the next
+// time tries again.
 func (s *Service) tidy(ctx context.Context) {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -381,6 +393,7 @@ func (s *Service) tidy(ctx context.Context) {
 	}
 }
 
+// isClosed reports whether a channel, to which nothing is sent, is closed.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -71,8 +71,8 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 	return detail, nil
 }
 
-// complete fills in the conversations of sessions and the state of their assistance,
-// and returns their links.
+// complete fills in the conversations of sessions and the state of their assistance, in place,
+// and returns their links, with the same index.
 func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -123,7 +123,7 @@ func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sessionsError returns the answer to a request for sessions that failed.
+// sessionsError returns the answer to a request for sessions that failed: 400, 404 or 503.
 func sessionsError(err error) error {
 	var wrong *sessions.QueryError
 	switch {

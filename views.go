@@ -68,7 +68,8 @@ func (s *Service) endViews(viewed map[string]*viewed) {
 	}
 }
 
-// viewed is a registration of a product whose views run.
+// viewed is a registration of a product whose views run. end ends them, and running is done
+// when they have ended.
 type viewed struct {
 	version document.Version
 	end     context.CancelFunc
@@ -131,7 +132,8 @@ const (
 	lastViewRetry  = 30 * time.Second
 )
 
-// runView runs a view of a product until it is done or ctx ends.
+// runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends
+// only the wait before another call.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
 		began := time.Now()

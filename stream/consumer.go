@@ -195,6 +195,7 @@ func NewSourceConsumer(source Source, handlers Handlers, opts *ConsumerOptions) 
 	return c, nil
 }
 
+// newConsumer returns a consumer of a source, and adds the mistakes to wrong.
 func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts *ConsumerOptions) *Consumer {
 	c := &Consumer{source: source, handlers: handlers}
 	c.opts = *cmp.Or(opts, &ConsumerOptions{})
@@ -206,6 +207,7 @@ func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts
 	return c
 }
 
+// checkStreamURL parses a stream's URL, which may have a query of its own.
 func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
@@ -218,6 +220,7 @@ func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	return *u
 }
 
+// setDefaults sets the zero fields, and adds the mistakes to wrong.
 func (o *ConsumerOptions) setDefaults(wrong *options.Mistakes) {
 	o.MaxPending = options.Default(wrong, "MaxPending", o.MaxPending, DefaultMaxPending)
 	o.ParkAfter = options.Default(wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)

@@ -19,7 +19,8 @@ type parts struct{ left atomic.Int64 }
 // that finishes the entry.
 func (p *parts) finish(done bool) bool { return p == nil || p.left.Add(-1) == 0 || !done }
 
-// handErasure delivers an erasure. One that cannot be decoded is delivered as it is.
+// handErasure delivers an erasure, in parts. One that cannot be decoded is delivered as one
+// part without a session. Raw sees it once.
 func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	var e Erasure
 	_ = d.Decode(&e)

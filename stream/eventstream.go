@@ -23,15 +23,16 @@ const tooLargeEvent = "too_large"
 // readBuffer is how much is read at a time, in bytes.
 const readBuffer = 64 << 10
 
-// eventGuard makes an event stream safe for the r3labs client, which takes a
-// truncated event for a whole one, stops at an event larger than its buffer,
-// trusts every ID, and searches its whole buffer for the end of an event again and
-// again. The guard returns one whole event a Read: the fields id, event and data
-// only, each as "name: value" and a line feed, then an empty line, as
-// https://html.spec.whatwg.org/multipage/server-sent-events.html defines them. An
-// event over the limit becomes a too_large event with its ID alone.
+// eventGuard makes an event stream safe for the r3labs client, which takes a truncated event
+// for a whole one, stops at an event larger than its buffer, trusts every ID, and searches its
+// whole buffer for the end of an event again and again. The guard returns one whole event a
+// Read: the fields id, event and data only, each as "name: value" and a line feed, then an
+// empty line, as https://html.spec.whatwg.org/multipage/server-sent-events.html defines them.
+// An event over the limit becomes a too_large event with its ID alone.
 //
 // No event is empty to the client: each reaches its handler.
+//
+// line and seen are offsets into buf, with line ≤ seen ≤ len(buf). One goroutine reads.
 type eventGuard struct {
 	src   io.Reader
 	max   int             // size of the largest event, in bytes
@@ -58,7 +59,8 @@ type eventGuard struct {
 	out []byte // the unread rest of the last event, in event's memory
 }
 
-// Read gives an event, or as much of it as there is room for.
+// Read gives an event, or as much of it as there is room for. It returns an error only between
+// events; an event that was cut short is dropped.
 func (g *eventGuard) Read(p []byte) (int, error) {
 	for len(g.out) == 0 {
 		if !g.advance() && len(g.out) == 0 {
@@ -91,7 +93,7 @@ func (g *eventGuard) advance() bool {
 	return true
 }
 
-// fill reads once.
+// fill reads once. An error waits in err until the lines before it are taken.
 func (g *eventGuard) fill() {
 	const least = readBuffer / 8
 	if cap(g.buf)-len(g.buf) < least {
@@ -136,9 +138,11 @@ func (g *eventGuard) normalise(from int) {
 	g.buf = g.buf[:from+len(kept)]
 }
 
+// byteOrderMark may begin a stream, and is no part of it.
 var byteOrderMark = []byte("\ufeff")
 
-// endLine takes a line, without its end.
+// endLine takes a line, without its end. Lines of an event over the limit are counted, and
+// dropped but for an ID.
 func (g *eventGuard) endLine(line []byte) {
 	if !g.begun {
 		line, g.begun = bytes.TrimPrefix(line, byteOrderMark), true
@@ -190,7 +194,7 @@ func (g *eventGuard) field(line []byte) {
 // says reports whether the event so far has a field that counts.
 func (g *eventGuard) says() bool { return g.hasID || g.hasData || g.hasName || g.tooLarge }
 
-// endEvent takes the empty line that ends an event.
+// endEvent takes the empty line that ends an event, and gives the event unless it says nothing.
 func (g *eventGuard) endEvent() {
 	if g.tooLarge {
 		g.event = fmt.Appendf(g.event[:0], "event: %s\nid: %s\n", tooLargeEvent, g.id)

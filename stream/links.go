@@ -20,6 +20,8 @@ type link struct {
 	actions        int              // number of actions in waiting
 }
 
+// newLinks returns links that take so many bytes at most; links that were used longest ago are
+// evicted first, with the batches that wait.
 func newLinks(maxBytes int64) links {
 	return links{fair.New[string, *link](&fair.Options{TotalBytes: maxBytes}, nil)}
 }
@@ -60,8 +62,9 @@ func (k links) put(sessionID string, l *link) {
 	k.sessions.Trim(anyProduct)
 }
 
-// set links a session and returns the batches that waited for the link. The first
-// link wins.
+// set links a session and returns the batches that waited for the link, and the function that
+// resumes held deliveries, nil for none: the caller calls it without the lock. The first link
+// wins; another one is a *LinkError.
 func (k links) set(sessionID, conversationID string) (freed []activity.Batch, resume func(), err error) {
 	l := k.of(sessionID)
 	if l.conversationID == "" {

@@ -23,7 +23,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// remote is the [Source] that is a stream of a server.
+// remote is the [Source] that is a stream of a server. Calls of Follow do not disturb each
+// other: each has connections of its own.
 type remote struct {
 	url    url.URL
 	token  string
@@ -34,7 +35,8 @@ type remote struct {
 	connected atomic.Int32 // streams open
 }
 
-// Follow implements [Source].
+// Follow implements [Source]. It reconnects after a back-off, which begins anew once a
+// connection was worth it, and no earlier than the server asks.
 func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string,
 	deliver func(feed.Event) error) error {
 	f := &following{remote: r, after: after, since: since, sessionID: sessionID, deliver: deliver}
@@ -62,14 +64,15 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, sess
 	}
 }
 
-// refused returns deliver's error, or nil.
+// refused returns deliver's error, or nil. It waits for a call of deliver in progress.
 func (f *following) refused() error {
 	f.handing.Lock()
 	defer f.handing.Unlock()
 	return f.ended
 }
 
-// following is a call of Follow.
+// following is a call of Follow. One goroutine uses it, and a timer that delivers under
+// handing. after and since are where the next connection goes on.
 type following struct {
 	*remote
 	after     string
@@ -130,7 +133,9 @@ func (f *following) connect(ctx context.Context) error {
 	return err
 }
 
-// connection is one connection to the server.
+// connection is one connection to the server. Two timers watch it: idle ends it when the server
+// is silent for too long, quiet finds that all that was retained has come. Both run only while
+// something is waited for.
 type connection struct {
 	*following
 	cancel context.CancelCauseFunc
@@ -144,7 +149,8 @@ type connection struct {
 	undelivered atomic.Int64 // events that the client was given and that were not dealt with
 }
 
-// subscriber returns an r3labs client that makes this connection.
+// subscriber returns an r3labs client that makes this connection, by the user's transport,
+// cookie jar and redirect policy, without a time-out for the whole of it.
 func (c *connection) subscriber() *sse.Client {
 	room := 2*c.maxEvent() + readBuffer // no event that a guard gives is larger
 	client := sse.NewClient(c.url.String(), sse.ClientMaxBufferSize(room))
@@ -181,10 +187,14 @@ func (c *connection) begin(u *url.URL) {
 	}
 }
 
+// roundTripper is a function as an [http.RoundTripper].
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// roundTrip makes one request, of which a connection has several if it is redirected. Only a
+// request to the server itself has the token and the query. The body of a stream is read
+// through the guard.
 func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if c.home = c.isServer(req.URL); c.home {
 		req = req.Clone(req.Context())
@@ -243,6 +253,7 @@ func (c *connection) isServer(u *url.URL) bool {
 	return u.Scheme == c.url.Scheme && portOf(u) == portOf(&c.url) || u.Scheme == "https" && c.url.Scheme == "http"
 }
 
+// portOf returns the port of an http or https URL, the scheme's own for none.
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
@@ -253,7 +264,8 @@ func portOf(u *url.URL) string {
 // maxRefusal is how much of a refusal's body is read, in bytes.
 const maxRefusal = 4 << 10
 
-// validate returns nil for a stream, else why it is none; then it closes the body.
+// validate returns nil for a stream, else why it is none; then it closes the body. A refusal by
+// another server, where a redirect may have led, is not final.
 func (c *connection) validate(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -295,7 +307,7 @@ func (c *connection) open(res *http.Response) {
 	c.hand(feed.Event{Kind: feed.Open, Opened: begun})
 }
 
-// close notes that the stream is not open any more.
+// close notes that the stream is not open any more. Nothing is delivered once it has returned.
 func (c *connection) close() {
 	if !c.opened.IsZero() {
 		c.connected.Add(-1)
@@ -305,8 +317,8 @@ func (c *connection) close() {
 	c.closed = true
 }
 
-// hand delivers an event and reports whether deliver took it. An error of
-// deliver ends the connection.
+// hand delivers an event and reports whether deliver took it. An error of deliver ends the
+// connection and Follow. Calls of deliver do not overlap.
 func (c *connection) hand(e feed.Event) bool {
 	c.handing.Lock()
 	defer c.handing.Unlock()

@@ -17,8 +17,17 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// run is a call of [Consumer.Run]: a live reader of the source, an occasional
-// pass for the sessions that are behind, and the handlers.
+// run is a call of [Consumer.Run]: a live reader of the source, an occasional pass for the
+// sessions that are behind, and the handlers.
+//
+//	live reader   receive: an entry of a session that is up to it goes to the handlers
+//	pass          the entries that the sessions behind have missed, in order, until they are up to it
+//	handlers      finish: acknowledged, or the session falls behind
+//	save          the cursor, with a place for each session that is not up to the live reader
+//
+// The live reader and the pass are one goroutine each, which also call Deliver; the other
+// handlers are called by goroutines of the scheduler. A Delivery may be finished after the run
+// has ended.
 type run struct {
 	*Consumer
 	ledger    *ledger.Ledger
@@ -34,7 +43,8 @@ type run struct {
 // maxSavers bounds the acknowledged entries that share a save of the cursor.
 const maxSavers = 1 << 10
 
-// newRun returns the state of Run, positioned at the cursor.
+// newRun returns the state of Run, positioned at the cursor. From then on the run before, if a
+// delivery of it is still open, saves no more.
 func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	c.cursors.Lock()
 	defer c.cursors.Unlock()
@@ -59,6 +69,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	return r, nil
 }
 
+// do runs the live reader, the passes and the scheduler until one of them fails, and returns
+// when all have ended. Where the source has ended, the entries received are handled first.
 func (r *run) do(ctx context.Context) error {
 	defer r.end()
 	group, ctx := errgroup.WithContext(ctx)
@@ -76,7 +88,8 @@ func (r *run) do(ctx context.Context) error {
 	return group.Wait()
 }
 
-// start returns where to start without an id.
+// start returns where to start without an id: where the log was begun before, in epoch seconds,
+// or at Since.
 func (r *run) start(since int64) time.Time {
 	if since != 0 {
 		return time.Unix(since, 0)
@@ -84,7 +97,8 @@ func (r *run) start(since int64) time.Time {
 	return r.opts.Since
 }
 
-// live returns the function that receives the live reader's events.
+// live returns the function that receives the live reader's events. It blocks while too much is
+// in flight, which holds the reader back.
 func (r *run) live(ctx context.Context) func(feed.Event) error {
 	return func(e feed.Event) error {
 		switch e.Kind {
@@ -105,7 +119,7 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 	}
 }
 
-// receive delivers an entry, unless its session is behind.
+// receive delivers an entry, unless its session is behind: then a pass delivers it.
 func (r *run) receive(ctx context.Context, m Message) error {
 	entry := r.ledger.Receive(m.ID, m.SessionID)
 	if entry == nil {
@@ -115,7 +129,8 @@ func (r *run) receive(ctx context.Context, m Message) error {
 	return r.hand(ctx, &Delivery{Message: m, run: r, entry: entry})
 }
 
-// hand delivers an entry; it returns the error of ctx if that ends first.
+// hand delivers an entry to the scheduler or to Deliver; it returns the error of ctx if that
+// ends first. An erasure is divided.
 func (r *run) hand(ctx context.Context, d *Delivery) error {
 	if d.Type == feed.Erase && d.parts == nil {
 		return r.handErasure(ctx, d)
@@ -177,12 +192,16 @@ func (r *run) retained() {
 	r.lookIfCaughtUp()
 }
 
+// lookIfCaughtUp notes that the consumer has caught up, once everything up to the goal is
+// acknowledged.
 func (r *run) lookIfCaughtUp() {
 	if goal := r.goal.Load(); goal != nil && !r.caughtUp.Load() && r.ledger.FinishedTo(*goal) {
 		r.caughtUp.Store(true)
 	}
 }
 
+// gap reports that entries are lost. It is called by the live reader only: a pass says nothing
+// of gaps.
 func (r *run) gap(requested, oldest string) {
 	r.stats.add(func(s *ConsumerStats) { s.Gaps++ })
 	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested, "oldest", oldest)
@@ -191,8 +210,8 @@ func (r *run) gap(requested, oldest string) {
 	}
 }
 
-// passes reads the log again for sessions that are behind, whenever some are
-// due.
+// passes reads the log again for sessions that are behind, whenever some are due, one pass at a
+// time. A pass that fails is repeated after a back-off.
 func (r *run) passes(ctx context.Context) error {
 	pauses := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
 	for {
@@ -241,8 +260,8 @@ func (r *run) awaitPass(ctx context.Context) error {
 	}
 }
 
-// pass makes one pass and reports whether it ended because no sessions were
-// left.
+// pass makes one pass and reports whether it ended because no sessions were left. It reads from
+// the oldest place of the sessions that are due.
 func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -296,7 +315,8 @@ func giveBack(ctx context.Context, err error, deliveries ...*Delivery) bool {
 	return true
 }
 
-// call calls the handlers of an entry.
+// call calls the handlers of an entry. Raw is called until it has returned nil once; an entry
+// that cannot be decoded is a permanent error.
 func (r *run) call(ctx context.Context, d *Delivery) error {
 	if r.handlers.Raw != nil && !d.rawDone {
 		if err := r.handlers.Raw(ctx, d.Message); err != nil {
@@ -340,12 +360,12 @@ func decodeSummary(m Message) (s Summary, err error) {
 	return s, nil
 }
 
-// malformedError is the error of an entry that cannot be handled.
+// malformedError is the error of an entry that cannot be handled, which is counted by itself.
 type malformedError struct{ error }
 
 var errNoType = &malformedError{errors.New("no JSON object with a type")}
 
-// finished is called by the scheduler.
+// finished is called by the scheduler, once for each entry, when it is handled or given up.
 func (r *run) finished(_ string, deliveries []*Delivery, err error) { r.finish(err, deliveries...) }
 
 // failed is called by the scheduler for every failure of a handler.
@@ -358,8 +378,9 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 		pause.Round(time.Millisecond))
 }
 
-// save saves the acknowledged position, if there is a cursor store, and
-// returns when that is done.
+// save saves the acknowledged position, if there is a cursor store, and returns when that is
+// done. Calls that come during a save share the next one. A failure is logged; the next save
+// has the position, too.
 func (r *run) save() {
 	if r.opts.Cursor != nil {
 		_ = r.saves.Do(context.Background(), struct{}{}) // its context never ends

@@ -47,12 +47,14 @@ type counts[S any] struct {
 	stats S
 }
 
+// add changes the counts. The function is called with the lock held and must return at once.
 func (c *counts[S]) add(change func(*S)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.stats)
 }
 
+// now returns a copy, of one instant.
 func (c *counts[S]) now() S {
 	c.mu.Lock()
 	defer c.mu.Unlock()

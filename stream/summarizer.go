@@ -149,6 +149,7 @@ func (s *Summarizer) Erase(e Erasure) {
 	}
 }
 
+// isErased reports whether the session was erased while it was being summarized.
 func (s *Summarizer) isErased(h *history) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +250,8 @@ func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
 // historyKey is a session of a product.
 type historyKey struct{ product, session string }
 
-// history holds a session's actions that are in no summary yet.
+// history holds a session's actions that are in no summary yet. The summarizer's mutex guards
+// it, but for key. One call at a time summarizes it, the one that has set busy.
 type history struct {
 	key     historyKey
 	busy    bool              // being summarized
@@ -308,6 +310,7 @@ type draft struct {
 	lasting bool // the digest is the summary, and continues
 }
 
+// draft returns a copy of the history to summarize, while batches go on being added.
 func (s *Summarizer) draft(h *history) draft {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,6 +318,7 @@ func (s *Summarizer) draft(h *history) draft {
 		email: h.email, count: h.count, seen: h.seen, lasting: s.model == nil}
 }
 
+// summary returns the summary of a draft with its text.
 func (d draft) summary(key historyKey, text string) Summary {
 	return Summary{Type: SummaryType, ProductID: key.product, SessionID: key.session, Email: d.email,
 		Text: text, Replaces: d.count, ForwardedAt: activity.Seconds(time.Now())}

@@ -219,6 +219,7 @@ func (w *Writer) take(ctx context.Context, p piece, size int) error {
 	return err
 }
 
+// put queues a piece without waiting for room.
 func (w *Writer) put(p piece, size int) {
 	w.scheduler.Put(w.keyOf(p.batch), p, size)
 	w.stats.add(func(s *WriterStats) { s.Pending++ })
@@ -329,7 +330,10 @@ func (w *Writer) keyOf(b activity.Batch) string {
 	return b.ProductID + "\x00nobody\x00" + strconv.FormatUint(w.nobodys, 10)
 }
 
-// merge returns how many of the waiting pieces to write as one.
+// merge returns how many of the waiting pieces to write as one, and whether no further piece
+// could join them, so that they need not wait; zero says that the next one is about to arrive.
+// An erasure ends its group, whatever waits before it. Once a call has failed, debounce no
+// longer divides.
 func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 	if n := 1 + slices.IndexFunc(waiting, func(p piece) bool { return p.erasure != nil }); n > 0 {
 		return n, true
@@ -500,6 +504,8 @@ func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 	})
 }
 
+// use returns the guard of a session that begins to be summarized. Each call goes with one of
+// release.
 func (w *Writer) use(key string) *guard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -512,6 +518,7 @@ func (w *Writer) use(key string) *guard {
 	return g
 }
 
+// release gives a guard back, and forgets it after its last use.
 func (w *Writer) release(key string, g *guard) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -526,6 +533,7 @@ func (w *Writer) finished(_ string, pieces []piece, err error) {
 	acknowledge(err, deliveriesOf(pieces)...)
 }
 
+// deliveriesOf returns the deliveries of pieces that have one, in order.
 func deliveriesOf(pieces []piece) []*Delivery {
 	deliveries := make([]*Delivery, 0, len(pieces))
 	for _, p := range pieces {

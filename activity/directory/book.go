@@ -14,10 +14,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Book is the part of a directory that some events are about, as it was read.
-// Only the book learns; the directory knows it once [Book.Changes] are written,
-// which fails with *[document.ConflictError] when another caller changed a
-// document in the meantime. A Book is for one goroutine.
+// Book is the part of a directory that some events are about, as it was read. Only the book
+// learns; the directory knows it once [Book.Changes] are written, which fails with
+// *[document.ConflictError] when another caller changed a document in the meantime. A Book is
+// for one goroutine.
+//
+// changed has the documents of stored to write, each once, in the order in which they changed
+// first.
 type Book struct {
 	dir       *Directory
 	productID string
@@ -57,6 +60,7 @@ func (b *Book) Reset(productID string) {
 	b.productID, b.verifiedOnly = productID, false
 }
 
+// forget lets go of everything that the book is about, and keeps its memory.
 func (b *Book) forget() {
 	clear(b.stored)
 	clear(b.changed)
@@ -104,10 +108,13 @@ type documentKey struct {
 	id   string
 }
 
+// ofSession, ofUser and ofEmail return the keys of a session, of a user and of an address,
+// whose case does not matter.
 func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
 func ofUser(id string) documentKey     { return documentKey{userKind, id} }
 func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
 
+// keysOf returns the keys of subjects of one kind, in their order.
 func keysOf(of func(id string) documentKey, ids []string) []documentKey {
 	keys := make([]documentKey, len(ids))
 	for i, id := range ids {
@@ -148,7 +155,8 @@ type fact struct {
 	at       time.Time
 }
 
-// load reads the documents that the book does not have yet.
+// load reads the documents that the book does not have yet, all at once. After an error the
+// book has none of them.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 	if b.stored == nil {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
@@ -240,6 +248,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	return b.resolved(ctx, *s)
 }
 
+// learn lets a session learn from an event, from which claims are withheld first.
 func (b *Book) learn(s *Session, e *activity.Event) {
 	if b.verifiedOnly {
 		s.withhold(e)
@@ -248,16 +257,16 @@ func (b *Book) learn(s *Session, e *activity.Event) {
 	s.Learn(*e)
 }
 
-// Count adds to the number of the session's actions.
+// Count adds to the number of the session's actions, from which the next indexes follow.
 func (b *Book) Count(sessionID string, actions int) {
 	p, s := b.session(sessionID)
 	s.Actions += actions
 	b.change(p)
 }
 
-// note remembers a fact of an event: a user's e-mail address, or the session that
-// an e-mail address was seen in. A fact of a higher standing stays, and a newer one of
-// the same; one that is said again at a lower standing is kept for longer.
+// note remembers a fact of an event: a user's e-mail address, or the session that an e-mail
+// address was seen in. A fact of a higher standing stays, and a newer one of the same; one that
+// is said again at a lower standing is kept for longer. The book was opened for the subject.
 func (b *Book) note(about documentKey, is string, standing activity.Standing, e *activity.Event) {
 	switch p := b.stored[about]; {
 	case overrides(e, standing, p.fact.standing, p.fact.at):
@@ -289,8 +298,8 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	return s, nil
 }
 
-// Changes returns the changes of documents that take the book's knowledge into the
-// directory. All but linked sessions yield.
+// Changes returns the changes of documents that take the book's knowledge into the directory.
+// All but linked sessions yield. The book stays as it is: after a refusal, open it anew.
 func (b *Book) Changes() []document.Change {
 	changes := make([]document.Change, len(b.changed))
 	for i, p := range b.changed {

@@ -24,8 +24,8 @@ type seenClick struct {
 	Marks []string `json:"marks,omitempty"`
 }
 
-// noticed is a session's memory of errors of the last seconds, and of clicks that marks
-// may follow.
+// noticed is a session's memory of errors of the last seconds, and of clicks that marks may
+// follow. Copies of a session share it, so notice makes a new one for each change.
 type noticed struct {
 	Errors []seenError `json:"errors,omitempty"`
 	Clicks []seenClick `json:"clicks,omitempty"`
@@ -41,10 +41,12 @@ func (s *Session) notice() *noticed {
 	return n
 }
 
+// clickSum returns the hash by which a mark finds its click: of its user and its object.
 func clickSum(e *activity.Event) uint64 {
 	return hashOf(e.UserID + "\x00" + e.Action.Title + "\x00" + e.Action.CanonicalURL)
 }
 
+// hashOf returns a hash that is the same on every server, as it is stored.
 func hashOf(s string) uint64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(s))
@@ -54,7 +56,8 @@ func hashOf(s string) uint64 {
 // ApplyMarks gives the session's clicks the marks among its settled events, and returns the
 // events that are left, in order of their time, and the number of marks without a click, or
 // with one that has the mark. The mark of a click among the events is gone. The mark of an
-// earlier click has become that click, as it was but for its marks, with its index.
+// earlier click has become that click, as it was but for its marks, with its index. It may
+// change events and its slice.
 func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []activity.Event, missed int) {
 	if !slices.ContainsFunc(events, func(e activity.Event) bool { return e.Markable || e.IsMark() }) {
 		return events, 0

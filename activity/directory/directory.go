@@ -89,6 +89,8 @@ func (s *Session) Learn(e activity.Event) {
 // maxIdentified is how many identified users are remembered of a session.
 const maxIdentified = 8
 
+// addIdentified remembers an identified user of the session, and forgets the oldest beyond
+// maxIdentified. It shares no memory with copies of the session.
 func (s *Session) addIdentified(userID string) {
 	if userID == "" || s.hasIdentified(userID) {
 		return
@@ -122,6 +124,8 @@ func overrides(e *activity.Event, standing, known activity.Standing, at time.Tim
 	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(arrival(e)) > maxAhead)
 }
 
+// setEmail sets the address to the stated one, or to none where that is another identified
+// user's.
 func (s *Session) setEmail() {
 	s.Email, s.EmailStanding = s.statedEmail, s.statedStanding
 	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
@@ -129,7 +133,7 @@ func (s *Session) setEmail() {
 	}
 }
 
-// provenance is the event that something is known from.
+// provenance is the event that something is known from. The zero value is of no event.
 type provenance struct {
 	At         time.Time
 	Identified string // its user id, empty unless that is identified

@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// sessionDocument is the JSON of a session. Times are in microseconds since the
-// epoch, here and in the clock; zero is unknown.
+// sessionDocument is the JSON of a session. Times are in microseconds since the epoch, here and
+// in the clock; zero is unknown.
 type sessionDocument struct {
 	UserID         string             `json:"user_id,omitempty"`
 	UserBy         provenanceDocument `json:"user_by,omitzero"`
@@ -69,7 +69,7 @@ func (p *storedDocument) set(doc document.Document) {
 	p.damaged = err != nil
 }
 
-// value returns the JSON of the document.
+// value returns the JSON of the document, as set reads it.
 func (p *storedDocument) value() []byte {
 	at := microsOf(p.fact.at)
 	switch p.kind {
@@ -91,6 +91,8 @@ func encodeDocument(v any) []byte {
 	return value
 }
 
+// document returns the session as it is stored, with the address that it stated: the one of its
+// user is found anew when it is read.
 func (s *Session) document() sessionDocument {
 	return sessionDocument{
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
@@ -101,6 +103,7 @@ func (s *Session) document() sessionDocument {
 	}
 }
 
+// session is the inverse of document.
 func (d *sessionDocument) session() Session {
 	s := Session{
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
@@ -113,6 +116,7 @@ func (d *sessionDocument) session() Session {
 	return s
 }
 
+// document returns the provenance as it is stored with a session of that user.
 func (p provenance) document(userID string) provenanceDocument {
 	d := provenanceDocument{At: microsOf(p.At), Identified: p.Identified}
 	if p.Identified != "" && p.Identified == userID {
@@ -121,6 +125,7 @@ func (p provenance) document(userID string) provenanceDocument {
 	return d
 }
 
+// provenance is the inverse of document, for the same user.
 func (d provenanceDocument) provenance(userID string) provenance {
 	if d.IsUser {
 		d.Identified = userID
@@ -128,6 +133,7 @@ func (d provenanceDocument) provenance(userID string) provenance {
 	return provenance{At: momentOf(d.At), Identified: d.Identified}
 }
 
+// microsOf returns microseconds since the epoch, and zero for the zero time.
 func microsOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -135,6 +141,7 @@ func microsOf(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+// momentOf is the inverse of microsOf, to the microsecond.
 func momentOf(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}

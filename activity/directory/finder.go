@@ -14,8 +14,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Finder finds sessions for events that have a user and no session, such as those of
-// a company's servers. It keeps nothing by itself and is safe for concurrent use.
+// Finder finds sessions for events that have a user and no session, such as events of a
+// company's servers. It keeps nothing by itself and is safe for concurrent use.
 type Finder struct {
 	store recent.Store
 	dir   *Directory
@@ -74,8 +74,8 @@ func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) 
 	return "", nil
 }
 
-// ownSession returns the ID of a user's own session. It does not show the user's ID,
-// which may be claimed.
+// ownSession returns the ID of a user's own session, the same one on every server. It does not
+// show the user's ID, which may be claimed.
 func ownSession(userID string) string {
 	sum := sha256.Sum256([]byte(userID))
 	return "user-" + uuid.UUID(sum[:len(uuid.UUID{})]).String()

@@ -10,9 +10,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Forget returns the changes after which the directory knows nothing of a person: of the
-// users, of the sessions, which others may share (see [activity.Erasure].Kept), and of the addresses
-// that lead there. They fail where anything happened in one of the sessions meanwhile.
+// Forget returns the changes after which the directory knows nothing of a person: of the users,
+// of the sessions, which others may share (see [activity.Erasure].Kept), and of the addresses
+// that lead there. They fail where anything happened in one of the sessions meanwhile. Nothing
+// is written before the caller writes them.
 func (d *Directory) Forget(
 	ctx context.Context, productID string, userIDs, emails []string, e *activity.Erasure) ([]document.Change, error,
 ) {
@@ -46,7 +47,8 @@ func (d *Directory) Forget(
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes users and addresses from the session.
+// forget removes users, and addresses, which are in lower case, from the session, with
+// everything that is known of it through them.
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
@@ -68,8 +70,8 @@ func (s *Session) forget(userIDs, emails []string) {
 // Conversation names a conversation of a desk.
 type Conversation struct{ Desk, ID string }
 
-// Conversations returns the conversations that the session is linked to, or was before
-// another user appeared.
+// Conversations returns the conversations that the session is linked to, or was before another
+// user appeared: none, one, or two, the present one first.
 func (s *Session) Conversations() (all []Conversation) {
 	if s.ConversationID != "" {
 		all = append(all, Conversation{s.Desk, s.ConversationID})
@@ -80,7 +82,8 @@ func (s *Session) Conversations() (all []Conversation) {
 	return all
 }
 
-// Identified returns the identified users of the session, as far as they are remembered.
+// Identified returns the identified users of the session, as far as they are remembered. The
+// caller owns the slice.
 func (s *Session) Identified() []string {
 	all := slices.Clone(s.identified)
 	if user := s.userBy.Identified; user != "" {

@@ -48,7 +48,9 @@ func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
 	return unlinked
 }
 
-// keepLink ends the link once another identified user has appeared than the one it is of.
+// keepLink ends the link once another identified user has appeared than the one it is of. A
+// link of nobody yet becomes the first identified user's whose address, if one is stated, is
+// the link's.
 func (s *Session) keepLink() {
 	user := s.userBy.Identified
 	if s.ConversationID == "" || user == "" {
@@ -70,6 +72,7 @@ func (s *Session) keepLink() {
 	s.endLink()
 }
 
+// endLink forgets the link. The session remembers it as a former one only by keepLink.
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
 // tellApart makes an event count as an identified user's whose user ID is signed, that names

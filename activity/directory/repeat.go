@@ -21,9 +21,9 @@ type seenError struct {
 	At  int64  `json:"at"`
 }
 
-// DropRepeated removes the errors that the session has seen a moment before from its
-// settled events, and returns the others and how many were removed. Without a session
-// ID the events are one request's.
+// DropRepeated removes the errors that the session has seen a moment before from its settled
+// events, and returns the others and how many were removed. Without a session ID the events are
+// one request's. It works in the memory of the events.
 func (b *Book) DropRepeated(sessionID string, events []activity.Event) (kept []activity.Event, repeated int) {
 	_, s := b.session(sessionID)
 	kept = slices.DeleteFunc(events, func(e activity.Event) bool {

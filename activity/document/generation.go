@@ -17,8 +17,9 @@ var ErrDropped = errors.New("document: the product was dropped")
 
 type generationsKey struct{}
 
-// WithGenerations returns a context whose writes belong to these generations: the
-// function returns the number of a product's, zero for a product that is never dropped.
+// WithGenerations returns a context whose writes belong to these generations: the function
+// returns the number of a product's, zero for a product that is never dropped. Engines may call
+// it with locks held: it must return at once, and call no store.
 func WithGenerations(ctx context.Context, of func(productID string) Version) context.Context {
 	return context.WithValue(ctx, generationsKey{}, of)
 }

@@ -14,16 +14,16 @@ import (
 // within 10 seconds.
 const DefaultLeaseTTL = 6 * time.Second
 
-// Lease is the exclusive right to do some work, held by one holder at a time
-// among all processes that share a store. It is a document that its holder
-// renews and that expires otherwise.
+// Lease is the exclusive right to do some work, held by one holder at a time among all
+// processes that share a store. It is a document that its holder renews and that expires
+// otherwise.
 //
-// A holder can lose its lease without noticing: a paused process may wake up
-// after the lease has expired. So writes to the store include [Lease.Check],
-// and requests to other systems carry [Lease.Token] as a fencing token where
-// those systems can reject an old one: tokens grow from holder to holder.
+// A holder can lose its lease without noticing: a paused process may wake up after the lease
+// has expired. So writes to the store include [Lease.Check], and requests to other systems
+// carry [Lease.Token] as a fencing token where those systems can reject an old one: tokens grow
+// from holder to holder.
 //
-// Its methods are safe for concurrent use.
+// Its methods are safe for concurrent use. mu guards until; the other fields do not change.
 type Lease struct {
 	store     Store
 	productID string

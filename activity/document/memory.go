@@ -25,11 +25,14 @@ type MemoryOptions struct {
 	TotalBytes int64 // of all products' documents; a tenth of the memory the process may use
 }
 
-// Memory is the in-memory [Store]. It is bounded in bytes per product and in
-// all, counting each document with its name and index overhead. Beyond a
-// product's bound it evicts the document written first (reads do not renew), those
-// that yield before the others; beyond the total it evicts from the product that uses
-// most. Documents without a time to live count but are never evicted.
+// Memory is the in-memory [Store]. It is bounded in bytes per product and in all, counting each
+// document with its name and index overhead. Beyond a product's bound it evicts the document
+// written first (reads do not renew), documents that yield before the others; beyond the total
+// it evicts from the product that uses most. Documents without a time to live count but are
+// never evicted.
+//
+// mu guards everything but epoch. A document is in docs and in its product's names, or in
+// neither. dropped outlives the product's documents.
 type Memory struct {
 	epoch time.Time // times are counted from here
 
@@ -43,6 +46,8 @@ type Memory struct {
 // names are a product's documents in order of their names.
 type names = btree.BTreeG[*memoryDocument]
 
+// memoryDocument is a document in memory. Its name is constant; the rest changes under the lock
+// of its Memory.
 type memoryDocument struct {
 	name, value string
 	version     Version
@@ -50,6 +55,8 @@ type memoryDocument struct {
 	yields      bool
 }
 
+// dead reports whether the document has expired at a time since the epoch. It may still be
+// held.
 func (d *memoryDocument) dead(now int64) bool { return d.until != 0 && d.until <= now }
 
 const (
@@ -85,7 +92,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// now is the time since the epoch, above zero.
+// now is the time since the epoch in nanoseconds, above zero. It goes by the monotonic clock,
+// so a clock that is set does not change when documents expire.
 func (m *Memory) now() int64 { return int64(time.Since(m.epoch)) + 1 }
 
 // Get implements [Store]. It never fails.
@@ -103,11 +111,13 @@ func (m *Memory) Get(_ context.Context, productID string, names ...string) ([]Do
 	return docs, nil
 }
 
+// document returns a copy, whose value the caller owns.
 func (d *memoryDocument) document() Document {
 	return Document{Name: d.name, Value: []byte(d.value), Version: d.version}
 }
 
-// Write implements [Store]. It fails for conflicts, invalid changes and ErrDropped only.
+// Write implements [Store]. It fails for conflicts, invalid changes and ErrDropped only, and
+// does not look whether ctx has ended. Versions are assigned over all products.
 func (m *Memory) Write(ctx context.Context, productID string, changes ...Change) (Version, error) {
 	if err := Validate(changes); err != nil {
 		return 0, err
@@ -177,7 +187,7 @@ func (m *Memory) list(productID string, d *memoryDocument) {
 	listed.ReplaceOrInsert(d)
 }
 
-// unlist removes an evicted document from the ordered names.
+// unlist removes a document that is gone from the ordered names.
 func (m *Memory) unlist(productID string, d *memoryDocument) {
 	listed := m.byName[productID]
 	if listed.Delete(d); listed.Len() == 0 {
@@ -185,7 +195,8 @@ func (m *Memory) unlist(productID string, d *memoryDocument) {
 	}
 }
 
-// Bytes returns the cost of a product's documents.
+// Bytes returns the cost of a product's documents, in bytes of memory. Expired ones count until
+// they are freed.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,6 +261,7 @@ func (m *Memory) Expire() {
 	}
 }
 
+// expireSome frees at most expireStep documents, and returns how many it has freed.
 func (m *Memory) expireSome() (removed int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

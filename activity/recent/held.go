@@ -121,8 +121,9 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	return dst
 }
 
-// Records returns the newest actions of the session, at most limit of those that
-// did not start before oldest, in order of their start.
+// Records returns the newest actions of the session, at most limit, and none that started
+// before oldest, in microseconds since the epoch. They are in order of their start, and share
+// no memory with the session but texts.
 func (h *Held) Records(oldest int64, limit int) Records {
 	if limit <= 0 {
 		return nil
@@ -131,8 +132,8 @@ func (h *Held) Records(oldest int64, limit int) Records {
 	return all[max(0, len(all)-limit):]
 }
 
-// RecordsOf returns the newest actions of a user in these sessions, at most limit of
-// those that did not start before oldest, in order of their start.
+// RecordsOf returns the newest actions of a user in these sessions, at most limit, and none
+// that started before oldest, in order of their start. It does not change the sessions.
 func RecordsOf(userID string, sessions []*Held, oldest int64, limit int) Records {
 	if limit <= 0 || userID == "" {
 		return nil

@@ -26,10 +26,12 @@ type LiveActivity struct {
 //
 //	GET /users/{product_id}/{user_id}/live-activity?limit=N
 //
-// and must be mounted under that pattern, behind authentication: it
-// does not authenticate. A limit that is omitted, below one or above the
-// maximum means the maximum; one that is not an integer is answered 400. A
-// user without activity gets an empty array.
+// and must be mounted under that pattern, behind authentication: it does not authenticate. A
+// limit that is omitted, below one or above the maximum means the maximum; one that is not an
+// integer is answered 400. A user without activity gets an empty array. Where the store cannot
+// be read the answer is 503.
+//
+// It keeps nothing but its store, and is safe for concurrent use.
 type Lookup struct {
 	store Store
 	max   int
@@ -47,7 +49,7 @@ func NewLookup(store Store, maxEvents int) (*Lookup, error) {
 	return &Lookup{store: store, max: maxEvents}, nil
 }
 
-// Get returns the newest actions of a user.
+// Get returns the newest actions of a user. Its error is the store's; an unknown user is none.
 func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (LiveActivity, error) {
 	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
 	if err != nil {
@@ -61,8 +63,8 @@ func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (
 		Actions: actions}, nil
 }
 
-// AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy
-// of the stored actions and no encoding.
+// AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy of the stored
+// actions and no encoding. After an error of the store it returns dst as it was.
 func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID string, limit int) ([]byte, error) {
 	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
 	if err != nil {
@@ -79,6 +81,7 @@ func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID s
 	return append(dst, '}'), nil
 }
 
+// limit returns the number of actions to return for the number asked for.
 func (l *Lookup) limit(limit int) int {
 	if limit <= 0 || limit > l.max {
 		return l.max

@@ -26,14 +26,17 @@ type MemoryOptions struct {
 	TotalBytes int64         // of all products; 7.5 % of the memory that the process may use
 }
 
-// Memory is the [Store] that keeps everything in RAM, within a number of bytes of
-// each product and of all, for actions, users and sessions together. Beyond that
-// the sessions written first go first, reading does not renew them; where all
-// products together hold too much, sessions of the product that holds most. A session
-// of fifty actions takes some 20 KB.
+// Memory is the [Store] that keeps everything in RAM, within a number of bytes of each product
+// and of all, for actions, users and sessions together. Beyond that the sessions written first
+// go first, reading does not renew them; where all products together hold too much, sessions of
+// the product that holds most. A session of fifty actions takes some 20 KB.
 //
-// Expired actions are never returned. They are freed when their session is next
-// written or evicted, or by [Memory.Expire].
+// Expired actions are never returned. They are freed when their session is next written or
+// evicted, or by [Memory.Expire].
+//
+// mu guards everything from newest on, and all users and sessions. A session and a user refer
+// to each other while the session has an action that is the user's, but for the sessions that a
+// user has beyond maxEvents. A user goes with the last session; only sessions are evicted.
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
@@ -89,8 +92,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Filing is the actions of a batch, an identity or an erasure, validated and encoded:
-// filing it cannot fail. One of nothing changes nothing.
+// Filing is the actions of a batch, an identity or an erasure, validated and encoded: filing it
+// cannot fail. One of nothing changes nothing. File it once: its memory is then the store's.
 type Filing struct {
 	// Arrived is the position, later than that of any filing of the product before; zero
 	// for the next one.
@@ -102,6 +105,7 @@ type Filing struct {
 	erasure  *activity.Erasure
 }
 
+// filing is an action with the key of its event.
 type filing struct {
 	key activity.Key
 	HeldAction
@@ -147,7 +151,8 @@ func (m *Memory) Identify(_ context.Context, who activity.Identity) error {
 	return nil
 }
 
-// File files actions, identities and erasures of a product in their order, see [Store].
+// File files actions, identities and erasures of a product in their order, see [Store]. Reads
+// see all of them or none.
 func (m *Memory) File(productID string, filings ...Filing) {
 	if len(filings) == 0 {
 		return
@@ -175,7 +180,7 @@ func (m *Memory) File(productID string, filings ...Filing) {
 // leastKnown is how many products' newest positions are kept in any case.
 const leastKnown = 16
 
-// arrive takes over the position of a filing, and gives it to its actions.
+// arrive takes over the position of a filing, and gives it to its actions. mu is held.
 func (m *Memory) arrive(productID string, f *Filing) {
 	newest, known := m.newest[productID]
 	if f.Arrived == (Position{}) {
@@ -194,6 +199,8 @@ func (m *Memory) arrive(productID string, f *Filing) {
 	}
 }
 
+// add files an action that has not expired, in its session or among the user's actions outside
+// any.
 func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	s := m.session(product, a.User, session)
 	m.expireSession(s, oldest)
@@ -214,6 +221,8 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	s.Keep(m.sessionItem(s))
 }
 
+// identify files an identity, which may make earlier actions of the session another user's. One
+// that the session has already only renews the session.
 func (m *Memory) identify(product string, who *activity.Identity, arrived Position) {
 	s := m.session(product, "", who.SessionID)
 	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
@@ -242,6 +251,8 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 	}
 }
 
+// eraseIn forgets the actions and identities of a session that an erasure covers, and the
+// session if nothing is left.
 func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
 	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool {
 		goes := e.Erases(s.Session, a.User)
@@ -277,9 +288,9 @@ func (m *Memory) session(product, user, session string) *memorySession {
 	return s
 }
 
-// insert files an action, and removes the oldest beyond the limits of its user and
-// of the session. It returns false, and changes nothing, if the session has the action
-// already, or is full of newer ones.
+// insert files an action, and removes the oldest beyond the limits of its user and of the
+// session. It returns false, and changes nothing, if the session has the action already, or is
+// full of newer ones. It costs a look at each action of the session.
 func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	have, first := 0, 0
 	for i := range s.Actions {
@@ -309,7 +320,7 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	return true
 }
 
-// remove removes actions.
+// remove removes the actions from one index up to, but not including, another.
 func (s *memorySession) remove(from, to int) {
 	for _, a := range s.Actions[from:to] {
 		s.bytes -= fair.Size(len(a.JSON))
@@ -344,6 +355,8 @@ func (m *Memory) prune(s *memorySession) {
 	}
 }
 
+// linkUser makes the session the user's newest one. The oldest beyond maxEvents is no longer
+// the user's: each of the others has an action at least, and no more than maxEvents are kept.
 func (m *Memory) linkUser(s *memorySession, id string) {
 	u := m.user(s.Product(), id)
 	if at := slices.Index(u.sessions, s); at < 0 {
@@ -382,12 +395,15 @@ func (m *Memory) user(product, id string) *memoryUser {
 	return u
 }
 
+// userItem returns the user's cost. A user is never evicted.
 func (m *Memory) userItem(u *memoryUser) fair.Item {
 	const pointer = 8
 	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) +
 		2*fair.Size(pointer*cap(u.sessions))}
 }
 
+// sessionItem returns the session's cost, and when its oldest action has expired or, without
+// any, its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key())) +
 		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
@@ -453,6 +469,7 @@ func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snap
 	return m.read(productID, of, m.maxHeld), nil
 }
 
+// read reads a user's or a session's records at one instant.
 func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
 	oldest := m.oldest()
 	m.mu.Lock()
@@ -487,6 +504,7 @@ func (m *Memory) Expire() (forgotten int) {
 	return forgotten
 }
 
+// expireSome looks at no more than expireStep sessions that have something expired.
 func (m *Memory) expireSome() (forgotten int, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -508,7 +526,7 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	return forgotten, true
 }
 
-// Drop forgets all actions of a product.
+// Drop forgets all actions, identities and positions of a product.
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -523,11 +541,14 @@ func (m *Memory) Users(productID string) int {
 	return m.users.Count(productID)
 }
 
-// Bytes returns the size of a product's actions in memory.
+// Bytes returns the size of a product's users and sessions in memory. Expired ones count until
+// they are freed.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.users.Bytes(productID)
 }
 
+// oldest returns when the oldest action that is kept may have started, in microseconds since
+// the epoch.
 func (m *Memory) oldest() int64 { return time.Now().Add(-m.ttl).UnixMicro() }

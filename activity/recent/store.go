@@ -101,7 +101,8 @@ func AppendRecord(dst []byte, a *activity.Action) ([]byte, error) {
 	return dst, nil
 }
 
-// appendJSON appends the record's action object.
+// appendJSON appends the record's action object, with its index in the answer. A record whose
+// JSON ends with the raw URL has the same canonical one.
 func (r Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, r.JSON...)
 	if url := jsontext.LastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], jsontext.RawURLField) {

@@ -38,6 +38,7 @@ func NewEntry(b *activity.Batch) Entry {
 	}
 }
 
+// micros returns seconds since the epoch as microseconds, within maxSeconds.
 func micros(seconds float64) int64 {
 	return int64(math.Round(min(max(seconds, -maxSeconds), maxSeconds) * 1e6))
 }

@@ -25,10 +25,13 @@ type MemoryOptions struct {
 	TotalBytes int64         // of all products; 2.5 % of the memory that the process may use
 }
 
-// Memory holds the sessions of every product in RAM, within a number of bytes of
-// each product and of all. Beyond that the sessions written first are evicted; where
-// all products together hold too much, the product that holds most loses its own. A
-// session takes some 700 bytes. Its methods are safe for concurrent use.
+// Memory holds the sessions of every product in RAM, within a number of bytes of each product
+// and of all. Beyond that the sessions written first are evicted; where all products together
+// hold too much, the product that holds most loses its own. A session takes some 700 bytes. Its
+// methods are safe for concurrent use.
+//
+// mu guards held and orders. The trees have pointers to the values in held, and a session is in
+// both or in neither: it leaves its tree before its place changes.
 type Memory struct {
 	ttl int64 // microseconds
 
@@ -72,6 +75,7 @@ func (m *Memory) Add(productID string, entries ...Entry) {
 	m.held.Trim(productID)
 }
 
+// order returns a product's sessions as they are listed, which begin here if there are none.
 func (m *Memory) order(product string) *btree.BTreeG[*session] {
 	order, ok := m.orders[product]
 	if !ok {
@@ -81,6 +85,7 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 	return order
 }
 
+// add takes over an entry with actions.
 func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	held, isNew := m.held.Open(product, e.SessionID)
 	s := &held.Value
@@ -96,6 +101,7 @@ func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 }
 
 // name gives a session that is of the anonymous visitor the visitor's user, with the address.
+// It does not move in the list.
 func (m *Memory) name(product string, e *Entry) {
 	held := m.held.Find(product, e.SessionID)
 	if held == nil || held.Value.userID != e.Anonymous {
@@ -123,9 +129,9 @@ const (
 	listStep    = 1000   // of these, under one lock
 )
 
-// List returns the sessions of a product that are there now. It looks at no more
-// than 10,000 of them: with a prefix, a listing that is not the last may have fewer
-// sessions than asked for, or none. Its error is a *[QueryError].
+// List returns the sessions of a product that are there now. It looks at no more than 10,000 of
+// them: with a prefix, a listing that is not the last may have fewer sessions than asked for,
+// or none. Its error is a *[QueryError]. Writers have their turn between its steps.
 func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
 	at, err := q.check()
 	if err != nil {
@@ -144,7 +150,7 @@ func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error)
 	return l.listing, nil
 }
 
-// list is a call of List.
+// list is a call of List. One goroutine uses it.
 type list struct {
 	listing    Listing
 	prefix     string
@@ -216,6 +222,7 @@ func (m *Memory) Expire(now time.Time) {
 	}
 }
 
+// expireSome frees at most expireStep sessions, and reports whether there may be more.
 func (m *Memory) expireSome(now time.Time) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,7 +255,8 @@ func (m *Memory) Drop(productID string) {
 	m.held.Drop(productID, nil)
 }
 
-// Bytes returns the memory of a product's sessions.
+// Bytes returns the memory of a product's sessions, in bytes. Expired ones count until they are
+// freed.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

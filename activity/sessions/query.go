@@ -39,7 +39,8 @@ func (q Query) limit() int {
 	return min(q.Limit, MaxLimit)
 }
 
-// check returns the place that the query continues after.
+// check returns the place that the query continues after: for the first listing, one before all
+// sessions. Its error is a *QueryError.
 func (q Query) check() (after place, err error) {
 	switch {
 	case len(q.Prefix) > MaxPrefix:
@@ -56,7 +57,9 @@ func (q Query) check() (after place, err error) {
 	return after, nil
 }
 
-// A cursor is base64 of a version, the place's time, its id and a checksum.
+// A cursor is base64 of a version, the place's time, its id and a checksum. The sum finds
+// mistakes and not forgeries: a cursor shows nothing that a listing does not. Sizes are in
+// bytes.
 const (
 	cursorVersion = 1
 	cursorHead    = 1 + 8

@@ -33,7 +33,8 @@ type Listing struct {
 	Next     *string   `json:"next"`     // Query.After of the next listing; nil at the end
 }
 
-// session is the state of a session.
+// session is the state of a session. userID and email are of the entry added last, the page and
+// the action of the newest action.
 type session struct {
 	place
 	userID, email string
@@ -57,7 +58,8 @@ func (p place) isBefore(other place) bool {
 	return p.id < other.id
 }
 
-// take takes over an entry, which is the newest of the log.
+// take takes over an entry, which is the newest of the log. Its actions need not be the newest:
+// the times of senders differ.
 func (s *session) take(e *Entry) {
 	s.first, s.actions = min(s.first, e.First), max(s.actions, e.Actions)
 	s.userID, s.email = e.UserID, e.Email
@@ -85,6 +87,7 @@ func (s *session) row() Session {
 	}
 }
 
+// seconds returns microseconds since the epoch as seconds.
 func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }
 
 // matches reports whether an identifier of the session begins with the prefix,

@@ -33,7 +33,8 @@ func (c *Cursor) Load(ctx context.Context) (string, error) {
 	return string(doc.Value), err
 }
 
-// Save replaces the saved cursor.
+// Save replaces the saved cursor, whatever that is: of concurrent calls the last one counts. It
+// is stored when Save returns nil; after an error it may be.
 func (c *Cursor) Save(ctx context.Context, cursor string) error {
 	for {
 		doc, err := c.document(ctx)
@@ -51,6 +52,7 @@ func (c *Cursor) Save(ctx context.Context, cursor string) error {
 	}
 }
 
+// document returns the cursor's document as it is now, which may not exist.
 func (c *Cursor) document(ctx context.Context) (document.Document, error) {
 	docs, err := c.log.Documents().Get(ctx, c.productID, c.name)
 	if err != nil {

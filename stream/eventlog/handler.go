@@ -45,9 +45,9 @@ type HandlerOptions struct {
 	// SendBuffer is the size of a connection's kernel send buffer in bytes,
 	// which bounds the cost of a stalled reader.
 	SendBuffer int
-	// Sends reports whether readers are sent an entry; nil for those of the
-	// types that clients know, "actions" and "summary". An entry that is not
-	// sent moves the readers' cursors all the same.
+	// Sends reports whether readers are sent an entry; nil for entries of the types that
+	// clients know, "actions" and "summary". An entry that is not sent moves the readers'
+	// cursors all the same. It is called by any number of goroutines.
 	Sends func(e *Entry) bool
 	// Logger receives a debug message when a reader comes or goes; nil for
 	// slog.Default().
@@ -125,7 +125,8 @@ func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	return h, nil
 }
 
-// Wait returns when no reader is left, or when ctx ends.
+// Wait returns nil when no reader is left, or the error of ctx when that ends before. It ends
+// no reader.
 func (h *Handler) Wait(ctx context.Context) error {
 	h.mu.Lock()
 	if len(h.readers) == 0 {
@@ -168,6 +169,7 @@ func (h *Handler) all() []*reader {
 	return slices.Collect(maps.Keys(h.readers))
 }
 
+// readerCame counts a reader. Each one goes by exactly one call of readerWent.
 func (h *Handler) readerCame(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,6 +177,7 @@ func (h *Handler) readerCame(rd *reader) {
 	h.open[rd.productID]++
 }
 
+// readerWent forgets a reader. The last one ends Wait.
 func (h *Handler) readerWent(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,6 +279,8 @@ type start struct {
 	since time.Time // or at this time
 }
 
+// parseStart reads where a request wants to start. An id may be any text; a gap answers one
+// that is no ID.
 func parseStart(r *http.Request) (start, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -28,7 +28,7 @@ func (id ID) append(dst []byte) []byte {
 	return strconv.AppendUint(dst, id.Seq, 10)
 }
 
-// ParseID parses the text form of an ID.
+// ParseID parses the text form of an ID: two decimal numbers of 64 bits with a hyphen between.
 func ParseID(s string) (ID, error) {
 	milli, seq, ok := strings.Cut(s, "-")
 	if !ok {
@@ -62,7 +62,8 @@ func (id ID) Compare(other ID) int {
 	return cmp.Compare(id.Seq, other.Seq)
 }
 
-// Time returns when the entry was appended.
+// Time returns when the entry was appended, to the millisecond. It may be later than now: IDs
+// grow even where a clock was set back.
 func (id ID) Time() time.Time { return time.UnixMilli(int64(min(id.Milli, math.MaxInt64))) }
 
 // IDAt returns the ID directly before all entries appended at t or later.

@@ -48,7 +48,7 @@ type Log interface {
 	// Read fills dst with the entries after the cursor, oldest first, and
 	// returns their number; zero and nil mean that there is nothing yet. It
 	// stops before dst is full once the entries' data have reached ReadBytes,
-	// so a call costs at most that and one entry. Entries do not have what an "erase"
+	// so a call costs at most that and one entry. Entries lack everything that an "erase"
 	// entry after them in the log covers; one of which nothing is left is of a type that
 	// nobody knows (see Entry.Erase). If entries
 	// after the cursor have been trimmed it returns a *GapError; the zero ID

@@ -14,8 +14,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// reader sends a log to one client. It is a cursor: unsent entries stay in the
-// log, and nothing waits for a reader.
+// reader sends a log to one client. It is a cursor: unsent entries stay in the log, and nothing
+// waits for a reader.
+//
+// One goroutine runs it and owns its fields. Others may call check and cancel, which are set
+// before they know the reader.
 type reader struct {
 	h         *Handler
 	out       wire
@@ -34,13 +37,15 @@ type reader struct {
 	wrote   time.Time    // time of the last write
 }
 
-// wire sends p at once to a client. It fails if that takes beyond the deadline.
+// wire sends p at once to a client. It fails if that takes beyond the deadline; a part of p may
+// have been sent then, so the stream must end. It does not keep p.
 type wire func(p []byte, deadline time.Time) error
 
+// heartbeat is the event of a silent stream. It has no id, so it moves no client's cursor.
 var heartbeat = []byte("event: heartbeat\ndata: {}\n\n")
 
-// Form is another form of a stream than the one of [Handler]: what its reader is sent,
-// as server-sent events. Its methods are called by one goroutine at a time.
+// Form is another form of a stream than the one of [Handler]: the bytes its reader is sent, as
+// server-sent events. Its methods are called by one goroutine at a time.
 type Form interface {
 	Opening() []byte       // sent at once
 	Heartbeat() []byte     // sent to keep a silent stream alive
@@ -66,6 +71,7 @@ type gap struct {
 	Oldest    string `json:"oldest"` // empty if nothing is retained
 }
 
+// newGap returns the data of a gap after the id that a client named, which may be any text.
 func newGap(requested string, oldest ID) gap {
 	g := gap{Requested: requested[:min(len(requested), maxRequested)]}
 	if oldest != (ID{}) {
@@ -87,11 +93,11 @@ var (
 	framesPool  = sync.Pool{New: func() any { return new([framesBytes]byte) }}
 )
 
-// run sends entries until the log ends, the client disconnects or ctx is done.
+// run sends entries until the log ends, the client disconnects or ctx is done. It returns why,
+// never nil.
 //
-// An entry is sent at once on an idle stream. After a write the reader lets
-// entries gather for a moment and sends them in the next write: under load
-// many writes become one.
+// An entry is sent at once on an idle stream. After a write the reader lets entries gather for
+// a moment and sends them in the next write: under load many writes become one.
 func (r *reader) run(ctx context.Context) error {
 	if err := r.write(r.opening); err != nil {
 		return err
@@ -106,7 +112,13 @@ func (r *reader) run(ctx context.Context) error {
 	return follow(ctx, r.h.log, r.productID, r.step)
 }
 
-// step sends the available entries and returns when to look again.
+// step sends the available entries and returns when to look again. A log that cannot be read
+// does not end the stream: heartbeats go on.
+//
+//	nothing found        when the log changes, or a heartbeat is due
+//	entries to the end   after Coalesce, so that others gather
+//	more entries         at once
+//	a failed read        after storageRetry, or earlier for a heartbeat
 func (r *reader) step(ctx context.Context) (pace, error) {
 	began := time.Now()
 	found, err := r.send(ctx)
@@ -133,7 +145,7 @@ func (r *reader) step(ctx context.Context) (pace, error) {
 	return pace{wait: beat, orChange: true}, nil
 }
 
-// beat sends a heartbeat if the stream has been silent long enough.
+// beat sends a heartbeat if the stream has been silent long enough, but none within a frame.
 func (r *reader) beat() error {
 	if r.begun > 0 || time.Since(r.wrote) < r.h.opts.Heartbeat {
 		return nil
@@ -160,7 +172,7 @@ const (
 	more            // entries, and there are more
 )
 
-// send reads once and writes the entries.
+// send reads once and writes the entries. The cursor moves when they are written.
 func (r *reader) send(ctx context.Context) (finding, error) {
 	buf := framesPool.Get().(*[framesBytes]byte)
 	defer framesPool.Put(buf)
@@ -189,8 +201,8 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	return b.found, nil
 }
 
-// skip moves the cursor past a gap, and sends the client a gap event if the
-// client named a cursor.
+// skip moves the cursor past a gap, and sends the client a gap event, unless it asked for the
+// entries retained and has read none yet.
 func (r *reader) skip(gap *GapError) error {
 	if r.begun > 0 {
 		return errTorn
@@ -217,8 +229,8 @@ type burst struct {
 	found  finding
 }
 
-// read copies as many frames to the buffer as fit, and releases the
-// entries.
+// read copies as many frames to the buffer as fit, and releases the entries. The frames share
+// buf; the reader does not move.
 func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	into := entriesPool.Get().(*[readEntries]Entry)
 	defer entriesPool.Put(into)
@@ -255,8 +267,9 @@ func (r *reader) frame(e *Entry) []byte {
 	return nil
 }
 
-// add adds the frame of an entry, or the rest of one, and reports false if not all of it
-// fits.
+// add adds the frame of an entry, or the rest of one, and reports false if not all of it fits.
+// Only a frame that is larger than the whole buffer is cut; another one waits for the next
+// burst.
 func (b *burst) add(id ID, frame []byte) bool {
 	rest := frame[b.begun:]
 	switch room := cap(b.frames) - len(b.frames); {
@@ -276,6 +289,7 @@ func (b *burst) add(id ID, frame []byte) bool {
 	return true
 }
 
+// write sends p, unless the reader may no longer read.
 func (r *reader) write(p []byte) error {
 	if r.check != nil {
 		if err := r.check(); err != nil {
@@ -286,7 +300,7 @@ func (r *reader) write(p []byte) error {
 	return r.out(p, r.wrote.Add(r.h.opts.WriteTimeout))
 }
 
-// finish runs the reader and updates the metrics.
+// finish runs the reader to its end and updates the metrics.
 func (r *reader) finish(ctx context.Context) {
 	defer r.cancel()
 	subscribers := r.h.metrics.subscribers.WithLabelValues(r.productID)
@@ -296,10 +310,10 @@ func (r *reader) finish(ctx context.Context) {
 	r.h.opts.Logger.Debug("stream ended", "product_id", r.productID, "err", err)
 }
 
-// takeOver hijacks the connection from the HTTP server and runs the reader in
-// its own goroutine, so that it costs neither the server's buffers nor its
-// stack. It reports false if the connection cannot be hijacked, as with
-// HTTP/2; the reader is then run by serveHere.
+// takeOver hijacks the connection from the HTTP server and runs the reader in its own
+// goroutine, so that it costs neither the server's buffers nor its stack. It reports false if
+// the connection cannot be hijacked, as with HTTP/2; the reader is then run by serveHere.
+// Otherwise the goroutine owns the connection and the reader, and signs it off.
 func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reader) (bool, error) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if errors.Is(err, http.ErrNotSupported) {
@@ -315,7 +329,7 @@ func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reade
 	return true, nil
 }
 
-// limitSendBuffer bounds the kernel's buffer for a client that does not read.
+// limitSendBuffer bounds the kernel's buffer for a client that does not read, in bytes.
 func limitSendBuffer(conn net.Conn, size int) {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = secured.NetConn()
@@ -325,7 +339,8 @@ func limitSendBuffer(conn net.Conn, size int) {
 	}
 }
 
-// runOver runs a reader on a hijacked connection.
+// runOver runs a reader on a hijacked connection, and closes that. It ends, too, when the
+// client disconnects while nothing is written.
 func (h *Handler) runOver(ctx context.Context, conn net.Conn, rd *reader) {
 	defer h.readerWent(rd)
 	go func() {
@@ -363,7 +378,7 @@ func responseHead(header http.Header) []byte {
 	return b.Bytes()
 }
 
-// connWire is a hijacked connection.
+// connWire is a hijacked connection. Each write has a deadline of its own.
 func connWire(conn net.Conn) wire {
 	return func(p []byte, deadline time.Time) error {
 		if err := conn.SetWriteDeadline(deadline); err != nil {
@@ -374,7 +389,8 @@ func connWire(conn net.Conn) wire {
 	}
 }
 
-// serveHere runs the reader in the HTTP server's goroutine.
+// serveHere runs the reader in the HTTP server's goroutine, until the request's context ends,
+// too.
 func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.Request, rd *reader) error {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {

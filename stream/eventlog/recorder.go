@@ -25,9 +25,9 @@ import (
 // split: common clients accept events of at most 64 KiB.
 const maxData = 60 << 10
 
-// Recorder is the [activity.Sink] of a service: it assigns events their times,
-// drops duplicates, updates each session, and appends the
-// actions to a log, one entry per session.
+// Recorder is the [activity.Sink] of a service: it assigns events their times, drops
+// duplicates, updates each session, and appends the actions to a log, one entry per session. It
+// is safe for concurrent use; recorders of one log, in any number of processes, record as one.
 type Recorder struct {
 	log     Log
 	dir     *directory.Directory
@@ -85,8 +85,16 @@ const (
 	leastTime   = stepTimeout / 8
 )
 
-// Record implements [activity.Sink]. It fails if one of its steps takes longer
-// than 4 seconds; for the first, the time since the events were received counts.
+// Record implements [activity.Sink]. It fails if one of its steps takes longer than 4 seconds;
+// for the first, the time since the events were received counts. Each step is one append, all
+// or nothing. After an error the steps before it stay recorded: their events are duplicates
+// when the request is repeated.
+//
+//	group    by session; an event twice in the request is dropped
+//	steps    of maxEvents at most, one after the other
+//	turns    the step waits for other requests with its sessions
+//	append   open the book, learn, encode, append with the book's changes
+//	again    with the log's duplicates dropped, or from the current documents after a conflict
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
@@ -105,8 +113,8 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	return result, nil
 }
 
-// firstTimeout bounds the first step of a request. One that was received before
-// any waiting for room, such as a file that is read again, is not late.
+// firstTimeout bounds the first step of a request. One that was received before any waiting for
+// room, such as a file that is read again, is not late.
 func firstTimeout(events []activity.Event) time.Duration {
 	if len(events) == 0 {
 		return stepTimeout
@@ -122,8 +130,8 @@ func firstTimeout(events []activity.Event) time.Duration {
 // one is no difference of clocks.
 const agreement = time.Millisecond
 
-// byEngine returns the events with the times that are by this process's clock
-// put by the engine's, if that is another.
+// byEngine returns the events with the times that are by this process's clock put by the
+// engine's, if that is another. The caller's events stay as they are.
 func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	now := time.Now()
 	ahead := now.Sub(r.log.Now())
@@ -144,9 +152,9 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	return events
 }
 
-// appending is the state that the steps of a request share, and memory that each
-// step, and then another request, uses again. Batches are new in each, since followers
-// of the log share them.
+// appending is the state that the steps of a request share, and memory that each step, and then
+// another request, uses again. Batches and keys are new in each, since the log and its
+// followers keep them.
 type appending struct {
 	grouping
 	productID    string
@@ -158,7 +166,7 @@ type appending struct {
 	json         []byte         // of the batch encoded last
 }
 
-// begin returns the state of a request.
+// begin returns the state of a request, which one goroutine uses until end.
 func (r *Recorder) begin(productID string) *appending {
 	a, _ := r.idle.Get().(*appending)
 	if a == nil {
@@ -185,7 +193,8 @@ func (r *Recorder) end(a *appending) {
 	r.idle.Put(a)
 }
 
-// record records a step and counts the events that it omits.
+// record records a step and counts the events that it omits in result. It tries again for as
+// long as timeout allows. After an error nothing of the step is recorded, or it is unknown.
 func (r *Recorder) record(
 	ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result,
 ) error {
@@ -214,7 +223,8 @@ func (r *Recorder) record(
 	}
 }
 
-// again prepares a step for another attempt after an error, or returns the error.
+// again prepares a step for another attempt after an error of append, or returns the error.
+// Duplicates that it cannot drop would come again for ever, so they are an error.
 func (s *step) again(ctx context.Context, err error, result *activity.Result) error {
 	var seen *DuplicateError
 	var conflict *document.ConflictError
@@ -233,8 +243,9 @@ func (s *step) again(ctx context.Context, err error, result *activity.Result) er
 	return err
 }
 
-// append appends the actions of a step together with the changes to their
-// sessions. It returns how many events had expired.
+// append appends the actions of a step together with the changes to their sessions. It returns
+// how many events had expired. It may be called again after a refusal: the book is opened anew
+// each time, and the parts forget their last attempt.
 func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired int, err error) {
 	if err := a.book.Open(ctx, s.events); err != nil {
 		return 0, err
@@ -265,7 +276,8 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	return expired, err
 }
 
-// trace reports the actions that were appended, or were not.
+// trace reports the actions that were appended, or were not: since they were received, and
+// since the append began. It is silent without actions.
 func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 	step := tracing.Step{Name: tracing.Ingest, ProductID: a.productID, Began: received, Ended: time.Now(), Err: err}
 	for i := range a.entries {
@@ -286,7 +298,7 @@ func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 	r.tracer(step)
 }
 
-// encode makes the entries of a step.
+// encode makes the entries of a step. They own their data and keys; the slice is used again.
 func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
@@ -307,7 +319,8 @@ func (a *appending) encode(s *step) error {
 	return nil
 }
 
-// add adds a batch, in halves while it is too large for an entry.
+// add adds a batch, in halves while it is too large for an entry. A single action is never
+// divided.
 func (a *appending) add(b *activity.Batch) (err error) {
 	size := textLen(b)
 	if b.Count > 1 && size > maxData { // sure to be, without encoding it
@@ -344,6 +357,7 @@ func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
 	return nil
 }
 
+// addHalves adds the halves of a batch, in order. They share its actions.
 func (a *appending) addHalves(b *activity.Batch) error {
 	first, second := *b, *b
 	half := len(b.Actions) / 2
@@ -355,7 +369,8 @@ func (a *appending) addHalves(b *activity.Batch) error {
 	return a.add(&second)
 }
 
-// batch returns the entry of a part.
+// batch returns the entry of a part. An action ends where the next one starts, if that is the
+// same user's; the next one of the last may be in a later step.
 func (a *appending) batch(p *part) *activity.Batch {
 	actions := make([]activity.BatchAction, len(p.actions))
 	next := p.session.Actions
@@ -408,7 +423,7 @@ func (a *appending) keysOf(b *activity.Batch) []activity.Key {
 	return slices.Clip(a.keys[from:])
 }
 
-// count counts the appended events.
+// count counts the appended actions, by type in the metrics and all of them in the meter.
 func (r *Recorder) count(productID string, entries []Entry) {
 	byType := map[string]int{}
 	n := 0

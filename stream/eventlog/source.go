@@ -13,7 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// Source is a product's log as a source for a consumer in the same process.
+// Source is a product's log as a source for a consumer in the same process. It may be followed
+// by any number of calls at once, each with a cursor of its own.
 type Source struct {
 	// Logger logs the first of failed reads of the log; nil for slog.Default(). Set it before use.
 	Logger *slog.Logger
@@ -62,7 +63,7 @@ func (s *Source) Follow(ctx context.Context, after string, since time.Time, sess
 	})
 }
 
-// following is a call of Follow.
+// following is a call of Follow. One goroutine uses it.
 type following struct {
 	*Source
 	sessionID string
@@ -73,7 +74,8 @@ type following struct {
 	cursor    ID
 }
 
-// begin finds the first cursor and delivers "open".
+// begin finds the first cursor and delivers "open", and then a gap if the cursor is before one.
+// It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
 	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
 	if err != nil {
@@ -88,7 +90,8 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
 }
 
-// see delivers what a client of the stream would be sent.
+// see delivers the entries that a client of the stream would be sent. An error of deliver ends
+// Follow.
 func (f *following) see(from ID, entries []Entry, gap *GapError) error {
 	switch {
 	case gap != nil && f.lenient:
@@ -109,6 +112,7 @@ func (f *following) see(from ID, entries []Entry, gap *GapError) error {
 	return nil
 }
 
+// gapAfter returns the event of a gap after a cursor; oldest is zero if nothing is retained.
 func gapAfter(requested string, oldest ID) feed.Event {
 	gap := newGap(requested, oldest)
 	return feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}

@@ -21,6 +21,7 @@ type sessionGroup struct {
 // owner is the subject of a group: one of the fields is set.
 type owner struct{ sessionID, user, event string }
 
+// ownerOf returns the subject of an event's group.
 func ownerOf(e *activity.Event) owner {
 	switch {
 	case e.SessionID != "":
@@ -88,7 +89,7 @@ func (g *grouping) groupOf(o owner) int {
 	return i
 }
 
-// forget releases the events.
+// forget releases the events, and keeps the memory for the next request.
 func (g *grouping) forget() {
 	g.step.release()
 	clear(g.groups)
@@ -134,7 +135,7 @@ func (g *grouping) steps() iter.Seq[*step] {
 	}
 }
 
-// add adds a part, whose events come right behind those of the part before it.
+// add adds a part, whose events follow directly on the events of the part before it.
 func (s *step) add(p part) {
 	if len(s.parts) == 0 {
 		s.events = p.events[:0]
@@ -188,7 +189,8 @@ func (s *step) drop(keys []activity.Key) (dropped int, any bool) {
 	return dropped, any
 }
 
-// part is the part of a group that one step records.
+// part is the part of a group that one step records. Its events and rest are the group's own
+// memory, which no attempt changes; each attempt sets the result anew, but seen only grows.
 type part struct {
 	*sessionGroup
 	first  bool
@@ -206,9 +208,9 @@ type part struct {
 	next     activity.Event // the session's next action, if that is in another step
 }
 
-// learn assigns the part's events their times, updates the book from them, and
-// returns how many had expired. With the first part of a group the session
-// learns from the whole group, so that all of its entries agree.
+// learn assigns the part's events their times, updates the book from them, and returns how many
+// had expired. With the first part of a group the session learns from the whole group, so that
+// all of its entries agree.
 func (p *part) learn(ctx context.Context, a *appending) (expired int, err error) {
 	book := a.book
 	var whole []activity.Event
@@ -251,8 +253,8 @@ func (p *part) added() (n int) {
 	return n
 }
 
-// unnamed ends the ID of the entry that makes actions without a user those of the
-// user that the event of that ID names.
+// unnamed ends the ID of the entry that gives a user the actions without a user. The event of
+// the ID before it names that user.
 const unnamed = "/unnamed"
 
 // isAnothers reports whether an action is of another user than the session, by an

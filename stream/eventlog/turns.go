@@ -7,19 +7,22 @@ import (
 	"sync"
 )
 
-// turn is the exclusive right to work on a session of a product, or on a user
-// outside any session.
+// turn is the exclusive right to work on a session of a product, or on a user outside any
+// session. It is a right among the requests of one recorder: requests to other servers meet as
+// conflicts of documents.
 type turn struct {
 	product string
 	owner
 }
 
+// compare orders turns, by product, session and user.
 func (t turn) compare(other turn) int {
 	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.sessionID, other.sessionID),
 		cmp.Compare(t.user, other.user))
 }
 
-// turns are the turns held and waited for. The zero value is ready for use.
+// turns are the turns held and waited for. The zero value is ready for use, by any number of
+// callers.
 type turns struct {
 	mu sync.Mutex
 	// held has the waiting callers of each turn, in order: a turn is
@@ -27,8 +30,9 @@ type turns struct {
 	held map[turn][]chan struct{}
 }
 
-// take waits for all of the turns, or until ctx ends. A caller that holds turns
-// takes no more. Call done to give them back.
+// take waits for all of the turns, or until ctx ends; then it has none of them. Callers get a
+// turn in the order in which they asked for it. A caller that holds turns takes no more. Call
+// done, once, to give them back; wanted is sorted and must not be changed before that.
 func (t *turns) take(ctx context.Context, wanted []turn) (done func(), err error) {
 	slices.SortFunc(wanted, turn.compare) // a common order prevents deadlock
 	wanted = slices.Compact(wanted)
@@ -79,7 +83,7 @@ func (t *turns) leave(held []turn) {
 	}
 }
 
-// pass hands a turn over to the first caller that waits for it.
+// pass hands a turn over to the first caller that waits for it, or frees it. mu is held.
 func (t *turns) pass(w turn) {
 	waiting := t.held[w]
 	if len(waiting) == 0 {

@@ -17,7 +17,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// Consumers returns a collector of liveactivity_consumer_*.
+// Consumers returns a collector of liveactivity_consumer_*. The counts begin with each
+// consumer, and are read when the metrics are.
 func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 	const prefix = "liveactivity_consumer_"
 	acknowledged := func(s stream.ConsumerStats) []float64 {
@@ -74,7 +75,7 @@ func Summarizers(summarizers ...*stream.Summarizer) prometheus.Collector {
 	}}
 }
 
-// metric is a metric made of stats, one value for each of its labels.
+// metric is a metric made of stats, one value for each of its labels, in their order.
 type metric[S any] struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -82,6 +83,7 @@ type metric[S any] struct {
 	values func(S) []float64
 }
 
+// counters returns a counter for each value of a label.
 func counters[S any](name, help, label string, labels []string, values func(S) []float64) metric[S] {
 	return metric[S]{prometheus.NewDesc(name, help, []string{label}, nil), prometheus.CounterValue, labels, values}
 }
@@ -107,7 +109,7 @@ func statsOf[S any, T interface{ Stats() S }](all []T) func() []S {
 	}
 }
 
-// collector collects the sums over several of a kind.
+// collector collects the sums over several of a kind. It is safe for concurrent use.
 type collector[S any] struct {
 	stats   func() []S
 	metrics []metric[S]

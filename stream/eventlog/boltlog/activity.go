@@ -12,9 +12,15 @@ import (
 
 var _ eventlog.Log = (*Log)(nil)
 
-// users is the [recent.Store] of a log. It is in memory, and files an action when
-// its entry is published; entries that the file held when it was opened are filed
-// by Run, and until then so are those that follow them.
+// users is the [recent.Store] of a log. It is in memory, and files an action when its entry is
+// published; entries that the file held when it was opened are filed by Run, and until then so
+// are those that follow them: in order, and each once.
+//
+//	filed is open     Run files entries from the file, publish files none; lookups wait
+//	filed is closed   publish files; lookups are answered
+//
+// Run closes filed with the product's lock held, when it has filed the newest published entry,
+// so no entry falls between the two.
 type users struct{ log *Log }
 
 // Activity implements [eventlog.Log].
@@ -44,7 +50,7 @@ func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject
 	return u.log.users.Snapshot(ctx, productID, of)
 }
 
-// await waits until Run has filed the product's entries from the file.
+// await waits until Run has filed the product's entries from the file, or ctx ends.
 func (u users) await(ctx context.Context, productID string) error {
 	select {
 	case <-u.log.product(productID).filed:
@@ -54,7 +60,8 @@ func (u users) await(ctx context.Context, productID string) error {
 	}
 }
 
-// file files the actions of entries that were committed. The product is locked.
+// file files the actions of entries that were committed, unless Run is still to come to them. A
+// drop comes first: the filings are of entries after it. The product is locked.
 func (l *Log) file(b *batch) {
 	if b.dropped {
 		l.users.Drop(b.p.id)
@@ -64,6 +71,7 @@ func (l *Log) file(b *batch) {
 	}
 }
 
+// isFiled reports whether everything in the file has been filed. It never turns false again.
 func (p *product) isFiled() bool {
 	select {
 	case <-p.filed:
@@ -80,8 +88,9 @@ func (l *Log) Now() time.Time { return time.Now() }
 // read.
 const fileRetry = time.Second
 
-// Run implements [eventlog.Log]: it files the actions in the file as it was when it was opened, for
-// as long as it takes.
+// Run implements [eventlog.Log]: it files the actions in the file as it was when it was opened,
+// for as long as it takes, one product after another. It never fails. Products that this
+// process began need nothing of it.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report == nil {
 		report = func(eventlog.Progress) {}
@@ -105,14 +114,15 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	return nil
 }
 
+// entries returns how many entries the file has of the product.
 func (p *product) entries() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return int(p.state.Entries)
 }
 
-// fileAll files the entries of a product until there are no others, or ctx ends;
-// then it returns false.
+// fileAll files the entries of a product until there are no others, or ctx ends; then it
+// returns false. After an error it goes on behind the last entries filed, every fileRetry.
 func (l *Log) fileAll(
 	ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress),
 ) bool {
@@ -155,7 +165,8 @@ func (p *product) endFiling(cursor eventlog.ID) bool {
 	return true
 }
 
-// fileOld files entries that were read back, but those that are dropped meanwhile.
+// fileOld files entries that were read back, but those that are dropped meanwhile. The lock
+// keeps a drop from coming between the look and the filing.
 func (l *Log) fileOld(p *product, entries []eventlog.Entry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,6 +15,10 @@ import (
 
 // batch is the part of one product in a transaction. Its changes of the file are seen by the
 // operations after it. Its changes of memory are collected here, for publish.
+//
+// state, last and keys are the product's as the transaction has left them so far; the product
+// itself has the ones before it. keys has only the differences, unless the product was dropped.
+// Bytes are bytes in the file; of a document written, took counts the value only.
 type batch struct {
 	t              *transaction
 	p              *product
@@ -35,20 +39,22 @@ type batch struct {
 	dropped bool                  // keys has all that are retained
 }
 
-// step is how many entries, and documents, a transaction looks at to remove them, see more. If it
-// looked at fewer altogether nothing is left to do.
+// step is how many entries, and how many documents, a transaction looks at in any case to
+// remove them, see more. If it looked at fewer altogether nothing is left to do.
 const step = 500
 
-// more returns a function that reports whether the transaction goes on removing: until it has looked
-// at a number of entries or documents, and has freed twice the room that it took. size is of those
-// that are left, in bytes.
+// more returns a function that reports whether to go on removing: while fewer than step entries
+// or documents were looked at, or less than twice the bytes that the transaction adds was
+// freed. So the cost of a commit follows its own size, and a product beyond a limit shrinks
+// faster than it grows. size is the bytes that are left. Every function counts by itself.
 func (b *batch) more(size *uint64) func() bool {
 	reviewed, before := b.reviewed, *size
 	return func() bool { return b.reviewed-reviewed < step || before-*size < 2*b.took }
 }
 
-// open returns the batch of a product, from which expired entries and documents are removed
-// first. It creates the product's bucket if it is missing, or else returns nil.
+// open returns the product's batch. The first call in a transaction begins it, by removing
+// expired entries and documents. It creates the product's bucket if it is missing, or else
+// returns nil.
 func (t *transaction) open(p *product, create bool) (b *batch, err error) {
 	if b, ok := t.batches[p]; ok {
 		return b, nil
@@ -81,13 +87,15 @@ func (b *batch) openBuckets() error {
 		}
 	}
 	b.log, b.docs, b.due = buckets[0], buckets[1], buckets[2]
+	// bbolt keeps no fill percents: every transaction sets them anew.
 	b.log.FillPercent, b.due.FillPercent = 1, 1 // new keys come at the end
 	b.docs.FillPercent = 0.8                    // as many do: names that begin with a time
 	return nil
 }
 
-// addition holds the entries and changes of one call, in memory of its own: the caller may be gone
-// before they are committed.
+// addition holds the entries and changes of one call, in memory of its own: the caller may be
+// gone before they are committed. An entry and its filing have the same index. The goroutine
+// that commits sets IDs, positions and version, which count only if the call succeeds.
 type addition struct {
 	appends bool             // refused once the log is closed
 	of      document.Version // the generation that it belongs to
@@ -97,6 +105,8 @@ type addition struct {
 	version document.Version // of the documents put, once it is committed
 }
 
+// newAddition copies the entries with their keys and data, and the values of documents. The
+// names of documents are the caller's, as [document.Store] says.
 func newAddition(entries []eventlog.Entry, changes []document.Change) *addition {
 	a := &addition{entries: slices.Clone(entries), changes: slices.Clone(changes)}
 	for i := range a.entries {
@@ -108,7 +118,8 @@ func newAddition(entries []eventlog.Entry, changes []document.Change) *addition 
 	return a
 }
 
-// add adds everything, or nothing and returns why.
+// add adds everything, or nothing and returns why. All that can be refused is looked at before
+// the first change, so an error after that is of storage, and ends the transaction.
 func (b *batch) add(a *addition) (refusal, err error) {
 	if document.Ended(a.of, document.Version(b.state.Dropped)) {
 		return document.ErrDropped, nil
@@ -129,7 +140,8 @@ func (b *batch) add(a *addition) (refusal, err error) {
 	return nil, b.append(a)
 }
 
-// claim adds the keys of the entries to those retained, or none if one is among them.
+// claim adds the keys of the entries to those retained, or none if one is among them or comes
+// twice. Its error, a *DuplicateError, has every such key.
 func (b *batch) claim(entries []eventlog.Entry) error {
 	var claimed, seen []activity.Key
 	for i := range entries {
@@ -149,7 +161,8 @@ func (b *batch) claim(entries []eventlog.Entry) error {
 	return &eventlog.DuplicateError{Keys: seen}
 }
 
-// holds reports whether the key is of a retained entry.
+// holds reports whether the key is of an entry that is retained or was added by this
+// transaction. After a drop the product's keys no longer count.
 func (b *batch) holds(key activity.Key) bool {
 	held, changed := b.keys[key]
 	if !changed && !b.dropped {
@@ -158,13 +171,14 @@ func (b *batch) holds(key activity.Key) bool {
 	return held
 }
 
+// forget takes the keys out of those retained.
 func (b *batch) forget(keys []activity.Key) {
 	for _, key := range keys {
 		b.keys[key] = false
 	}
 }
 
-// append writes the entries, whose keys are claimed.
+// append writes the entries, whose keys are claimed, under IDs that it assigns.
 func (b *batch) append(a *addition) error {
 	for i := range a.entries {
 		b.last = engine.NextID(b.last, b.t.now)
@@ -192,7 +206,8 @@ func (b *batch) expire() error {
 	return b.sweep()
 }
 
-// complete enforces the product's limits and writes its state. It is the last step of a batch.
+// complete enforces the product's limits and writes its state if that has changed. It is the
+// last step of a batch. The entry with the newest ID stays, however large it is.
 func (b *batch) complete() error {
 	limit := uint64(b.t.log.retention.MaxBytes)
 	n, err := b.trim(func(id eventlog.ID) bool { return b.state.Bytes > limit && id != b.last })
@@ -214,7 +229,9 @@ func (b *batch) complete() error {
 	return b.bucket.Put(keyState, value)
 }
 
-// trim removes entries from the front of the log, while they are to go, and returns their number.
+// trim removes entries from the front of the log, while they are to go, and returns their
+// number. It looks for the first one anew each time, because a bbolt cursor has no reliable
+// place after a change.
 func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
 	c, more := b.log.Cursor(), b.more(&b.state.Bytes)
 	for k, v := c.First(); k != nil && more(); k, v = c.First() {

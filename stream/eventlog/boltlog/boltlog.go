@@ -83,7 +83,12 @@ type Options struct {
 // DefaultTailBytes is how much of a product's log is also kept in memory.
 const DefaultTailBytes = 8 << 20
 
-// Log is a [eventlog.Log] in a file. Its documents are a [document.Store].
+// Log is an [eventlog.Log] in a file. Its documents are a [document.Store].
+//
+// mu guards products, to which a product is added when it is first asked for and from which
+// none is removed. mu may be held while a product's lock is taken, never the other way round.
+// The groups of operations are committed one at a time, in order; the goroutine that commits
+// owns commits and broken, and the other fields that change synchronize themselves.
 type Log struct {
 	retention eventlog.Retention
 	tailBytes int64
@@ -137,6 +142,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)
+		// At most one further commit, for which the callers of this one wait, too: writers slow
+		// down while memory is over its bound.
 		if p := l.balance(); p != nil {
 			l.commit([]*operation{{make: p.lighten}})
 		}
@@ -153,7 +160,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 	return l, nil
 }
 
-// Release closes the file. No call may be in flight or follow.
+// Release closes the log and its file, which another process can open from then on. No call may
+// be in flight or follow.
 func (l *Log) Release() error {
 	_ = l.Close() // it never fails
 	if err := l.db.Close(); err != nil {
@@ -162,7 +170,8 @@ func (l *Log) Release() error {
 	return nil
 }
 
-// Close implements [eventlog.Log].
+// Close implements [eventlog.Log]. It returns when the appends in flight are committed or
+// refused.
 func (l *Log) Close() error {
 	l.closed.Store(true)
 	// Calls in flight come first; those after find the log closed.
@@ -201,7 +210,8 @@ func (l *Log) Append(
 	return nil
 }
 
-// write commits an addition.
+// write commits an addition. It is refused where its generation, for which ctx is asked once
+// and at once, is over by the time of the commit. Nothing is created for an empty one.
 func (l *Log) write(ctx context.Context, productID string, a *addition) error {
 	if len(productID) > maxProductID {
 		return errors.New("boltlog: the product ID is too long")
@@ -245,7 +255,8 @@ func (l *Log) Expire(ctx context.Context) error {
 	return nil
 }
 
-// Stats implements [eventlog.Log].
+// Stats implements [eventlog.Log]. Entries that have expired count until an operation on their
+// product removes them.
 func (l *Log) Stats() map[string]eventlog.Stats {
 	stats := map[string]eventlog.Stats{}
 	for _, p := range l.all() {
@@ -275,6 +286,7 @@ func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, er
 	return s, nil
 }
 
+// all returns the products known now, in no order. Callers lock each by itself.
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,10 +14,27 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// maxOperations is how many operations are committed together.
+// Everything that changes the file is an operation, and takes these steps:
+//
+//	do        waits in the group, behind the commit in flight
+//	make      up to maxOperations in order, each sees the changes of those before it: one
+//	          transaction of bbolt, with a batch for each product that they open
+//	complete  each batch once: limits and the product's state
+//	finish    bbolt's commit, with its fdatasync
+//	publish   each batch, under its product's lock: readers and lookups see it
+//	outcome   of each operation, for its caller
+//
+// All but the first run on one goroutine at a time. Until finish has returned nil, memory is as
+// before, so a failed commit needs no undoing. Documents are read from the file, so they can be
+// seen from finish on, before the entries of the same append: a reader of an entry finds
+// documents at least as new.
+
+// maxOperations is how many operations are committed together, at most.
 const maxOperations = 256
 
-// operation is the part of one call in a transaction.
+// operation is the part of one call in a transaction. The goroutine that commits sets its
+// outcome before do returns. A call that has stopped waiting must not look at it, nor at
+// anything that make refers to.
 type operation struct {
 	// make changes the transaction. A refusal means that it changed nothing, and is for its
 	// caller only; err ends the whole transaction.
@@ -26,7 +43,9 @@ type operation struct {
 	err     error // the outcome, for the caller
 }
 
-// transaction is a transaction of bbolt, with the changes of memory that follow once it is committed.
+// transaction is a transaction of bbolt that writes, with the changes of memory that follow
+// once it is committed. Each product has one batch in it, however many operations open it. now
+// is the time of everything in it: of IDs, of expiry and of times to live.
 type transaction struct {
 	log     *Log
 	tx      *bolt.Tx
@@ -39,7 +58,8 @@ type transaction struct {
 var errPanicked = errors.New("boltlog: a commit was given up")
 
 // do commits an operation, together with others. It returns when that is over, or ctx: the
-// operation then no longer belongs to the caller.
+// operation then no longer belongs to the caller. One that was still waiting never happens; of
+// one that was being committed the outcome is unknown.
 func (l *Log) do(ctx context.Context, make func(*transaction) (refusal, err error)) error {
 	o := &operation{make: make, err: errPanicked}
 	if err := l.group.Do(ctx, o); err != nil {
@@ -64,9 +84,10 @@ func (l *Log) commit(ops []*operation) {
 	}
 }
 
-// transact makes the operations in one transaction and returns the batches to publish. Nothing is
-// committed any more once the file was found damaged, or once a failed write may have
-// reached the disk: see ErrUncertain.
+// transact makes the operations in one transaction and returns the batches to publish, none
+// when nothing changed. An error is every operation's, and rolls all of them back. Nothing is
+// committed any more once the file was found damaged, or once a failed write may have reached
+// the disk: see ErrUncertain.
 func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error) {
 	if l.broken != nil {
 		return nil, l.broken
@@ -98,7 +119,8 @@ func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error
 	return batches, err
 }
 
-// make makes the operations, and then enforces the limits of each product once.
+// make makes the operations, and then enforces the limits of each product once. It stops at the
+// first error, after which the transaction must be rolled back.
 func (t *transaction) make(ops []*operation) error {
 	for _, o := range ops {
 		var err error
@@ -155,7 +177,10 @@ func (l *Log) guarded(do func() error) (err error) {
 	return do()
 }
 
-// view calls read with a transaction that reads.
+// view calls read with a transaction that reads: one consistent state of the file, committed
+// but perhaps not published yet. It waits for no commit, but a commit that has to map more of
+// the file waits for it, so read must be short. Memory that read gets from bbolt is part of
+// that map and must not be used after read has returned.
 func (l *Log) view(read func(*bolt.Tx) error) error {
 	return l.guarded(func() error { return l.db.View(read) })
 }

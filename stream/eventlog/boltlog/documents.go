@@ -12,10 +12,21 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// documents is the [document.Store] in the file.
+// documents is the [document.Store] in the file. Reads go to the file and see the last commit;
+// memory holds no documents. A document that has expired is hidden from then on, and removed by
+// a later transaction of its product.
+//
+// Two buckets belong together. A document that expires has one key in the due bucket, its
+// place, where the transactions look for documents to remove, in the order of the keys. A place
+// may be too early, never too late, so a renewal does not move it:
+//
+//	put                    record and place at until
+//	renewed, until grows   the place stays: the next look comes too early
+//	review, due < until    the place moves to until
+//	review, due = until    record and place are removed, if the document goes
 type documents struct{ log *Log }
 
-// Get implements [document.Store].
+// Get implements [document.Store]. All documents are from one transaction of the file.
 func (d documents) Get(_ context.Context, productID string, names ...string) ([]document.Document, error) {
 	docs := make([]document.Document, len(names))
 	now := time.Now().UnixMilli()
@@ -37,7 +48,8 @@ func (d documents) Get(_ context.Context, productID string, names ...string) ([]
 	return docs, err
 }
 
-// List implements [document.Store].
+// List implements [document.Store]. It passes over expired documents whose names begin with the
+// prefix, which cost a look each.
 func (d documents) List(_ context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
 	docs := []document.Document{}
 	now := time.Now().UnixMilli()
@@ -58,7 +70,8 @@ func (d documents) List(_ context.Context, productID, prefix, after string, limi
 	return docs, err
 }
 
-// Write implements [document.Store].
+// Write implements [document.Store]. When ctx ends during the commit, it is unknown whether the
+// call had an effect.
 func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
 	if err := document.Validate(changes); err != nil {
 		return 0, err
@@ -70,7 +83,8 @@ func (d documents) Write(ctx context.Context, productID string, changes ...docum
 	return a.version, nil
 }
 
-// view calls read with the product's documents, if it has any.
+// view calls read with the bucket of the product's documents, if it has any. The bucket is
+// usable until read returns.
 func (d documents) view(productID string, read func(*bolt.Bucket) error) error {
 	err := d.log.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(productPrefix + productID))
@@ -100,7 +114,8 @@ func find(docs *bolt.Bucket, name []byte) (record, error) {
 }
 
 // check returns the documents before the changes, those that have expired, too, or why they
-// cannot be changed.
+// cannot be changed. An expired document counts as missing. The records share memory with the
+// file until the transaction ends.
 func (b *batch) check(changes []document.Change) (before []record, refusal, err error) {
 	now := b.t.now.UnixMilli()
 	before = make([]record, len(changes))
@@ -119,7 +134,8 @@ func (b *batch) check(changes []document.Change) (before []record, refusal, err 
 	return before, nil, nil
 }
 
-// change makes the changes of documents that were checked.
+// change makes the changes of documents that were checked. All documents put by one call get
+// the same version. Every call with changes takes one, also if it only checks or touches.
 func (b *batch) change(a *addition, before []record) error {
 	if len(a.changes) == 0 {
 		return nil
@@ -182,8 +198,8 @@ func (b *batch) move(name []byte, from, to int64) error {
 	return b.due.Put(dueKey(to, name), []byte{})
 }
 
-// put writes a document whose place in the due bucket is right. r has the value before, nil
-// for none.
+// put writes a document whose place in the due bucket is right, and counts it. r has the value
+// before, nil for none.
 func (b *batch) put(name []byte, r record, value []byte) error {
 	if r.value != nil {
 		b.uncount(name, r)
@@ -194,7 +210,7 @@ func (b *batch) put(name []byte, r record, value []byte) error {
 	return b.docs.Put(name, r.encode(name))
 }
 
-// remove removes a document.
+// remove removes a document with its place in the due bucket. r is its record.
 func (b *batch) remove(name []byte, r record) error {
 	if err := b.move(name, r.due, 0); err != nil {
 		return err
@@ -203,12 +219,13 @@ func (b *batch) remove(name []byte, r record) error {
 	return b.docs.Delete(name)
 }
 
+// uncount takes a document, as it is in the file, out of the product's sums.
 func (b *batch) uncount(name []byte, r record) {
 	b.state.Documents--
 	b.state.DocumentBytes -= r.size(name)
 }
 
-// sweep removes documents whose time is over.
+// sweep removes documents whose time is over, and looks at no more than step for it.
 func (b *batch) sweep() error {
 	more, now := b.more(&b.state.DocumentBytes), b.t.now.UnixMilli()
 	all := func(record) bool { return true }
@@ -243,8 +260,9 @@ func (b *batch) evict() error {
 	return nil
 }
 
-// review looks at documents that are due from one time to another, in this order, while there is
-// more to do. It removes those that go; one that was renewed it looks at again when that is over.
+// review looks at documents that are due from one time to another, in this order, while there
+// is more to do. It removes those that go; one that was renewed it looks at again when that is
+// over. The times have their class with them, see last.
 func (b *batch) review(from, to int64, more func() bool, goes func(record) bool) error {
 	at, due := dueKey(from, nil), b.due.Cursor()
 	for ; more(); b.reviewed++ {
@@ -282,8 +300,10 @@ func (b *batch) review(from, to int64, more func() bool, goes func(record) bool)
 	return nil
 }
 
-// loadDocuments reads a product's documents, which it counts. It returns changes of those
-// that were written by a clock that was ahead.
+// loadDocuments reads a product's documents, which it counts into found. It returns changes of
+// those that were written by a clock that was ahead: touches, from which their time to live
+// begins anew. Of the due bucket it checks the number of keys; review checks each of them
+// against its record.
 func loadDocuments(b *bolt.Bucket, found *state, r *reading) (ahead []document.Change, err error) {
 	due, now := 0, time.Now().UnixMilli()
 	err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {

@@ -12,8 +12,8 @@ import (
 )
 
 // Drop implements [eventlog.Log]. One commit makes everything disappear at once; further
-// commits, between which others have their turn, free the space. When ctx ends before, the
-// next Drop or Expire goes on.
+// commits, between which others have their turn, free the space of all dropped products. When
+// ctx ends before, the next Drop or Expire of any product goes on.
 func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	err := l.do(ctx, func(t *transaction) (refusal, err error) {
@@ -32,8 +32,10 @@ func (l *Log) Drop(ctx context.Context, productID string, through document.Versi
 	return l.sweepDropped(ctx)
 }
 
-// drop moves everything of a product but its state to the bucket of dropped products. IDs and
-// versions go on from the state, which says that the generations up to through are over.
+// drop moves everything of a product but its state to the bucket of dropped products, which
+// costs the same however much it is. IDs and versions go on from the state, which says that the
+// generations up to through are over. Entries that the transaction added before are dropped,
+// too; operations after it find an empty product.
 func (b *batch) drop(through document.Version) error {
 	dropped, err := b.t.tx.CreateBucketIfNotExists(bucketDropped)
 	if err != nil {
@@ -58,7 +60,8 @@ func (b *batch) drop(through document.Version) error {
 	return b.openBuckets()
 }
 
-// sweepDropped frees the space of all dropped products, in steps.
+// sweepDropped frees the space of all dropped products, a commit for each step. After an error
+// the rest stays in the file, unseen, for the next call.
 func (l *Log) sweepDropped(ctx context.Context) error {
 	for more := true; more; {
 		err := l.do(ctx, func(t *transaction) (refusal, err error) {
@@ -87,8 +90,9 @@ func (t *transaction) sweepDropped() (more bool, err error) {
 	return left <= 0, err
 }
 
-// empty deletes the contents of a bucket, as far as the given cost allows. It returns the rest of
-// the cost, which is positive if nothing is left.
+// empty deletes the contents of a bucket and of the buckets in it, as far as the given cost
+// allows. It returns the rest of the cost, which is positive if nothing is left. The bucket
+// itself stays.
 func empty(b *bolt.Bucket, cost int) (rest int, err error) {
 	for cost > 0 && err == nil {
 		c := b.Cursor()

@@ -58,8 +58,9 @@ func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	return db, nil
 }
 
-// syncFolder makes the entries of a folder last, and those of the folders around it: some of them
-// may be new. Folders that this process may not read are not.
+// syncFolder makes the entries of a folder last, and then the folder itself and each one around
+// it: some of them may be new. It ends without an error at a folder that this process may not
+// read.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -78,8 +79,10 @@ func syncFolder(dir string) error {
 	return err
 }
 
-// create makes a new file. It gets its name when it is complete, and never takes the place
-// of one that another process has made meanwhile.
+// create makes a new file. It gets its name when it is complete, and never takes the place of
+// one that another process has made meanwhile: a link fails where a rename would replace it.
+// Only on a file system without links is it renamed, after a look. A process killed in between
+// leaves a file named FileName.new-…, which can be deleted.
 func create(dir, path string) error {
 	whole, err := os.CreateTemp(dir, FileName+".new-*")
 	if err != nil {
@@ -107,8 +110,9 @@ func create(dir, path string) error {
 	return syncFolder(dir)
 }
 
-// openBolt opens a file that exists. It refuses files that bbolt would take: an empty one, one that is
-// cut short, and one without its last transaction.
+// openBolt opens a file that exists. It refuses files that bbolt would take: an empty one,
+// which bbolt would make a new one, one that is cut short, and one without its last
+// transaction.
 func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer recoverDamage(path, &err)()
 	var file *os.File
@@ -122,6 +126,7 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 		}
 		return file, nil
 	}
+	// bbolt's default, an array, slows down in a large file with many free pages.
 	opts := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, ReadOnly: readOnly, OpenFile: open}
 	if db, err = bolt.Open(path, 0o600, opts); err != nil {
 		return nil, openError(path, err)
@@ -134,7 +139,8 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 
 // checkWhole checks that the file has not been cut, and that none of its first two pages was
 // overwritten. Transactions end with writing one of them, in turn; for one that is damaged
-// bbolt silently falls back to the other, and so to the transaction before the last.
+// bbolt silently falls back to the other, and so to the transaction before the last. The pages
+// are in the byte order of the machine, as all of bbolt's own data.
 func checkWhole(db *bolt.DB, file *os.File) error {
 	// Sizes of a page's head, of its contents, and of the part that the sum in its last 8 bytes covers.
 	const head, size, sum = 16, 64, 56
@@ -159,6 +165,7 @@ func checkWhole(db *bolt.DB, file *os.File) error {
 }
 
 // openError makes an error of bolt.Open or checkWhole one that names the file and the remedy.
+// Errors of the operating system keep their kind; any other one means damage.
 func openError(path string, err error) error {
 	var cause syscall.Errno
 	switch {
@@ -172,8 +179,10 @@ func openError(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 }
 
-// recoverDamage turns the consequences of reading a damaged file, panics of bbolt and faults of its
-// memory map, into an error. Other panics go on. The function it returns must be deferred.
+// recoverDamage turns the consequences of reading a damaged file, panics of bbolt and faults of
+// its memory map, into an error. Other panics go on. The function it returns must be deferred,
+// by the goroutine that reads: faults become panics for this goroutine only, and until the
+// function runs.
 func recoverDamage(path string, err *error) func() {
 	faults := debug.SetPanicOnFault(true)
 	return func() {

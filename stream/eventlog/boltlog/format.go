@@ -16,6 +16,7 @@ import (
 // The file is a bbolt file of these buckets:
 //
 //	liveactivity     "format" is the version of this layout
+//	                 "probe" is there while Ping writes, and after a crash at that time
 //	p/<product ID>   "state" is the product's state
 //	  log            ID, 16 bytes → entry, see appendEntry
 //	  documents      name → record
@@ -25,7 +26,8 @@ import (
 //	dropped
 //	  <number>       the buckets of a dropped product, whose space is still to be freed
 //
-// Numbers are big-endian. States, entries and records begin with a sum, see seal.
+// Numbers are big-endian, so that keys which begin with one are in its order. States, entries
+// and records begin with a sum, see seal.
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
@@ -47,6 +49,7 @@ const (
 	pageElement = 16
 )
 
+// writeFormat sets the number of the layout. In a new file it makes the bucket, too.
 func writeFormat(tx *bolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists(bucketFormat)
 	if err != nil {
@@ -55,6 +58,8 @@ func writeFormat(tx *bolt.Tx) error {
 	return b.Put(keyFormat, []byte(format))
 }
 
+// checkFormat returns an error wrapping ErrForeign for a file of another layout, or of another
+// program.
 func checkFormat(tx *bolt.Tx) error {
 	b := tx.Bucket(bucketFormat)
 	if b == nil {
@@ -75,6 +80,7 @@ const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sum covers the key, too, so a value that turns up under another key is refused.
 func sum(key, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }
@@ -94,12 +100,14 @@ func unseal(key, value []byte) ([]byte, error) {
 	return value[sumSize:], nil
 }
 
+// idSize is the size of an ID in the file: milliseconds and sequence number, 8 bytes each.
 const idSize = 16
 
 func appendID(dst []byte, id eventlog.ID) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, id.Milli), id.Seq)
 }
 
+// parseID is the inverse of appendID. Its error is errMalformed, as all errors of parsing are.
 func parseID(b []byte) (eventlog.ID, error) {
 	if len(b) != idSize {
 		return eventlog.ID{}, errMalformed
@@ -112,6 +120,9 @@ func keyAfter(id eventlog.ID) []byte { return append(appendID(make([]byte, 0, id
 
 // state describes a product and sums up its buckets. Open counts them again, which shows whether
 // a page got lost. States can be compared.
+//
+// The fields are stored in this order, 8 bytes for each number, so another field is another
+// format. A state is written with every change that it sums up, in the same transaction.
 type state struct {
 	Born      eventlog.ID // where the log began: it has lost nothing while it is trimmed to this
 	TrimmedTo eventlog.ID // the newest ID dropped from the log
@@ -122,13 +133,14 @@ type state struct {
 	Documents, DocumentBytes uint64 // bytes by record.size
 }
 
-// encode returns the state as a value in the product's bucket of that name.
+// encode returns the state as a value in the product's bucket of that name, with its sum.
 func (s state) encode(bucket []byte) ([]byte, error) {
 	value, err := binary.Append(make([]byte, sumSize), binary.BigEndian, s)
 	return seal(bucket, value), err
 }
 
-// parseState returns the state in the product's bucket of that name.
+// parseState returns the state in the product's bucket of that name. A bucket without a state
+// is damaged.
 func parseState(b *bolt.Bucket, bucket []byte) (s state, err error) {
 	value, err := unseal(bucket, b.Get(keyState))
 	if err != nil || len(value) != binary.Size(s) {
@@ -138,7 +150,8 @@ func parseState(b *bolt.Bucket, bucket []byte) (s state, err error) {
 	return s, err
 }
 
-// stored is an entry as it is in the file, whose memory it shares.
+// stored is an entry as it is in the file, whose memory it shares: it is usable until the
+// transaction ends.
 type stored struct {
 	id                  eventlog.ID
 	session, keys, data []byte
@@ -155,13 +168,16 @@ func appendEntry(dst []byte, e eventlog.Entry) []byte {
 	return append(dst, e.Data...)
 }
 
-// encodeEntry returns the entry as a value, without its sum.
+// encodeEntry returns the entry as a value, with room for its sum, which seal sets. The ID is
+// no part of it: that is the key.
 func encodeEntry(e eventlog.Entry) []byte {
 	const lengths = 2 * binary.MaxVarintLen16 // longer ones make append grow the value
 	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(activity.Key{}) + len(e.Data)
 	return appendEntry(make([]byte, sumSize, size), e)
 }
 
+// parseEntry checks the sum of an entry and takes it apart. It shares memory with both
+// arguments.
 func parseEntry(key, value []byte) (e stored, err error) {
 	body, err := unseal(key, value)
 	if err != nil {
@@ -187,7 +203,9 @@ func (s stored) entry() eventlog.Entry {
 // entrySize is the space that an entry takes in the file, in bytes.
 func entrySize(value []byte) uint64 { return uint64(pageElement + idSize + len(value)) }
 
-// cutBytes cuts a number of items of a size off b.
+// cutBytes cuts a number of items of a size, in bytes, off b, which begins with the number as a
+// uvarint. The number may be wrong: it is compared with the bytes that are there before it is
+// multiplied.
 func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 	n, width := binary.Uvarint(b)
 	if width <= 0 || n > uint64(len(b)-width)/uint64(size) {
@@ -198,7 +216,9 @@ func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 }
 
 // record is a document in the file: a sum, the numbers in this order, 8 bytes each, and the
-// value. Times are in milliseconds since the epoch.
+// value. Times are in milliseconds since the epoch. until, due and ttl are all zero or none is:
+// a document without a time to live is not in the due bucket. until less ttl is when it was
+// last put or touched.
 type record struct {
 	version document.Version
 	until   int64 // from when on it has expired; zero for never
@@ -207,6 +227,7 @@ type record struct {
 	value   []byte
 }
 
+// recordHead is the size of a record without its value, in bytes.
 const recordHead = sumSize + 32
 
 // encode returns the record as the value of its name.
@@ -218,7 +239,8 @@ func (r record) encode(name []byte) []byte {
 	return seal(name, append(value, r.value...))
 }
 
-// parseRecord decodes a document, whose value shares memory with the one given.
+// parseRecord decodes a document, whose value shares memory with the one given and is never
+// nil.
 func parseRecord(name, value []byte) (record, error) {
 	b, err := unseal(name, value)
 	if err != nil || len(value) < recordHead {
@@ -228,18 +250,21 @@ func parseRecord(name, value []byte) (record, error) {
 		int64(binary.BigEndian.Uint64(b[16:])), int64(binary.BigEndian.Uint64(b[24:])), b[32:]}, nil
 }
 
-// expired reports whether the document's time is over.
+// expired reports whether the document's time is over at now, in milliseconds since the epoch.
+// The file may still hold it.
 func (r record) expired(now int64) bool { return r.until != 0 && r.until <= now }
 
-// size is the space that the document takes in the file, its key in the due bucket included, in
-// bytes.
+// size is the space that the document takes in the file, in bytes, its key in the due bucket
+// included. A document that has no such key counts as if it had.
 func (r record) size(name []byte) uint64 {
 	return uint64(pageElement + len(name) + recordHead + len(r.value) + pageElement + dueHead + len(name))
 }
 
+// dueHead is the size of the time that begins a key of the due bucket, in bytes.
 const dueHead = 8
 
-// last is added to the due times of documents that do not yield.
+// last is added to the due times of documents that do not yield. No time has that bit itself,
+// so it tells the two classes apart: due&last is the class, and due&^last the time.
 const last int64 = 1 << 62
 
 // dueKey is the key of a document in the due bucket.

@@ -10,13 +10,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// migrations has a step for each released format before this one. A step turns a file of its
-// format into one of the next, but for the number.
+// migrations has a step for each released format before this one, by its number. A step turns a
+// file of its format into one of the next, but for the number, which runMigrations writes after
+// the last step.
 var migrations = map[string]func(*bolt.Tx) error{}
 
 // migrate brings a file of an earlier format up to this one, in a single transaction. Before
-// that it keeps a copy beside the file, under the file's name with ".format-N" behind it. A
-// file of a format without a step stays as it is, byte for byte.
+// that it keeps a copy beside the file, under the file's name with ".format-N" behind it, and
+// replaces the copy of an attempt before. A file of a format without a step stays as it is,
+// byte for byte; load refuses it.
 func migrate(db *bolt.DB) (err error) {
 	defer recoverDamage(db.Path(), &err)()
 	var found string
@@ -38,7 +40,7 @@ func migrate(db *bolt.DB) (err error) {
 	return nil
 }
 
-// runMigrations takes all steps from a format to this one.
+// runMigrations takes all steps from a format to this one. It fails where one is missing.
 func runMigrations(tx *bolt.Tx, at string) error {
 	for at != format {
 		step := migrations[at]
@@ -54,7 +56,8 @@ func runMigrations(tx *bolt.Tx, at string) error {
 	return writeFormat(tx)
 }
 
-// keepCopy copies the file. The copy lasts when it returns.
+// keepCopy copies the file, in the state that tx sees. The copy lasts when it returns; after an
+// error it may be incomplete.
 func keepCopy(tx *bolt.Tx, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"time"
 )
 
-// ping is the last finding of Ping.
+// ping is the last finding of Ping. A finding holds for pingRetry in any case, so that many
+// callers cost no more than one, and for pingEvery if neither it nor a commit since was a
+// failure.
 type ping struct {
 	turn chan struct{} // of capacity 1; its holder may use the rest
 	at   time.Time
@@ -19,11 +21,13 @@ const (
 	probeBytes = 256 << 10       // of an entry of common size, and the pages that bbolt writes anew for it
 )
 
+// keyProbe is the key in bucketFormat that probe writes.
 var keyProbe = []byte("probe")
 
-// Ping implements [eventlog.Log], by writing as much as an append takes, for which a
-// file that cannot grow may have no room. It does so every few seconds and after a failure;
-// calls between return the last finding. It returns when ctx ends, whatever the disk does.
+// Ping implements [eventlog.Log], by writing as much as an append takes, for which a file that
+// cannot grow may have no room. It does so every few seconds and after a failure; calls between
+// return the last finding. It returns when ctx ends, whatever the disk does; the next call then
+// writes again.
 func (l *Log) Ping(ctx context.Context) error {
 	select {
 	case l.ping.turn <- struct{}{}:
@@ -45,7 +49,8 @@ func (l *Log) Ping(ctx context.Context) error {
 	return err
 }
 
-// probe writes something and removes it again, which leaves its room for others.
+// probe writes something and removes it again, which leaves its room for others. If it fails
+// between the two, the next probe writes over it.
 func (l *Log) probe(ctx context.Context) error {
 	err := l.do(ctx, func(t *transaction) (refusal, err error) {
 		t.changed = true

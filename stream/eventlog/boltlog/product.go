@@ -17,8 +17,14 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// product is a product's log in memory. The goroutine that commits is the only one to change
-// keys, state and last, with mu held, and so reads them without.
+// product is a product's log in memory, which has all of its keys, and of its entries the
+// newest. The goroutine that commits is the only one to change keys, state and last, with mu
+// held, and so reads them without. mu guards tail, trimmedTo, oldest and tooMany, too; erased
+// guards itself.
+//
+// Readers see the entries with trimmedTo < ID ≤ the tail's newest. The file may have more at
+// both ends: expired ones that are still to be removed, and committed ones that are still to be
+// published. The tail has the last of these entries, or none.
 type product struct {
 	id     string
 	bucket []byte // its name
@@ -36,12 +42,16 @@ type product struct {
 	filed     chan struct{} // closed once the actions of all entries are filed
 }
 
+// newProduct returns a product without entries in memory. The caller closes filed if the file
+// has none either, and joins share.
 func newProduct(id string, s state) *product {
 	return &product{id: strings.Clone(id), bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
 		state: s, last: s.TrimmedTo, tail: engine.NewTail(s.TrimmedTo), trimmedTo: s.TrimmedTo,
 		filed: make(chan struct{})}
 }
 
+// product returns the product of that ID. It makes an empty one, in memory only, for an ID that
+// was not asked for before; that stays until the log is released.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +99,8 @@ func (l *Log) publish(b *batch) {
 	p.account()
 }
 
-// trimTo trims to an ID for readers. p is locked.
+// trimTo trims to an ID for readers, where oldest is the first entry after it, zero for none.
+// The keys stay until the file has lost the entries. p is locked.
 func (p *product) trimTo(id, oldest eventlog.ID) {
 	p.tail.DropUpTo(id, nil)
 	p.erased.DropUpTo(id)
@@ -97,7 +108,8 @@ func (p *product) trimTo(id, oldest eventlog.ID) {
 	p.account()
 }
 
-// expired returns the ID up to which entries are too old.
+// expired returns the ID up to which entries are too old at now. The caller does not hold p's
+// lock.
 func (p *product) expired(now time.Time, ttl time.Duration) eventlog.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,13 +119,15 @@ func (p *product) expired(now time.Time, ttl time.Duration) eventlog.ID {
 // keyCost is the size of a key in a map that is half full, in bytes.
 const keyCost = 40
 
-// account updates the product's share of memory. p is locked.
+// account updates the product's share of memory. p is locked. A product with a single entry has
+// nothing to give up.
 func (p *product) account() {
 	p.share.Set(p.tail.Bytes()+int64(keyCost*len(p.keys)), p.tail.Len() > 1 || p.state.Entries > 1)
 }
 
 // balance shortens tails while all products together hold too much memory. It returns the
-// product that has to lose entries from the file, with their keys, if that is not enough.
+// product that has to lose entries from the file, with their keys, if that is not enough. The
+// caller holds no product's lock.
 func (l *Log) balance() *product {
 	for {
 		p, over := l.shares.Excess()
@@ -130,7 +144,8 @@ func (l *Log) balance() *product {
 	}
 }
 
-// lighten makes the operation that trims the product's oldest entries to save memory.
+// lighten makes the operation that trims the product's oldest entries to save memory, at most
+// step of them. The newest one stays.
 func (p *product) lighten(t *transaction) (refusal, err error) {
 	b, err := t.open(p, false)
 	if b == nil || err != nil {
@@ -141,12 +156,14 @@ func (p *product) lighten(t *transaction) (refusal, err error) {
 	return nil, err
 }
 
-// reading is how much of the file has been read by Open.
+// reading is how much of the file has been read by Open. total is the size of the file, which
+// done need not reach: some pages are free.
 type reading struct {
 	report      func(done, total int64) // may be nil
 	done, total int64                   // bytes
 }
 
+// add counts bytes of keys and values that were read, and reports them.
 func (r *reading) add(n int) {
 	r.done = min(r.done+int64(n), r.total)
 	if r.report != nil {
@@ -155,7 +172,8 @@ func (r *reading) add(n int) {
 }
 
 // load reads the whole file, which is thereby checked. It returns documents that a clock left
-// that was ahead: their time has to begin now.
+// that was ahead, by product: their time has to begin now. It needs no lock, for Open has not
+// returned the log yet; after an error the log is not usable.
 func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 	ahead = map[string][]document.Change{}
 	err = l.view(func(tx *bolt.Tx) error {
@@ -188,6 +206,9 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 	return ahead, err
 }
 
+// loadProduct reads a product, counts its entries and documents, and compares the sums with its
+// state, which shows whether a page got lost. A product with entries is filed by Run; one
+// without is filed now.
 func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ahead []document.Change, err error) {
 	if slices.ContainsFunc(productBuckets[:], func(name []byte) bool { return b.Bucket(name) == nil }) {
 		return nil, nil, errMalformed
@@ -213,7 +234,8 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 	return p, ahead, nil
 }
 
-// loadEntries reads the log, which it counts, and keeps so many bytes of it in the tail.
+// loadEntries reads the log, which it counts into found, and keeps its last tailBytes, as they
+// are in the file, in the tail. The IDs must grow.
 func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r *reading) error {
 	return log.ForEach(func(k, v []byte) error {
 		e, err := parseEntry(k, v)

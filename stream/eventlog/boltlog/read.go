@@ -11,7 +11,11 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Read implements [eventlog.Log].
+// A reader that keeps up is served from the tail. Others read the file, without the product's
+// lock: a slow disk then holds up neither appends nor other readers. Both stop at the newest
+// entry that was published.
+
+// Read implements [eventlog.Log]. It applies erasures to dst alone, without the product's lock.
 func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
 	n, err := l.read(p, after, dst)
@@ -19,7 +23,7 @@ func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst [
 	return n, err
 }
 
-// read reads entries as they were appended.
+// read reads entries as they were appended, also those since erased.
 func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,14 +44,17 @@ func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, er
 		return n, nil
 	}
 	p.mu.Unlock()
+	// The file is read unlocked; of the deferred calls, this one runs first.
 	defer p.mu.Lock()
 	return l.readFile(p, after, newest, dst)
 }
 
-// readFile reads entries up to newest. Some may have been dropped since the caller looked.
+// readFile reads entries up to newest. Some may have been dropped since the caller looked,
+// which is a gap like any other. p is not locked.
 func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Entry) (n int, err error) {
 	size := 0
 	err = l.view(func(tx *bolt.Tx) error {
+		// The bucket is there: a tail begins after trimmedTo only where the file has entries.
 		b := tx.Bucket(p.bucket)
 		s, err := parseState(b, p.bucket)
 		if err != nil {
@@ -78,7 +85,8 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 	return n, nil
 }
 
-// gapIn returns the error of a reader whose cursor is before the entries that the bucket retains up to newest.
+// gapIn returns the error of a reader whose cursor is before the entries that the bucket
+// retains up to newest.
 func gapIn(log *bolt.Bucket, trimmedTo, newest eventlog.ID) error {
 	oldest, err := firstID(log)
 	if err != nil {
@@ -90,7 +98,8 @@ func gapIn(log *bolt.Bucket, trimmedTo, newest eventlog.ID) error {
 	return &eventlog.GapError{TrimmedTo: trimmedTo, Oldest: oldest}
 }
 
-// Bounds implements [eventlog.Log].
+// Bounds implements [eventlog.Log]. Lost stays zero: the disk loses nothing that was
+// acknowledged.
 func (l *Log) Bounds(_ context.Context, productID string) (eventlog.Bounds, error) {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -99,7 +108,7 @@ func (l *Log) Bounds(_ context.Context, productID string) (eventlog.Bounds, erro
 	return eventlog.Bounds{TrimmedTo: p.trimmedTo, Oldest: p.oldest, Newest: p.tail.Bounds().Newest}, err
 }
 
-// Changed implements [eventlog.Log].
+// Changed implements [eventlog.Log]. The channel is closed by publish and by Close.
 func (l *Log) Changed(productID string) <-chan struct{} {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -107,7 +116,9 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 	return p.tail.Changed()
 }
 
-// expire hides entries that are too old now, though the file still has them. p is locked.
+// expire hides entries that are too old now, though the file still has them: transactions
+// remove them there. It looks into the file, with p locked, only when the oldest entry is one
+// of them.
 func (l *Log) expire(p *product) error {
 	old := p.tail.Expired(time.Now(), l.retention.TTL)
 	if p.oldest == (eventlog.ID{}) || p.oldest.Compare(old) > 0 {

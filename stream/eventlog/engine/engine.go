@@ -29,10 +29,10 @@
 // a whole or not at all. A [recent.Memory] keeps the users' actions; an engine whose
 // entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
-// [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
-// says which are to expire. [Erasures] take out of the entries read what later entries
-// erase. An entry that is read from the storage gets its ID, and
-// with it the event for readers, by [eventlog.Entry.Encode].
+// [Tail] serves Read, Changed and Bounds for the newest entries of a product, and says which
+// are to expire. [Erasures] remove from the entries read everything that later entries erase.
+// An entry that is read from the storage gets its ID, and with it the event for readers, by
+// [eventlog.Entry.Encode].
 //
 // The contract is the documentation of [eventlog.Log]; the suite in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,
@@ -68,8 +68,8 @@ func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog
 	return r, wrong.Err()
 }
 
-// UserBytes returns how many bytes of a product's users' actions an engine keeps in
-// memory.
+// UserBytes returns how many bytes of a product's users' actions an engine keeps in memory: at
+// least one, since zero would mean a default.
 func UserBytes(r eventlog.Retention) int64 { return max(1, r.StateMaxBytes/8*3) }
 
 // Validate returns an error wrapping [eventlog.ErrInvalid] for data of more than
@@ -117,8 +117,9 @@ func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
 // usualKeys is how many keys most calls claim, at most.
 const usualKeys = 16
 
-// Claim adds the keys of entries to the keys of a product's retained entries, or it
-// adds none and returns an [*eventlog.DuplicateError].
+// Claim adds the keys of entries to the keys of a product's retained entries, or it adds none
+// and returns an [*eventlog.DuplicateError] with every key that is there already or comes
+// twice.
 func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
 	claimed := make([]activity.Key, 0, usualKeys)
 	var seen []activity.Key
@@ -141,7 +142,8 @@ func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
 	return &eventlog.DuplicateError{Keys: seen}
 }
 
-// ParseKeys returns the keys that were packed one behind the other.
+// ParseKeys returns the keys that were packed one behind the other, 16 bytes each, in memory of
+// their own. Bytes after the last whole key are passed over.
 func ParseKeys[T ~string | ~[]byte](packed T) []activity.Key {
 	keys := make([]activity.Key, len(packed)/len(activity.Key{}))
 	for i := range keys {
@@ -158,7 +160,8 @@ func Later(a, b eventlog.ID) eventlog.ID {
 	return a
 }
 
-// NextID returns the ID of an entry appended at now, after the newest one.
+// NextID returns the ID of an entry appended at now, after the newest one: it is greater than
+// that in any case, so IDs run ahead of a clock that is set back.
 func NextID(newest eventlog.ID, now time.Time) eventlog.ID {
 	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > newest.Milli {
 		return eventlog.ID{Milli: uint64(milli)}

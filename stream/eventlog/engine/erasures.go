@@ -8,9 +8,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Erasures are the "erase" entries that a product's log retains. An engine adds all of
-// them, and applies them to every entry that it reads. The zero value has none. It is safe
-// for concurrent use.
+// Erasures are the "erase" entries that a product's log retains. An engine adds all of them,
+// and applies them to every entry that it reads. The zero value has none. It is safe for
+// concurrent use.
+//
+// mu guards the fields. newest is not before any erasure, so that an entry after it needs no
+// look. of has an erasure under each subject that it names, in no order.
 type Erasures struct {
 	mu     sync.RWMutex
 	newest eventlog.ID
@@ -26,8 +29,8 @@ type erasure struct {
 	*activity.Erasure
 }
 
-// Add adds the entries of that type, which have their IDs, in any order and as often as
-// they come.
+// Add adds the entries of that type, which have their IDs, in any order and as often as they
+// come. Entries of other types, and entries that cannot be decoded, are passed over.
 func (x *Erasures) Add(entries ...eventlog.Entry) {
 	for i := range entries {
 		e, err := entries[i].DecodeErasure()
@@ -40,6 +43,7 @@ func (x *Erasures) Add(entries ...eventlog.Entry) {
 	}
 }
 
+// add adds an erasure under its subjects, once. mu is held.
 func (x *Erasures) add(e erasure) {
 	if x.of == nil {
 		x.of = map[subject][]erasure{}
@@ -59,8 +63,9 @@ func (x *Erasures) add(e erasure) {
 	}
 }
 
-// Apply takes out of the entries, which have their IDs, what later ones erase. An entry
-// that cannot be decoded stays.
+// Apply removes from the entries, which have their IDs, everything that later erasures cover.
+// It changes the slice, not the memory of its entries, which readers share. An entry that
+// cannot be decoded stays.
 func (x *Erasures) Apply(entries []eventlog.Entry) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -75,7 +80,8 @@ func (x *Erasures) Apply(entries []eventlog.Entry) {
 	}
 }
 
-// covering returns the later erasures that name the entry's session or one of its users.
+// covering returns the later erasures that name the entry's session or one of its users, each
+// once. mu is held.
 func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 	add := func(s subject) {
 		for _, known := range x.of[s] {
@@ -104,7 +110,8 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 	return all
 }
 
-// DropUpTo forgets the erasures up to an ID, which cover nothing that is left.
+// DropUpTo forgets the erasures up to an ID. A log that is trimmed to it has no entry that they
+// cover.
 func (x *Erasures) DropUpTo(id eventlog.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -10,10 +10,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Tail is the end of a product's log in memory, from which an engine serves
-// readers that keep up: the log in memory is only the tail, durable engines keep
-// the rest in their storage. It is not safe for concurrent use; its owner must
-// guard it.
+// Tail is the end of a product's log in memory, from which an engine serves readers that keep
+// up: the log in memory is only the tail, durable engines keep the rest in their storage. It is
+// not safe for concurrent use; its owner must guard it.
+//
+// It has every entry of the log with trimmedTo < ID ≤ newest. Adding and trimming cost the same
+// however many there are.
 type Tail struct {
 	blocks    [][]eventlog.Entry // in order, all but the last of blockSize entries
 	head      int                // entries of the first block that were trimmed
@@ -37,7 +39,7 @@ type sighting struct {
 	at time.Time
 }
 
-// sightings bounds their number within a retention's time.
+// sightings is about how many of them are recorded within a retention's time, at most.
 const sightings = 64
 
 // Expired returns the ID up to which entries are older than ttl. An ID ahead
@@ -59,8 +61,9 @@ func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 // NewTail returns an empty tail of a log whose newest entry has that ID.
 func NewTail(newest eventlog.ID) *Tail { return &Tail{trimmedTo: newest, newest: newest} }
 
-// Add adds encoded entries in order and wakes the readers. The tail retains
-// the entries' memory, but not the slice.
+// Add adds encoded entries in order, whose IDs are greater than the newest one, and wakes the
+// readers. The tail retains the entries' memory, but not the slice, and lets go of their
+// batches.
 func (t *Tail) Add(entries ...eventlog.Entry) {
 	if len(entries) == 0 {
 		return
@@ -74,6 +77,8 @@ func (t *Tail) Add(entries ...eventlog.Entry) {
 	t.Notify()
 }
 
+// add puts an entry into the last block, or into a new one, which begins smaller in a short
+// tail.
 func (t *Tail) add(e eventlog.Entry) {
 	last := len(t.blocks) - 1
 	if last < 0 || len(t.blocks[last]) == blockSize {
@@ -96,15 +101,16 @@ const (
 	eventShare = 31 // bytes of an event besides its data
 )
 
+// cost is the memory of an entry in a tail with its keys in a map, in bytes.
 func cost(e *eventlog.Entry) int64 {
 	keys := len(e.Keys) * len(activity.Key{})
 	return int64(unsafe.Sizeof(*e)) + fair.Size(eventShare+len(e.Data)) + fair.Size(len(e.SessionID)) +
 		fair.Size(keys) + int64(keyShare*len(e.Keys))
 }
 
-// Read copies entries after the cursor, as many as Read of an
-// [eventlog.Log] does, and
-// reports false if the tail starts after the cursor.
+// Read copies entries after the cursor to dst, as many as Read of an [eventlog.Log] does, and
+// reports false if the tail starts after the cursor. They share the tail's memory and must not
+// be modified.
 func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	if after.Compare(t.trimmedTo) < 0 {
 		return 0, false
@@ -118,8 +124,8 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	return n, true
 }
 
-// after returns the position of the first entry after id. Most readers are
-// near the end, so the search starts there.
+// after returns the position of the first entry after id, which is count if there is none. Most
+// readers are near the end, so the search starts there.
 func (t *Tail) after(id eventlog.ID) int {
 	lo, hi := 0, t.count
 	for step := 1; hi-step > lo; step *= 2 {
@@ -132,8 +138,8 @@ func (t *Tail) after(id eventlog.ID) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return t.at(lo+i).ID.Compare(id) > 0 })
 }
 
-// DropUpTo trims the entries up to id. It calls dropped, if not nil, with
-// each.
+// DropUpTo trims the entries up to id. It calls dropped, if not nil, with each. An id beyond
+// the newest entry trims to that entry.
 func (t *Tail) DropUpTo(id eventlog.ID, dropped func(eventlog.Entry)) {
 	if t.count > 0 && t.at(0).ID.Compare(id) <= 0 {
 		t.drop(t.after(id), dropped)
@@ -150,6 +156,8 @@ func (t *Tail) Shrink(maxBytes int64, dropped func(eventlog.Entry)) (n int) {
 	return n
 }
 
+// drop trims the first n entries, of which there are as many. Their memory is freed block by
+// block.
 func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	for range n {
 		e := t.at(0)
@@ -167,7 +175,8 @@ func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	}
 }
 
-// Changed returns a channel that is closed by the next Add, Notify or Close.
+// Changed returns a channel that is closed by the next Add, Notify or Close. All that wait
+// until then have the same one.
 func (t *Tail) Changed() <-chan struct{} {
 	if t.changed == nil {
 		t.changed = make(chan struct{})

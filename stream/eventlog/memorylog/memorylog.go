@@ -47,6 +47,10 @@ type Options struct {
 }
 
 // Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.
+//
+// mu guards products and closed. A product is added when it is first asked for, and none is
+// removed. mu may be held while a product's lock is taken, never the other way round; documents
+// and actions have locks of their own, which may be taken under both.
 type Log struct {
 	retention eventlog.Retention
 	born      eventlog.ID
@@ -59,7 +63,8 @@ type Log struct {
 	closed   bool
 }
 
-// product is the log of one product.
+// product is the log of one product. mu guards everything but share, which is set once, and
+// erased, which guards itself. keys has the keys of the tail's entries.
 type product struct {
 	mu      sync.Mutex
 	share   *fair.Share[*product]
@@ -95,6 +100,7 @@ func New(opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](r.TotalBytes), products: map[string]*product{}}, nil
 }
 
+// product returns the product of that ID, which begins, at born, when it is first asked for.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +116,8 @@ func (l *Log) product(id string) *product {
 	return p
 }
 
-// Append implements [eventlog.Log].
+// Append implements [eventlog.Log]. It waits for nothing but locks, and does not look whether
+// ctx has ended.
 func (l *Log) Append(
 	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
 ) error {
@@ -121,6 +128,9 @@ func (l *Log) Append(
 	return nil
 }
 
+// append appends, with the product locked. Everything that can be refused comes first, and a
+// refusal takes the claims back; nothing fails from users.File on. A lookup finds the actions
+// before readers wake, and documents can be read before both.
 func (l *Log) append(ctx context.Context, productID string, entries []eventlog.Entry, changes []document.Change) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -166,7 +176,8 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	return nil
 }
 
-// balance trims entries while all products together exceed the total.
+// balance trims entries while all products together exceed the total. The caller holds no
+// product's lock.
 func (l *Log) balance() {
 	for {
 		p, over := l.shares.Excess()
@@ -179,13 +190,15 @@ func (l *Log) balance() {
 	}
 }
 
-// shrink trims the oldest entries beyond a size.
+// shrink trims the oldest entries beyond a size in bytes, and counts them as dropped. The
+// newest one stays.
 func (p *product) shrink(maxBytes int64) {
 	p.dropped += int64(p.tail.Shrink(maxBytes, p.forget))
 	p.account()
 }
 
-// account updates the product's cost in the total.
+// account updates the product's cost in the total, after entries came or went, and frees memory
+// of keys and erasures that are gone.
 func (p *product) account() {
 	p.erased.DropUpTo(p.tail.Bounds().TrimmedTo)
 	p.peak = max(p.peak, len(p.keys))
@@ -200,7 +213,7 @@ func (p *product) account() {
 // minKeys is the size of a map that is not worth shrinking.
 const minKeys = 64
 
-// forget frees the keys of a trimmed entry.
+// forget frees the keys of an entry that was trimmed or is not appended.
 func (p *product) forget(e eventlog.Entry) {
 	for _, key := range e.Keys {
 		delete(p.keys, key)
@@ -286,7 +299,7 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 // Ping implements [eventlog.Log]. Memory can always be written to.
 func (l *Log) Ping(context.Context) error { return nil }
 
-// Drop implements [eventlog.Log].
+// Drop implements [eventlog.Log], at once: it never leaves a part.
 func (l *Log) Drop(_ context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -301,7 +314,7 @@ func (l *Log) Drop(_ context.Context, productID string, through document.Version
 	return nil
 }
 
-// Close implements [eventlog.Log].
+// Close implements [eventlog.Log]. Documents and actions can be used after it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,7 +327,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Expire implements [eventlog.Log].
+// Expire implements [eventlog.Log]. It never fails.
 func (l *Log) Expire(context.Context) error {
 	l.docs.Expire()
 	l.users.Expire()

@@ -12,16 +12,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// users is the [recent.Store] of a log.
+// users is the [recent.Store] of a log. Memory holds no actions: each lookup is one script, at
+// one instant, and needs no Run.
 type users struct{ log *Log }
 
 // Activity implements [eventlog.Log]. It has the actions of all servers.
 func (l *Log) Activity() recent.Store { return users{l} }
 
-// maxRun is how many actions the script files at once.
+// maxRun is how many actions the script files at once, in one call of HSET.
 const maxRun = 200
 
-// addActions adds the batch's actions in runs of one user in one session.
+// addActions adds the batch's actions in runs of one user in one session. Its error means that
+// an action cannot be encoded; the commit must not be made then.
 func (c *commit) addActions(b *activity.Batch) error {
 	for i := 0; i < len(b.Actions); {
 		user, session := b.Actions[i].UserID, b.Actions[i].SessionID
@@ -37,8 +39,8 @@ func (c *commit) addActions(b *activity.Batch) error {
 	return nil
 }
 
-// addRun adds actions of a user in a session. Actions without a user
-// outside any session is nobody's.
+// addRun adds actions of a user in a session, either of which may be empty. Actions without a
+// user outside any session are nobody's, and are left out.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) (err error) {
 	if user == "" && session == "" {
 		return nil
@@ -55,7 +57,8 @@ func (c *commit) addRun(user, session string, actions []activity.BatchAction) (e
 	return nil
 }
 
-// addIdentity adds an identity, by the key of its entry.
+// addIdentity adds an identity, by the key of its entry, as a run of one record. One without a
+// session or without a key is left out.
 func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 	if who.SessionID == "" || len(keys) == 0 {
 		return
@@ -71,7 +74,7 @@ func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 // have only that.
 const identityMark = 'i'
 
-// beginRun adds the beginning of a run of so many records.
+// beginRun adds the beginning of a run of so many records, which must follow.
 func (c *commit) beginRun(user, session string, n int) {
 	c.args.text(user)
 	c.args.text(heldName(session, user))
@@ -89,8 +92,9 @@ func heldName(session, user string) string {
 	return "s:" + session
 }
 
-// beginRecord adds the number of the commit's next action, of seven digits, with its
-// key, and its start. It begins the record: the length of the user and the user.
+// beginRecord adds the number of the commit's next action, of seven digits, with its key, and
+// its start, in microseconds since the epoch. It begins the record: the length of the user and
+// the user. The caller appends the rest, and ends it with at.
 func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int) {
 	c.actions++
 	at = c.args.begin()
@@ -106,10 +110,11 @@ func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int
 	return at
 }
 
+// errRecord is the error of a stored action or identity that no script writes.
 var errRecord = errors.New("redislog: activity: strange record")
 
-// position returns the position of the commit of a version, which is a time in
-// microseconds.
+// position returns the position of the commit of a version, which is a time in microseconds. It
+// is zero for a text that is no number.
 func position(version string) recent.Position {
 	v, _ := strconv.ParseUint(version, 10, 64)
 	return recent.Position{Milli: v / 1000, Seq: v % 1000}
@@ -118,8 +123,14 @@ func position(version string) recent.Position {
 // numberDigits is how many digits of an action's number follow the version of its commit.
 const numberDigits = 7
 
-// unpackHeld reads the script's record of a session: values of an order of
-// arrival, a start and a record, in any order.
+// unpackHeld reads the script's record of a session, in any order. A value is one text:
+//
+//	version, number of 7 digits, " ", start, " ", length of the user, " ", user, record
+//
+// The version of its commit and the number are the order of arrival. The record is the JSON of
+// an action, or an identity, see identityMark. The session's size is a value, too, without a
+// space. Actions are returned in the order of their start, and of arrival where they start
+// together.
 func unpackHeld(name string, values []any) (*recent.Held, error) {
 	type arrived struct {
 		number string
@@ -172,7 +183,8 @@ type found struct {
 	upto   recent.Position
 }
 
-// look reads the sessions of a user, or the one that is named.
+// look reads the sessions of a user, or the one that is named, from the primary. After the
+// session with which the values exceed 1 MiB, the ones with older actions are left out.
 func (u users) look(ctx context.Context, productID, userID, name string) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
 	key := k.user(userID)
@@ -219,7 +231,7 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	return v.session(limit), err
 }
 
-// session returns the newest actions of the session that was read.
+// session returns the newest actions of the session that was read, none without one.
 func (v found) session(limit int) recent.Records {
 	if len(v.held) == 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// target is a parsed URL.
+// target is a parsed URL. The database is selected on each node; a cluster has none but 0.
 type target struct {
 	options  redis.ClusterOptions
 	database int
@@ -31,11 +31,14 @@ type target struct {
 var errURL = wrongURL("must look like redis://USER:PASSWORD@HOST:PORT/DATABASE or rediss://… for TLS; " +
 	"special characters of the password must be percent-encoded")
 
+// wrongURL returns the error of a URL. The problem must not contain any part of it that may be
+// secret.
 func wrongURL(problem string) error {
 	return &option.Error{Package: "redislog", Option: "URL", Problem: problem}
 }
 
-// parseURL reads a URL. Its errors do not contain the password.
+// parseURL reads a URL. Its errors do not contain the password. It refuses parameters with
+// which replicas are read: a lookup after an append would miss it there.
 func parseURL(raw string) (target, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" || u.Opaque != "" || u.Fragment != "" {
@@ -72,13 +75,16 @@ func parseURL(raw string) (target, error) {
 	return t, nil
 }
 
+// isPort reports whether s is a port number that can be connected to.
 func isPort(s string) bool {
 	n, err := strconv.Atoi(s)
 	return err == nil && n > 0 && n < 1<<16
 }
 
-// Defaults of a URL's parameters. Redis is near, and a call that takes longer
-// had better fail: callers repeat it.
+// Defaults of a URL's parameters. Redis is near, and a call that takes longer had better fail:
+// callers repeat it. networkTimeout is of each dial, read, write and wait for a free
+// connection; redirects is how often a call follows a moved slot or is sent again; poolSize is
+// connections per node; the nodes of a cluster are looked for anew every reloadInterval.
 const (
 	networkTimeout = 2 * time.Second
 	redirects      = 3
@@ -86,8 +92,10 @@ const (
 	reloadInterval = 10 * time.Second
 )
 
-// redis returns the client, which the first call makes that Redis answers: only
-// then is it known whether there is a cluster.
+// redis returns the client, which the first call makes that Redis answers: only then is it
+// known whether there is a cluster. Calls that come meanwhile each make one, and all use the
+// first that is ready. It stays for the life of the log; a client that fails reconnects by
+// itself.
 func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 	if client := l.client.Load(); client != nil {
 		return client, nil
@@ -109,8 +117,9 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 	return l.client.Load(), nil
 }
 
-// probe asks the nodes of the URL one after another until one answers, and
-// returns its address if it is a single server, or nothing for a cluster.
+// probe asks the nodes of the URL one after another until one answers, and returns its address
+// if it is a single server, or nothing for a cluster. A URL of several nodes cannot be of a
+// single server.
 func (l *Log) probe(ctx context.Context) (single string, err error) {
 	for _, addr := range l.target.options.Addrs {
 		client := l.newClient(addr)
@@ -141,9 +150,11 @@ func isSingle(err error) bool {
 // lastSlot is the last of a cluster's hash slots.
 const lastSlot = 16383
 
-// newClient returns a client of the cluster or of a single server, which is
-// then a node that has all slots: so there is one kind of client, and every
-// parameter of a URL has one meaning. It does not connect yet.
+// newClient returns a client of the cluster or of a single server, which is then a node that
+// has all slots: so there is one kind of client, and every parameter of a URL has one meaning.
+// It does not connect yet. Each new connection first asks its server for the version and the
+// time, so no other command reaches a server that is too old, and the clock is known before the
+// first entry.
 func (l *Log) newClient(single string) *redis.ClusterClient {
 	o := l.target.options
 	o.Addrs = slices.Clone(o.Addrs) // which the client writes to
@@ -170,6 +181,9 @@ func (l *Log) newClient(single string) *redis.ClusterClient {
 	return redis.NewClusterClient(&o)
 }
 
+// setDefaults sets the parameters that a URL leaves out, and those in which it has no say:
+// calls end with their contexts, and a connection begins without commands for the client's name
+// or for notices of maintenance.
 func setDefaults(o *redis.ClusterOptions) {
 	for _, timeout := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout} {
 		*timeout = cmp.Or(*timeout, networkTimeout)
@@ -207,9 +221,11 @@ func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return failedConn{unconnected, outage.Mark(err)}, nil
 }
 
+// complainEvery is the least time between two logged failures to connect, to whatever node.
 const complainEvery = time.Minute
 
-// failedConn is a connection that could not be made.
+// failedConn is a connection that could not be made. It is one end of a pipe, for its deadlines
+// and its Close; reads and writes return err at once.
 type failedConn struct {
 	net.Conn
 	err error

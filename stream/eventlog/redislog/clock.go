@@ -8,7 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clock holds the difference between this process's clock and the one of Redis.
+// clock holds the difference between this process's clock and the one of Redis. The last
+// measurement counts. local is set once.
 type clock struct {
 	local func() time.Time
 	ahead atomic.Int64 // nanoseconds; negative for behind
@@ -22,7 +23,8 @@ func (l *Log) Now() time.Time {
 	return l.clock.local().Add(-time.Duration(l.clock.ahead.Load()))
 }
 
-// measure reads the time. Without an answer nothing changes.
+// measure reads the time of Redis. Without an answer nothing changes. The difference found is
+// the least possible one: a slow answer makes no clock differ that may agree.
 func (c *clock) measure(ctx context.Context, ask func(context.Context) *redis.TimeCmd) {
 	before := c.local()
 	there, err := ask(ctx).Result()
@@ -43,6 +45,7 @@ func ahead(before, after, there time.Time) time.Duration {
 	return 0
 }
 
+// measure measures the clock of any node, within networkTimeout.
 func (l *Log) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()

@@ -13,7 +13,11 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// commit holds the changes of one call. Commits of a product share round trips.
+// commit holds the changes of one call. Commits of a product share round trips. The caller
+// fills it in; from the call of commit on it belongs to the goroutine that commits, until that
+// has set err and version. args has the documents, the entries and the runs of actions, one
+// behind the other; counts says how many there are of each. Entries and arguments have memory
+// of their own.
 type commit struct {
 	entries []eventlog.Entry // copies, which get their IDs
 	args    arguments        // of the script, beside those that all calls share
@@ -29,11 +33,12 @@ type commit struct {
 	version document.Version // of the documents put
 }
 
-// errUnfinished is the outcome of a commit that was given up half-way.
+// errUnfinished is the outcome of a commit or a fetch that was given up half-way.
 var errUnfinished = errors.New("redislog: commit: it is unknown whether it happened")
 
-// Append implements [eventlog.Log]. It files the actions of the entries' batches,
-// too.
+// Append implements [eventlog.Log]. It files the actions of the entries' batches, too.
+// Everything is encoded, and may be refused, before the round trip. The commit is never sent
+// again: after an error of storage it is unknown whether the call had an effect.
 func (l *Log) Append(
 	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
 ) error {
@@ -84,6 +89,7 @@ func (l *Log) Append(
 // eraseWork is about how long Redis is busy with the erasure of a session.
 const eraseWork = 50
 
+// addDocuments adds changes that are valid, six arguments for each.
 func (c *commit) addDocuments(changes []document.Change) {
 	for i := range changes {
 		change := &changes[i]
@@ -108,11 +114,13 @@ func order(c *document.Change) int64 {
 	return 1 << 52
 }
 
-// milliseconds returns a time to live, rounded up.
+// milliseconds returns a time to live, rounded up, so that only zero means for ever.
 func milliseconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
 }
 
+// addEntries adds copies of the entries, three arguments for each; the keys, 16 bytes each, are
+// one.
 func (c *commit) addEntries(entries []eventlog.Entry) {
 	c.entries = slices.Clone(entries)
 	for i := range c.entries {

@@ -9,7 +9,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// documents is the [document.Store] of a log.
+// documents is the [document.Store] of a log. Memory holds no documents: every call asks Redis.
+// Each document has a key of its own, which Redis removes when its time is over; its name stays
+// in the sorted sets of names until a script finds it there.
 type documents struct{ log *Log }
 
 // Documents implements [eventlog.Log].
@@ -19,7 +21,8 @@ func (l *Log) Documents() document.Store { return documents{l} }
 // one time.
 const maxGet = 20_000
 
-// Get implements [document.Store].
+// Get implements [document.Store]. More than maxGet names are read in several commands, each of
+// which is a snapshot of its own.
 func (d documents) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -49,7 +52,8 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 	return docs, nil
 }
 
-// saw records the newest version of documents.
+// saw records the newest version of documents, which raises the next one where Redis has lost
+// it.
 func (d documents) saw(productID string, docs []document.Document) {
 	var newest document.Version
 	for _, doc := range docs {
@@ -76,7 +80,8 @@ func parseDocument(name string, stored any) (document.Document, error) {
 	return document.Document{Name: name, Value: []byte(value), Version: document.Version(version)}, nil
 }
 
-// Write implements [document.Store].
+// Write implements [document.Store]. It shares round trips with appends of its product, in the
+// order of the calls. After an error of storage it is unknown whether the call had an effect.
 func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
 	if err := document.Validate(changes); err != nil {
 		return 0, err
@@ -90,13 +95,14 @@ func (d documents) Write(ctx context.Context, productID string, changes ...docum
 	return c.version, nil
 }
 
-// Bounds of one call's list.
+// Bounds of one page of a list, which one script reads.
 const (
 	maxListed      = 500
 	maxListedBytes = 4 << 20 // of values; exceeded by one document at most
 )
 
-// List implements [document.Store].
+// List implements [document.Store]. Each page is of one instant, the whole list is not: a
+// document that is written meanwhile may be in it or not.
 func (d documents) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
 	k := keysOf(d.log.opts.Prefix, productID)
 	from, to := "["+prefix, firstAfter(prefix)
@@ -131,8 +137,8 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	return docs, nil
 }
 
-// firstAfter is the end of the names that begin with prefix, as ZRANGEBYLEX
-// takes it.
+// firstAfter is the end of the names that begin with prefix, as ZRANGEBYLEX takes it: the first
+// text, in the order of bytes, that comes after all of them, or "+" if none does.
 func firstAfter(prefix string) string {
 	for last := len(prefix) - 1; last >= 0; last-- {
 		if prefix[last] < 0xff {

@@ -7,10 +7,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// lostRange are the IDs after the first up to the second, whose entries Redis has lost.
+// A failover may lose entries that Redis had acknowledged. Redis cannot know it, but the
+// servers and readers that have seen them can: commits and reads tell it the newest ID that
+// they know. Where that is beyond the newest one in Redis, or the newest entry in a server's
+// memory is not there, the script records a range of IDs without entries, and IDs go on after
+// it. The replies have the newest 16 ranges, so that all servers forget the entries in them,
+// and readers get a gap.
+
+// lostRange are the IDs after from up to to, whose entries Redis has lost.
 type lostRange struct{ from, to eventlog.ID }
 
-// parseRanges reads ranges as lua/lost.lua writes them; nil and "" are none.
+// parseRanges reads ranges as lua/lost.lua writes them, in order; nil and "" are none.
 func parseRanges(value any) ([]lostRange, error) {
 	text, _ := value.(string)
 	var ranges []lostRange
@@ -28,9 +35,9 @@ func parseRanges(value any) ([]lostRange, error) {
 	return ranges, nil
 }
 
-// memory returns the newest ID that may have been read here, and that of the newest entry in the
-// tail, zero without one. Redis is told them, to see whether it has lost something: later entries
-// come after them even then.
+// memory returns the newest ID that may have been read here, and the ID of the newest entry in
+// the tail, zero without one. Redis is told them, to see whether it has lost something: later
+// entries come after them even then. It takes the lock.
 func (p *product) memory() (known, held eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// product is the end of a product's log, as far as this process knows it. Methods that take no lock are called with mu
-// held, except commits.
+// product is the end of a product's log, as far as this process knows it. Methods that take no
+// lock are called with mu held, except commits.
+//
+// mu guards the fields below it, but erased, which guards itself. The tail has every entry
+// between its bounds. Where it ends before known, readers fetch the entries between; whether
+// the log of Redis ends at known, isCurrent says.
 type product struct {
 	log        *Log
 	id         string
@@ -51,6 +55,7 @@ type product struct {
 	end    *eventlog.ID // after Close: where reading ends
 }
 
+// newProduct returns a product of which nothing is known. Redis is not asked.
 func newProduct(l *Log, id string) *product {
 	k := keysOf(l.opts.Prefix, id)
 	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}),
@@ -66,13 +71,14 @@ func (p *product) arguments(more ...any) []any {
 	return append([]any{milliseconds(r.TTL), r.MaxBytes, r.StateMaxBytes / 2}, more...)
 }
 
-// sawVersion records an assigned version.
+// sawVersion records an assigned version, unless a newer one is known. It takes no lock.
 func (p *product) sawVersion(v uint64) {
 	for known := p.version.Load(); known < v && !p.version.CompareAndSwap(known, v); known = p.version.Load() {
 	}
 }
 
-// Changed implements [eventlog.Log].
+// Changed implements [eventlog.Log]. From the first call on, the product is one with readers,
+// about which poll asks Redis.
 func (l *Log) Changed(productID string) <-chan struct{} {
 	p := l.product(productID)
 	closed := l.closed.Load()
@@ -98,7 +104,8 @@ func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	p.hear(newest)
 }
 
-// setCommitting records whether a commit is in flight.
+// setCommitting records whether a commit is in flight. At its end the product hears of the
+// announcement that came meanwhile.
 func (p *product) setCommitting(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +116,7 @@ func (p *product) setCommitting(is bool) {
 	}
 }
 
-// hear records that an entry with that ID exists.
+// hear records that an entry with that ID exists, and wakes the readers if it is news.
 func (p *product) hear(id eventlog.ID) {
 	if p.known.Compare(id) < 0 {
 		p.known, p.news = id, time.Now()
@@ -117,7 +124,8 @@ func (p *product) hear(id eventlog.ID) {
 	}
 }
 
-// polled records the newest ID as of a time. Where Redis has lost entries, readers ask, so that it learns of that.
+// polled records the newest ID in Redis as of a time, which is before the question. Where Redis
+// has lost entries, readers ask, so that it learns of that. It takes the lock.
 func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	p.announce(newest, trimmedTo)
 	p.mu.Lock()
@@ -131,7 +139,7 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	}
 }
 
-// check records the newest ID as of a time.
+// check records the newest ID as of a time, which is before the question. It wakes no reader.
 func (p *product) check(newest eventlog.ID, at time.Time) {
 	if p.known.Compare(newest) < 0 {
 		p.known, p.news = newest, time.Now()
@@ -141,8 +149,9 @@ func (p *product) check(newest eventlog.ID, at time.Time) {
 	}
 }
 
-// appended takes over entries of this process. Where the tail ends right
-// before them it goes on with them; else readers fetch them.
+// appended takes over entries of this process, which get their IDs. Where the tail ends right
+// before them, at previous, it goes on with them; else another process has appended between,
+// and readers fetch them. It takes the lock. began is a time before the commit was sent.
 func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo eventlog.ID, lost []lostRange,
 	began time.Time) {
 	for i := range entries {
@@ -170,10 +179,11 @@ func (p *product) forgetUpTo(id eventlog.ID) {
 	p.account()
 }
 
-// account accounts for the tail's bytes.
+// account accounts for the tail's bytes. A single entry is not given up.
 func (p *product) account() { p.share.Set(p.tail.Bytes(), p.tail.Len() > 1) }
 
-// balance makes tails shorter while all products together hold too much.
+// balance makes tails shorter while all products together hold too much. The entries stay in
+// Redis. The caller holds no product's lock.
 func (l *Log) balance() {
 	for {
 		p, over := l.shares.Excess()
@@ -187,7 +197,7 @@ func (l *Log) balance() {
 	}
 }
 
-// restart makes the tail begin after an ID.
+// restart makes the tail begin, empty, after an ID. Readers before it read from Redis.
 func (p *product) restart(at eventlog.ID) {
 	p.tail.Notify() // waiters wait for another tail
 	p.tail, p.started = engine.NewTail(at), true
@@ -196,8 +206,8 @@ func (p *product) restart(at eventlog.ID) {
 	}
 }
 
-// extend adds the entries that the tail does not have. They must go
-// on where it ends, or before.
+// extend adds the entries that the tail does not have. They must go on where it ends, or
+// before. It keeps the newest ones, up to TailBytes.
 func (p *product) extend(entries []eventlog.Entry) {
 	newest := p.tail.Bounds().Newest
 	fresh := slices.IndexFunc(entries, func(e eventlog.Entry) bool { return e.ID.Compare(newest) > 0 })
@@ -208,6 +218,7 @@ func (p *product) extend(entries []eventlog.Entry) {
 }
 
 // learn records the newest ID in Redis, and forgets entries that Redis has dropped or lost.
+// Zero and nil say nothing. It takes the lock.
 func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,14 +227,16 @@ func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 	p.forgetUpTo(trimmedTo)
 }
 
-// expire forgets the entries that are too old.
+// expire forgets the entries that are too old by the clock of this process. Redis goes by its
+// own.
 func (p *product) expire() {
 	if p.tail.Len() > 0 {
 		p.forgetUpTo(eventlog.IDAt(time.Now().Add(-p.log.opts.Retention.TTL)))
 	}
 }
 
-// close ends reading after the entries that exist now.
+// close ends reading after the entries that exist now, which look finds out. It may be called
+// again.
 func (p *product) close() {
 	if !p.closed {
 		p.closed = true

@@ -15,8 +15,8 @@ const (
 	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
 )
 
-// Read implements [eventlog.Log]. A cursor near the end is served from memory, any
-// other from Redis.
+// Read implements [eventlog.Log]. A cursor near the end is served from memory, any other from
+// Redis. It applies erasures to dst alone.
 func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
 	n, err := l.readAsAppended(ctx, p, after, dst)
@@ -24,7 +24,8 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 	return n, err
 }
 
-// readAsAppended is Read without erasures.
+// readAsAppended is Read without erasures. It looks into the memory, and again after each fetch
+// that it has waited for, until that gives an answer.
 func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	closed := l.closed.Load()
 	began := time.Now()
@@ -62,7 +63,8 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 	}
 }
 
-// view is the answer of the memory to a reader.
+// view is the answer of the memory to a reader: one of n entries, done, err and a fetch, or
+// nothing, which is the answer to a cursor before the tail.
 type view struct {
 	n    int
 	done bool // there is nothing to read
@@ -74,6 +76,17 @@ type view struct {
 }
 
 // look reads from memory, for a reader that has been at it since began.
+//
+//	closed, the cursor is at the end   ErrClosed
+//	dst has no room                    done
+//	the cursor is before the tail      nothing: the reader reads from Redis
+//	entries come after it              these
+//	it is at the end, as of began      done
+//	otherwise                          the fetch in flight, or a new one, which this reader runs
+//
+// The zero cursor is at the end while there never was an entry. A cursor after the newest ID
+// known is of an entry that Redis has lost: it is at the end only once Redis was asked about
+// it. look takes the lock.
 func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed, asked bool) view {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +126,9 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	return view{fetch: p.fetch, lead: true}
 }
 
-// isCurrent reports whether nothing newer than the known ID was there when the reader began, or a message announces it.
+// isCurrent reports whether nothing newer than the known ID was there when the reader began, or
+// a message announces it. The first is so if Redis was asked later; the second, if it was asked
+// while messages were received, as they have been since.
 func (p *product) isCurrent(began time.Time) bool {
 	if !p.checkedAt.Before(began) {
 		return true
@@ -130,7 +145,9 @@ func (p *product) atEnd() view {
 	return view{done: true}
 }
 
-// fetch reads the new entries from Redis, for all readers that wait.
+// fetch reads the new entries from Redis, for all readers that wait: a product has at most one
+// in flight. gap and err are set before done is closed, and not changed afterwards. gap is for
+// readers at the cursor after; all others look again.
 type fetch struct {
 	after eventlog.ID
 	done  chan struct{} // closed at the end
@@ -138,7 +155,14 @@ type fetch struct {
 	err   error
 }
 
-// refresh runs a fetch. It goes on when the reader that leads it is gone.
+// refresh runs a fetch, and takes its entries into the tail. It goes on when the reader that
+// leads it is gone, for others may wait; eval bounds its time.
+//
+//	the tail reaches the cursor           it goes on with the entries
+//	it goes beyond, and there is a gap    entries came meanwhile: readers look again
+//	there is a gap                        the tail begins after it
+//	the cursor is in the log              the tail begins there
+//	the cursor is after every entry       a first tail begins at the newest; another one stays
 func (p *product) refresh(ctx context.Context, f *fetch) {
 	f.err = errUnfinished
 	defer p.finish(f)
@@ -168,7 +192,7 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	p.forgetUpTo(part.trimmedTo)
 }
 
-// finish wakes the readers that wait for a fetch.
+// finish wakes the readers that wait for a fetch. The next one that looks may begin another.
 func (p *product) finish(f *fetch) {
 	p.mu.Lock()
 	p.fetch = nil
@@ -176,7 +200,8 @@ func (p *product) finish(f *fetch) {
 	close(f.done)
 }
 
-// readOld reads entries that are no longer in memory.
+// readOld reads entries that are no longer in memory, for one reader; they do not get there.
+// When there are none for the zero cursor it records that no entry ever was.
 func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	part, err := p.read(ctx, after, len(dst), eventlog.ReadBytes)
 	if err != nil {
@@ -194,7 +219,7 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 	return copy(dst, part.entries), nil
 }
 
-// portion is a part of the log as it is in Redis.
+// portion is a part of the log as it is in Redis, at one instant.
 type portion struct {
 	newest    eventlog.ID
 	trimmedTo eventlog.ID
@@ -203,11 +228,13 @@ type portion struct {
 	entries   []eventlog.Entry
 }
 
-// farthest is a cursor after every entry.
+// farthest is a cursor after every entry: numbers of IDs stay below 2^53, up to which Lua's are
+// exact.
 var farthest = eventlog.ID{Milli: 1 << 53}
 
-// read reads at most n entries after the cursor from Redis, until their data have reached a number of bytes. For n = 0
-// it reads the bounds, and returns a gap.
+// read reads at most n entries after the cursor from Redis, until their data have reached a
+// number of bytes. For n = 0 it reads the bounds, and returns a gap in any case. It tells Redis
+// which IDs this process knows, and takes over the erasures since the newest one known.
 func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest
@@ -247,7 +274,7 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	return result, err
 }
 
-// erase takes over the erasures of a reply: of each, ID and data.
+// erase takes over the erasures of a reply: of each, ID and data, in order. It takes the lock.
 func (p *product) erase(reply any) error {
 	values, _ := reply.([]any)
 	for i := 0; i+1 < len(values); i += 2 {
@@ -266,7 +293,7 @@ func (p *product) erase(reply any) error {
 	return nil
 }
 
-// parseID reads an ID of a reply; nil and "" are none.
+// parseID reads an ID of a reply; nil and "" are none, the zero ID.
 func parseID(value any) (eventlog.ID, error) {
 	text, _ := value.(string)
 	if text == "" {
@@ -296,7 +323,7 @@ func parseEntries(values []any) ([]eventlog.Entry, error) {
 	return entries, nil
 }
 
-// Bounds implements [eventlog.Log]. They are always those in Redis.
+// Bounds implements [eventlog.Log]. They are always read from Redis.
 func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
 	p := l.product(productID)
 	part, err := p.read(ctx, eventlog.ID{}, 0, 0)

@@ -44,6 +44,8 @@ type Options struct {
 	Logger    *slog.Logger // of failures of Redis; slog.Default() for nil
 }
 
+// withDefaults returns a copy of the options, nil for none, with their zero fields set. It adds
+// the mistakes to wrong.
 func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	var set Options
 	if o != nil {
@@ -63,7 +65,10 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	return set
 }
 
-// Log is a [eventlog.Log] in Redis. Its methods are safe for concurrent use.
+// Log is an [eventlog.Log] in Redis. Its methods are safe for concurrent use.
+//
+// mu guards products, to which a product is added when it is first asked for and from which
+// none is removed. It is never held together with a product's lock.
 type Log struct {
 	opts   Options
 	target target
@@ -103,8 +108,10 @@ func Open(url string, opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}}, nil
 }
 
-// Run implements [eventlog.Log]. It hears of other servers' entries, removes expired data from Redis, and survives any
-// failure of Redis.
+// Run implements [eventlog.Log]. It hears of other servers' entries, removes expired data from
+// Redis, and survives any failure of Redis. Nothing has to be read back. While it does not run,
+// a read at the end of a log asks Redis, and a reader that waits hears of this process's
+// entries only.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report != nil {
 		report(eventlog.Progress{Done: true})
@@ -117,7 +124,8 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	return nil
 }
 
-// Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data go by themselves.
+// Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data go by
+// themselves. It asks Redis nothing and never fails.
 func (l *Log) Expire(context.Context) error {
 	for _, p := range l.all() {
 		p.mu.Lock()
@@ -127,7 +135,8 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// product returns the product of that id, which begins here if it is new.
+// product returns the product of that ID, which begins here if it is new. Redis is not asked.
+// The product stays for the life of the log.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +148,7 @@ func (l *Log) product(id string) *product {
 	return p
 }
 
-// all returns the products that this process has had to do with.
+// all returns the products that this process has had to do with, in no order.
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +159,8 @@ func (l *Log) all() []*product {
 // client does to get through.
 const callTimeout = 3 * time.Second
 
-// Ping returns nil when every master of Redis can be written to. A server that
-// is too old is a *VersionError.
+// Ping returns nil when every master of Redis can be written to. A server that is too old is a
+// *VersionError. It writes to keys named PREFIX:ping:N, which expire by themselves.
 func (l *Log) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -175,7 +184,8 @@ func (l *Log) Ping(ctx context.Context) error {
 // room for less, nothing can be written.
 const pingBytes = 16 << 10
 
-// maxPingKeys is among how many keys Ping looks for one of each master.
+// maxPingKeys is among how many keys Ping looks for one of each master. A master without slots
+// has none.
 const maxPingKeys = 1000
 
 // pingKeys returns a key of each master that has slots.
@@ -205,7 +215,7 @@ func (l *Log) pingKeys(ctx context.Context, client *redis.ClusterClient) (keys [
 	return keys, nil
 }
 
-// failed names the operation that failed.
+// failed names the operation that failed, and wraps err. Nil stays nil.
 func failed(what string, err error) error {
 	if err == nil {
 		return nil
@@ -228,8 +238,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Release closes the log and its connections. Every other call fails from then
-// on. It is called last, after Run and the readers have ended.
+// Release closes the log and its connections. Every other call fails from then on. It is called
+// last, after Run and the readers have ended.
 func (l *Log) Release() error {
 	l.client.CompareAndSwap(nil, l.newClient("")) // so that no call makes one
 	return errors.Join(l.Close(), failed("release", l.client.Load().Close()))

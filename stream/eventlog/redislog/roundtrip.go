@@ -12,8 +12,21 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Limits of the commits that share a round trip, during which Redis serves no one
-// else. One that is larger has it for itself.
+// A commit is one call of the script, which Redis carries out as a whole. Those of a product go
+// to Redis in order, one round trip at a time:
+//
+//	commit          waits in the group, behind the round trip in flight
+//	together        as many of the first commits as share a round trip
+//	commitTogether  drops those that cannot or need not be sent
+//	send            a pipeline, with an answer for each
+//	committed       in order: the tail, if it goes on there, and waiting readers
+//
+// Commits of a round trip are independent: one may be refused, or lost with its answer, and the
+// next one happen. A commit without an answer is never sent again; its caller gets an error,
+// and may find that it has happened.
+
+// Limits of the commits that share a round trip, during which Redis serves no one else: their
+// number, the bytes of their arguments, and their work. One that is larger has it for itself.
 const (
 	maxCommits     = 64
 	maxCommitBytes = 1 << 20
@@ -25,7 +38,8 @@ const (
 // the answer to another need not wait for each of many large commits.
 const othersTurn = time.Millisecond
 
-// commit makes the commit and returns its error, or that ctx ended first.
+// commit makes the commit and returns its error, or that ctx ended first. Then the commit is no
+// longer the caller's, and happens if it is being sent, or not at all if it still waits.
 func (p *product) commit(ctx context.Context, c *commit) error {
 	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
 	if err := p.commits.Do(ctx, c); err != nil {
@@ -45,8 +59,9 @@ func (c *commit) isGone() bool {
 	}
 }
 
-// commitAll makes commits, in order and in as few round trips as their size
-// allows. There is one call at a time for each product.
+// commitAll makes commits, in order and in as few round trips as their size allows. There is
+// one call at a time for each product; it owns failedAt, failure and turn. Each commit has its
+// outcome when it returns.
 func (p *product) commitAll(commits []*commit) {
 	for len(commits) > 0 {
 		n := together(commits)
@@ -71,8 +86,9 @@ func together(commits []*commit) int {
 	return n
 }
 
-// commitTogether makes commits in one round trip. Those that were waiting while Redis failed to answer the ones before
-// them fail, too: no caller should have to wait twice.
+// commitTogether makes commits in one round trip, within callTimeout, whether or not their
+// callers still wait. Those that were waiting while Redis failed to answer the ones before them
+// fail, too, without being sent: no caller should have to wait twice.
 func (p *product) commitTogether(commits []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -108,8 +124,9 @@ func (p *product) commitTogether(commits []*commit) {
 	}
 }
 
-// send sends commits and returns their answers. Those that Redis does not know the script of did nothing: they are sent
-// again with the whole script.
+// send sends commits and returns their answers, one for each, at the same index. Those that
+// Redis does not know the script of did nothing: they are sent again with the whole script,
+// after the others of this round trip, in their order.
 func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(commits))
 	client, err := p.log.redis(ctx)
@@ -136,9 +153,10 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	return cmds
 }
 
-// command returns the call of the script that makes a commit, by the script's
-// digest or with the whole script. It is not one of [redis.Script], whose calls
-// the client sends again.
+// command returns the call of the script that makes a commit, by the script's digest or with
+// the whole script. It is not one of [redis.Script], whose calls the client sends again. The
+// newest ID and version that this process knows go with it, so that the next ones are greater
+// even where Redis has lost them.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o := p.log.opts
 	known, _ := p.memory()
@@ -166,7 +184,8 @@ type once struct{ *redis.Cmd }
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-// Outcomes of the script.
+// Outcomes of the script, the first number of its reply. All but outcomeDone mean that no
+// change of the call was made.
 const (
 	outcomeDone = iota
 	outcomeConflict
@@ -174,7 +193,10 @@ const (
 	outcomeDropped
 )
 
-// committed records the effect of a commit.
+// committed records the effect of a commit that Redis has answered, and returns the error for
+// its caller. began is a time before the commit was sent. The reply is explained in
+// lua/commit.lua; the numbers in n are the outcome, the ID before, the first ID and the
+// version.
 func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	reply, _ := cmd.Slice()
 	if len(reply) == 0 {
@@ -211,7 +233,8 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	return errors.Join(err, errLost)
 }
 
-// duplicates returns the keys at these positions, counted from one.
+// duplicates returns the error of the keys at these positions among the keys of all entries,
+// counted from one.
 func duplicates(entries []eventlog.Entry, positions []any) error {
 	var all []activity.Key
 	for _, e := range entries {

@@ -10,7 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Stats implements [eventlog.Log].
+// Stats implements [eventlog.Log], in one round trip. It is empty while Redis is away. Users
+// stay zero.
 func (l *Log) Stats() map[string]eventlog.Stats {
 	ctx, cancel := context.WithTimeout(context.Background(), networkTimeout)
 	defer cancel()
@@ -34,7 +35,8 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return all
 }
 
-// Storage implements [eventlog.Log].
+// Storage implements [eventlog.Log]. The sizes are the sums that the scripts keep in meta, in
+// bytes of Redis' memory; expired data count until they are added up again.
 func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -54,7 +56,8 @@ func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, 
 // figures are counts of a product, in bytes but for entries and dropped.
 type figures struct{ entries, log, state, dropped int64 }
 
-// askFigures asks for a product's figures. The function returns the answer once the pipeline was executed.
+// askFigures asks for a product's figures. The function returns the answer once the pipeline
+// was executed. The pipeline is no transaction: the figures may be of two instants.
 func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figures, error) {
 	entries, sizes := pipe.XLen(ctx, k.log), pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts", "dropped")
 	return func() (figures, error) {

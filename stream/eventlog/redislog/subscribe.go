@@ -15,11 +15,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// A server hears of the appends of others in two ways. While it is subscribed, following says
+// since when, and each append is a message; poll then asks only about products that were quiet
+// for long. While it is not, poll asks about every product with readers each second. Either way
+// only IDs come: readers that wait then fetch the entries.
+
 const (
 	// pollInterval is the interval at which Redis is asked for news while there is no subscription.
 	pollInterval = time.Second
-	// maxPollInterval bounds the interval while there is one: a product that was quiet for some time is asked about
-	// once in that time, since a message may be lost between the nodes of a cluster.
+	// maxPollInterval bounds the interval while there is one: a product that was quiet for some
+	// time is asked about once in that time, since a message may be lost between the nodes of a
+	// cluster.
 	maxPollInterval = 10 * time.Minute
 	// subscribeRetry is the pause before the next attempt to subscribe.
 	subscribeRetry = 100 * time.Millisecond
@@ -27,7 +33,8 @@ const (
 	pingInterval = 5 * time.Second
 )
 
-// follow hears of other servers' entries until ctx ends, and subscribes again whenever it loses the connection.
+// follow hears of other servers' entries until ctx ends, and subscribes again whenever it loses
+// the connection. It logs the loss, and not each attempt after it.
 func (l *Log) follow(ctx context.Context) {
 	for first := true; ctx.Err() == nil; first = false {
 		err := l.listen(ctx)
@@ -42,7 +49,9 @@ func (l *Log) follow(ctx context.Context) {
 	}
 }
 
-// listen subscribes and receives messages until the connection fails or ctx ends.
+// listen subscribes and receives messages until the connection fails or ctx ends. A connection
+// that is silent for pingInterval is pinged, and has failed when it is silent for as long
+// again.
 func (l *Log) listen(ctx context.Context) error {
 	client, err := l.redis(ctx)
 	if err != nil {
@@ -70,12 +79,14 @@ func (l *Log) listen(ctx context.Context) error {
 	}
 }
 
+// isTimeout reports whether nothing came in time, which leaves the subscription as it is.
 func isTimeout(err error) bool {
 	var failure net.Error
 	return errors.As(err, &failure) && failure.Timeout()
 }
 
-// subscribed records that messages are received from now on, and wakes all readers: earlier messages were missed.
+// subscribed records that messages are received from now on, and wakes all readers: earlier
+// messages were missed. No product counts as current then, so they ask Redis.
 func (l *Log) subscribed() {
 	now := time.Now()
 	l.following.Store(&now)
@@ -87,8 +98,9 @@ func (l *Log) subscribed() {
 	}
 }
 
-// notice reads a message: the newest ID of a product, and the product's ID. Behind a hyphen it is the ID up to which
-// the product was dropped.
+// notice reads a message: the newest ID of a product, and the product's ID. Behind a hyphen it
+// is the ID up to which the product was dropped. Products that nobody here has asked for are
+// passed over. A message may come late or not at all.
 func (l *Log) notice(payload string) {
 	text, productID, _ := strings.Cut(payload, " ")
 	text, dropped := strings.CutPrefix(text, "-")
@@ -109,7 +121,8 @@ func (l *Log) notice(payload string) {
 	p.announce(id, trimmedTo)
 }
 
-// poll asks Redis for the newest IDs of the products that are due, and for its time, until ctx ends.
+// poll asks Redis for the newest IDs of the products that are due, and for its time, every
+// pollInterval until ctx ends.
 func (l *Log) poll(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -141,7 +154,8 @@ func (l *Log) due(now time.Time) []*product {
 	})
 }
 
-// pollOnce asks about some products. Where Redis does not answer, readers do not learn anything either.
+// pollOnce asks about some products in one round trip. Where Redis does not answer, readers do
+// not learn anything either.
 func (l *Log) pollOnce(ctx context.Context, products []*product) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()

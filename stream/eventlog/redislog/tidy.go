@@ -8,7 +8,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// tidyAll removes everything that has expired or is too much, and adds up the sizes of the rest, in steps.
+// tidyAll removes everything that has expired or is too much, and adds up the sizes of the
+// rest, in steps between which others have their turn. It stops at the first error; the next
+// one begins anew.
 func (p *product) tidyAll(ctx context.Context) error {
 	for _, order := range []int{tidyDocuments, tidyActivity} {
 		for counted, bytes := int64(0), int64(0); counted >= 0; {
@@ -61,7 +63,7 @@ const (
 	maxTidyInterval = 10 * time.Minute
 )
 
-// tidy tidies the products that need it again and again, until ctx ends.
+// tidy tidies the products that need it again and again, one after another, until ctx ends.
 func (l *Log) tidy(ctx context.Context) {
 	ticker := time.NewTicker(min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval))
 	defer ticker.Stop()
@@ -95,13 +97,17 @@ func (p *product) untidy(now time.Time) bool {
 	return p.committedAt.After(p.tidiedAt) || p.tidiedAt.Before(expiry) && now.After(expiry) && !p.committedAt.IsZero()
 }
 
+// tidied records that the product was tidied by a call that began then: later writes make it
+// untidy.
 func (p *product) tidied(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tidiedAt = at
 }
 
-// Drop implements [eventlog.Log].
+// Drop implements [eventlog.Log]. The first step ends the generations and removes the log;
+// further steps, between which others have their turn, remove documents and activity. After an
+// error some of them may be left, for the next Drop.
 func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	if l.closed.Load() {
 		return eventlog.ErrClosed

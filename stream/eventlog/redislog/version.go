@@ -21,10 +21,11 @@ func (e *VersionError) Error() string {
 		e.Version, oldestMajor, oldestMinor)
 }
 
+// versionLine finds the version in a reply to INFO, and its first two numbers.
 var versionLine = regexp.MustCompile(`(?m)^redis_version:((\d+)\.(\d+)[^\r\n]*)`)
 
-// checkVersion refuses a connection to a Redis that is too old. A server that does
-// not tell its version is taken.
+// checkVersion refuses a connection to a Redis that is too old. A server that does not tell its
+// version, such as one that does not let this user ask, is taken.
 func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx, "server").Result()
 	if isAway(err) {
@@ -42,8 +43,9 @@ func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	return nil
 }
 
-// format is the version of the layout of everything under a prefix. Every change that an
-// older program does not understand raises it.
+// format is the version of the layout of everything under a prefix. Every change that an older
+// program does not understand raises it. It is in the key "format" under the prefix, in decimal
+// digits, without a time to live.
 const format = 1
 
 // FormatError says that a newer program has written the data. Every call returns it.
@@ -58,7 +60,8 @@ func (e *FormatError) Error() string {
 }
 
 // checkFormat refuses data of a newer format. Where nothing is written yet it writes the
-// format, unless Redis takes no writes.
+// format, unless Redis takes no writes. It is called once for each client, before the first
+// use.
 func (l *Log) checkFormat(ctx context.Context, client redis.Cmdable) error {
 	key := l.opts.Prefix + ":format"
 	found, err := client.Get(ctx, key).Int()
