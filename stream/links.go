@@ -91,13 +91,16 @@ func (k links) follow(b activity.Batch) (conversationID string, freed []activity
 	return conversationID, freed
 }
 
-// wait keeps a batch until its session is linked, and drops the session's
-// oldest actions beyond maxMerged.
-func (k links) wait(b activity.Batch) {
+// wait keeps a batch until its session is linked, and drops the session's oldest actions beyond
+// maxMerged. It returns the conversation instead where the session was linked meanwhile.
+func (k links) wait(b activity.Batch) (conversationID string) {
 	if b.SessionID == "" {
-		return
+		return ""
 	}
 	l := k.of(b.SessionID)
+	if l.conversationID != "" {
+		return l.conversationID
+	}
 	l.waiting = append(l.waiting, b)
 	l.actions += len(b.Actions)
 	for excess := l.actions - maxMerged; excess > 0; excess = l.actions - maxMerged {
@@ -110,4 +113,5 @@ func (k links) wait(b activity.Batch) {
 		}
 	}
 	k.put(b.SessionID, l)
+	return ""
 }

@@ -266,9 +266,11 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 	w.free(freed, conversationID, true)
 	if conversationID == "" && w.awaitLink {
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.links.wait(b)
-		return nil
+		conversationID = w.links.wait(b)
+		w.mu.Unlock()
+		if conversationID == "" {
+			return nil
+		}
 	}
 	return w.take(ctx, linked(piece{batch: b, now: freed != nil}, conversationID), sizeOf(b))
 }

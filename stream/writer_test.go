@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -723,6 +724,30 @@ func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"), "the link is forgotten, too")
 		w.stopped(t)
 	})
+}
+
+// A link that is made while a batch is added frees it.
+func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
+	const sessions = 4000
+	var written atomic.Int64
+	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { written.Add(1); return nil },
+		&stream.WriterOptions{AwaitLink: true}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running, calls sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	for i := range sessions {
+		session := fmt.Sprint("s", i)
+		calls.Go(func() { assert.NoError(t, w.Add(ctx, clicked(session, "a"))) })
+		calls.Go(func() { assert.NoError(t, w.SessionLinked(ctx, session, "c")) })
+		if i%200 == 0 {
+			calls.Wait()
+		}
+	}
+	calls.Wait()
+	require.NoError(t, w.Flush(ctx))
+	assert.EqualValues(t, sessions, written.Load())
+	cancel()
+	running.Wait()
 }
 
 func TestWriter_cannotLinkWhatHasNoSession(t *testing.T) {
