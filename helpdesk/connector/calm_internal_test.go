@@ -1,10 +1,18 @@
 package connector
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,6 +59,61 @@ func TestCalm_holdsEverythingSinceTheNoteBefore(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{0, 30, 60, 173}, f.notedAt(linked), "after a rest a note waits for the debounce time only")
 	})
+}
+
+// skewedLog is a log whose clock differs from this host's. Its documents refuse to be asked without
+// end: a loop without a pause would not let the time of a bubble go on.
+type skewedLog struct {
+	eventlog.Log
+	by   time.Duration
+	docs *countedDocs
+}
+
+func (l skewedLog) Now() time.Time            { return l.Log.Now().Add(l.by) }
+func (l skewedLog) Documents() document.Store { return l.docs }
+
+type countedDocs struct {
+	document.Store
+	gets atomic.Int64
+}
+
+func (d *countedDocs) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if d.gets.Add(1) > 1000 {
+		return nil, errors.New("asked without end")
+	}
+	return d.Store.Get(ctx, productID, names...)
+}
+
+// A host whose clock is behind or ahead of Redis' writes notes at the same times as any other,
+// and waits between them.
+func TestCalm_isTheSameByAnotherClock(t *testing.T) {
+	for _, by := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := musttest.New(memorylog.New(nil))
+				docs := &countedDocs{Store: log.Documents()}
+				notes := DefaultNotes()
+				notes.SummaryThreshold = 0
+				d := newDesk()
+				s := newService(t, skewedLog{log, by, docs}, Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil)
+				f := &following{service: s, desk: d}
+				f.follow(t)
+				time.Sleep(time.Minute)
+				f.visit(t, "s", "a")
+				f.linkAs(t, "7", "s", byWebhook)
+				linked := time.Now()
+				time.Sleep(time.Second / 2)
+				for range 50 {
+					time.Sleep(time.Second)
+					f.visit(t, "s", "b")
+				}
+				time.Sleep(time.Minute)
+				assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
+				assert.Less(t, docs.gets.Load(), int64(1000))
+				f.stop()
+			})
+		})
+	}
 }
 
 func TestCalm_survivesARestart(t *testing.T) {

@@ -182,12 +182,12 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 		l.rare().machine = c.Machine
 		if ok && d.config.offers(l.account.desk) {
 			if due, ok := d.config.rules(l.account.desk).Due(m, d.store.now()); ok {
-				d.lookAt(l, due, true)
+				d.lookAt(l, d.store.hostTime(due), true)
 			}
 		}
 	}
 	if interval := d.config.Notes.Interval; interval > 0 {
-		l.calm = after(c.NotedAt, interval)
+		l.calm = d.store.hostTime(after(c.NotedAt, interval))
 	}
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
@@ -212,7 +212,7 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	d.mu.Lock()
 	if at, ok := d.watch.asks.Next(); ok {
-		wait = min(wait, time.Until(at))
+		wait = min(wait, at.Sub(d.store.now()))
 	}
 	d.mu.Unlock()
 	timer := time.NewTimer(max(0, wait))

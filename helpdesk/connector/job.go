@@ -188,7 +188,7 @@ func (j *job) run(ctx context.Context) error {
 			// The lane needs two due times: of everything, and without the strangers' notes.
 			v.hold = true
 			_, own := j.r.next(v)
-			j.done(due, own, s != nil)
+			j.done(j.d.store.hostTime(due), j.d.store.hostTime(own), s != nil)
 			return nil
 		}
 		err = j.failed(s, j.take(ctx, s))
@@ -292,12 +292,15 @@ func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, strange: j.strange,
+	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)), calm: j.calm, strange: j.strange,
 		going: j.going, desk: j.desk, can: j.can,
 		notes: j.product.Notes,
 		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.more; m != nil {
-		v.again, v.draft, v.drafting, v.match, v.begun = m.again, m.draft, m.drafting, m.match, m.begun
+		for i, again := range m.again {
+			v.again[i] = d.store.logTime(again)
+		}
+		v.draft, v.drafting, v.match, v.begun = m.draft, m.drafting, m.match, m.begun
 		v.theirs, v.answer, v.composing = m.theirs, m.answer, m.composing
 	}
 	if j.product.offers(j.account.desk) {

@@ -61,7 +61,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		j.lost("trimmed", trimmed)
 		j.keepCalm()
 	}
-	j.locked(func() { j.lane.noted(w, j.calm) })
+	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm)) })
 	if o.id != "" {
 		j.count(w)
 	}

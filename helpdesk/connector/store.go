@@ -70,6 +70,11 @@ func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
 // are by it, so that servers whose clocks differ agree; due times in memory are by this host's.
 func (s *store) now() time.Time { return s.log.Now().Round(0) }
 
+// hostTime returns a time of the log's clock by this host's, and logTime the reverse. A zero time
+// stays zero.
+func (s *store) hostTime(t time.Time) time.Time { return after(t, time.Since(s.now())) }
+func (s *store) logTime(t time.Time) time.Time  { return after(t, -time.Since(s.now())) }
+
 // record is a conversation as it was read. The document has the version by which a change is
 // compared; its value is not kept up to date.
 type record struct {

@@ -64,7 +64,7 @@ func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 		}
 		for _, l := range d.bySession[e.SessionID] {
 			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 && d.concerns(e, l) {
-				d.arrived(l, s, e.ID.Previous(), sooner(e.ID.Time(), now), now, product.Notes.Debounce)
+				d.arrived(l, s, e.ID.Previous(), sooner(d.store.hostTime(e.ID.Time()), now), now, product.Notes.Debounce)
 			}
 		}
 		if product.Assistance != nil && e.SessionID != "" {
