@@ -74,9 +74,8 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	}, nil
 }
 
-// run replays the whole log as it is now, and then lets time pass for the sessions at its end:
-// [assistance.WindowSpan], so that offers that were due are made. Entries that are gone are
-// passed over.
+// run replays the whole log as it is now, and then lets [assistance.WindowSpan] pass for the
+// sessions at its end. Entries that are gone are passed over.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	var into [256]eventlog.Entry
 	for after := (eventlog.ID{}); ; {
