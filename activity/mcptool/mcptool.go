@@ -8,7 +8,7 @@
 //
 // The first tool takes user_id, and optionally product_id and limit. The second
 // exists if Options.Sessions is set and takes product_id, limit, after and q, all
-// optional. get_user_context exists if Options.Context is set; its arguments are those of
+// optional. get_user_context exists if Options.Context is set and takes the parameters of
 // [agent.ParseQuery]. Each returns the object of its REST endpoint, as structured content
 // and as text; of a context, the text is the one for a model. The caller's key is the
 // bearer token of the HTTP request and needs the scope mcp; with Options.SignIn an access

@@ -141,8 +141,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 
 // sentAt returns the time of sending that SDKs before 1.407.3, whose bodies have none,
 // put into the query, in milliseconds, as PostHog reads it: see EventQuery in rust/capture of
-// https://github.com/PostHog/posthog. One that is off by more than a day is no clock's but
-// that of a recording.
+// https://github.com/PostHog/posthog. A time that is off by more than a day is no clock's: it
+// comes from a recording.
 func sentAt(r *http.Request) string {
 	s := r.URL.Query().Get("_")
 	if t, ok := intake.ParseTime(s); !ok || time.Since(t).Abs() > 24*time.Hour {
