@@ -150,7 +150,8 @@ func (m *Mistakes) Given(flag string, value *string) string {
 	return *value
 }
 
-// Require adds a mistake where a flag has no value. The text what says the meaning of the flag.
+// Require adds a mistake if a flag has no value. The last argument is the meaning of the flag,
+// for the sentence.
 func (m *Mistakes) Require(flag, value, what string) {
 	if value == "" {
 		m.Check(flag, errors.New("is missing; it is "+what))

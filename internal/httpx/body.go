@@ -66,9 +66,10 @@ func Hasten(w http.ResponseWriter) (done func()) {
 	return func() { _ = control.SetReadDeadline(time.Time{}) }
 }
 
-// Receive reads a request's body of at most limit bytes, as fast as it comes and the
-// room allows. The errors are those of ReadBody, or 503 for a body that had to give way
-// to faster ones; after any, the connection is closed. Release must be called in the end.
+// Receive reads a request's body of at most limit bytes, as fast as it comes and the room
+// allows. It returns the errors of ReadBody, or 503 for a body that had to give way to faster
+// ones; after any, the connection is closed. Release must be called in the end, unless there is
+// an error.
 func Receive(w http.ResponseWriter, r *http.Request, limit int64, room *admission.Room) (*Body, error) {
 	if r.ContentLength > limit {
 		return nil, TooLarge(limit)
@@ -195,8 +196,8 @@ func (b *Body) Release() {
 	}
 }
 
-// DiscardBody reads a request's body of at most limit bytes and forgets it. Its errors
-// are those of ReadBody.
+// DiscardBody reads a request's body of at most limit bytes and forgets it. It holds no room.
+// Its errors are ReadBody's 413 and 400.
 func DiscardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError

@@ -131,8 +131,8 @@ func (p *People) usersOf(ctx context.Context, productID, email string, ids []str
 	return theirs, nil
 }
 
-// byUser returns the sessions of a user, and adds the user's address and actions outside
-// any session to what was found.
+// byUser returns the sessions of a user, which may repeat, and adds the user's address and
+// actions outside any session to f.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.dir.EmailsOf(ctx, productID, userID)
 	if err != nil {
