@@ -89,6 +89,7 @@ func (in *Intake) webhook(
 	done()
 	defer b.Release()
 	t := taking{productID: productID, standing: activity.Reported}
+	// A body without a proof is not unpacked, unless it claims a signature of its first event.
 	if t.limit, err = in.prove(r.Context(), productID, &proof, b, sources); err != nil {
 		return Counts{}, err
 	}

@@ -33,6 +33,7 @@ func (r *reading) know() error {
 	for i, id := range ids {
 		r.sessions[id] = known[i]
 	}
+	// Before the sessions are put in order, which goes by the actions that stay.
 	if r.query.SessionID != "" {
 		r.keepOwn(r.sessions[r.query.SessionID])
 	}
@@ -53,6 +54,7 @@ func (r *reading) keepOwn(s directory.Session) {
 func (r *reading) ordered(ids []string) []string {
 	last := make(map[string]int64, len(ids))
 	for i := range r.seen {
+		// Actions of a session stand in rows: the last of a row counts, and the last row.
 		if a := &r.seen[i]; i+1 == len(r.seen) || r.seen[i+1].Session != a.Session {
 			last[a.Session] = a.Start
 		}

@@ -10,7 +10,7 @@ import (
 
 // Element is one element of the path from the clicked element up to the body, with the
 // attributes that can name it. The texts are as they arrived, neither clean nor bounded; Value
-// names buttons only.
+// is a caption only of the inputs that are buttons.
 type Element struct {
 	Tag             string
 	Text            string

@@ -171,7 +171,7 @@ func (s *Scanner) End() {
 	if s.pos < len(s.buf) {
 		s.fail()
 	} else {
-		s.err = nil
+		s.err = nil // the end of the input, which Kind has taken for a mistake
 	}
 }
 
@@ -273,9 +273,10 @@ func (s *Scanner) Skip() {
 	}
 }
 
-// plainEnd returns where the bytes from i on that stand for themselves in a string
-// end: at a quote, a backslash or a control character, or at the end of b. It looks
-// at eight bytes at a time.
+// plainEnd returns where the bytes from i on that stand for themselves in a string end: at a
+// quote, a backslash or a control character, or at the end of b. It looks at eight bytes at a
+// time: x-ones*c has the top bit of a byte below c, if that byte's own is clear, and
+// word^ones*c has a zero byte in each place of c.
 func plainEnd(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {

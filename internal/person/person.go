@@ -269,6 +269,7 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 		userIDs = []string{""}
 	}
 	for _, userID := range userIDs {
+		// One erasure at least, for a user ID without sessions.
 		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
 			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{}}
 			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {

@@ -91,7 +91,7 @@ type grant struct {
 	Challenge   string `json:"challenge"`
 	Resource    string `json:"resource"`
 
-	Code    []byte        `json:"code"`              // digest
+	Code    []byte        `json:"code"`              // digest; kept once spent, to tell a second use
 	Refresh []byte        `json:"refresh,omitempty"` // digest of the newest; none until the code is used
 	Access  []accessToken `json:"access,omitempty"`
 	Created time.Time     `json:"created"` // of the code

@@ -41,9 +41,9 @@ import (
 
 // Lifetimes, and the bounds of stored documents.
 const (
-	CodeTTL    = time.Minute
-	AccessTTL  = time.Hour
-	RefreshTTL = 30 * 24 * time.Hour
+	CodeTTL    = time.Minute         // RFC 6749, section 4.1.2, asks for 10 minutes at most
+	AccessTTL  = time.Hour           // of each access token
+	RefreshTTL = 30 * 24 * time.Hour // anew with each refresh
 
 	MaxClients = 1000 // registered without a grant; the least recently used goes first
 	MaxGrants  = 100  // of a key, likewise

@@ -121,7 +121,7 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 			return errNoGrant
 		case !verifies(g.Challenge, form.Get("code_verifier")):
 			return errNoGrant
-		case g.Refresh != nil:
+		case g.Refresh != nil: // the code was redeemed before
 			return errReused
 		}
 		given, err = s.renew(g, code, form)
@@ -141,9 +141,9 @@ func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, er
 	}
 	err = s.change(ctx, t.productID, t.idOf(), func(g *grant) (err error) {
 		switch {
-		case g.Refresh == nil:
+		case g.Refresh == nil: // the code was not redeemed yet
 			return errNoGrant
-		case !isSecret(g.Refresh, t.secret):
+		case !isSecret(g.Refresh, t.secret): // of this family, but not the newest
 			return errReused
 		case g.ClientID != form.Get("client_id"):
 			return errNoGrant
