@@ -145,8 +145,7 @@ func (e *Events) Mark(name string) string {
 	return marks[name]
 }
 
-// Marks reports whether marks may follow clicks. A source keeps clicks apart for them only
-// then.
+// Marks reports whether marks may follow clicks. Sources make clicks Markable only then.
 func (e *Events) Marks() bool { return e.Mark(EventRageClick)+e.Mark(EventDeadClick) != "" }
 
 // rule is Find for marks, too. It takes time in the number of rules that end in "*".

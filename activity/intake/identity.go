@@ -27,7 +27,6 @@ type Proof struct {
 const MaxProof = 4 << 10
 
 // Field returns the field of the proof that a property is, and nil for other properties.
-// Products of some vendors reserve names with a dollar sign, so the hashes also go without.
 func (p *Proof) Field(property string) *string {
 	switch property {
 	case "$user_hash", "user_hash":
@@ -127,7 +126,7 @@ const maxExpiry = 24 * time.Hour
 
 // verifyToken returns the address in a token, which may be empty, and whether the token signs
 // the user id. The algorithm is fixed, whatever the header asks for (RFC 8725, section 3.1).
-// The time is when the request arrived, so a slow body expires no token.
+// The token must be good when the request had arrived, not when it is decoded.
 func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
 	dot := max(0, strings.LastIndexByte(token, '.'))
 	signed := token[:dot]

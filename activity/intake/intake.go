@@ -79,8 +79,8 @@ type Intake struct {
 }
 
 // New returns an intake for a sink; opts may be nil. It reports all invalid arguments at once.
-// A request may hold its body twice, as it arrived and copied while it grows, beside the
-// unpacked bytes: together these must fit in the room for arriving requests.
+// The buffer of a body grows by doubling, to at most twice MaxBody; that and the unpacked bytes
+// must fit in the room for arriving requests.
 func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) {
 	wrong := options.Mistakes{Package: "intake"}
 	wrong.Require(sink != nil, "sink", "must not be nil")

@@ -32,8 +32,7 @@ type refusals struct {
 
 // CheckOrigin refuses a request for the product, 403, from a page of an origin that is not in
 // the product's list, if it has one. It takes back the headers of [AllowOrigin], so the page
-// cannot read the answer. A request without an Origin header does not come from a page and
-// passes.
+// cannot read the answer. A request without an Origin header passes.
 func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
 	if from == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// MaxText is how many bytes of an ID, a name, a time or a label are read, at most. That is more
-// than are used of it, so an ID that is too long is still too long after it is cut.
+// MaxText is how many bytes of an ID, a name, a time or a label are read, at most. More is read
+// than is used, so an ID that is too long is still too long after it is cut.
 const MaxText = 2 * MaxID
 
 // MaxURL is how many bytes of a page's address are read: activity.CleanURL reads 64 KiB

@@ -11,10 +11,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// The way of a request, the same for SDKs and webhooks: whose it is, its bytes, the check of
-// its JSON, its events, their sessions, the sink, erasures. All that can refuse the request as
-// a whole comes before the sink. After the sink only an erasure can fail; the sender repeats
-// the request, and the sink ignores its events as duplicates.
+// A request goes the same way for SDKs and webhooks: its product, its bytes, the check of its
+// JSON, its events, their sessions, the sink, erasures. All that can refuse the request as a
+// whole comes before the sink. After the sink only an erasure can fail; the sender repeats the
+// request, and the sink ignores its events as duplicates.
 
 // Call is a request of an SDK, but for its body. The zero value will do.
 type Call struct {
@@ -237,9 +237,8 @@ const maxSought = 128
 const seekTimeout = 3 * time.Second
 
 // place gives the events at these indices the sessions that they go to. Events of one user and
-// standing go to one session, but actions are looked for apart from other events, as
-// Options.SessionOf may answer differently for them. The error is an answer of 503, with some
-// of the events changed.
+// standing go to one session, but an action may go to another than an event without one. The
+// error is an answer of 503, with some of the events changed.
 func (in *Intake) place(ctx context.Context, productID string, events []activity.Event, seeking []int) error {
 	if in.opts.SessionOf == nil || len(seeking) == 0 {
 		return nil

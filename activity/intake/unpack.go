@@ -41,11 +41,11 @@ var (
 // unpack returns the JSON inside a body, without a byte order mark and white space before it.
 // The content decides, because senders err about Content-Type and gzip:
 //
-//	bytes            form            read as
-//	{ or [           JSON            it stands
-//	1f 8b            gzip            its content, from here on
-//	data= or &data=  form            JSON, lz-string or base64
-//	others           base64          gzip or JSON
+//	it begins with   and is     inside is
+//	{ or [           JSON
+//	1f 8b            gzip       any of the other forms
+//	data= or &data=  a form     JSON, lz-string or base64
+//	anything else    base64     JSON, plain or gzip
 //
 // Every error is an answer.
 func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {

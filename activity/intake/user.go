@@ -59,8 +59,8 @@ func Finish(e *activity.Event) (reason string) {
 // IsLongID reports whether the ID of a session or a user is too long.
 func IsLongID(id string) bool { return len(id) > MaxID || escapes(id) > maxEscapes }
 
-// escapes returns by how many bytes an ID is longer in JSON, at most. Where the characters are
-// escaped depends on the encoder; each is counted that one of them escapes.
+// escapes returns by how many bytes an ID is longer in JSON, at most. Encoders differ in the
+// characters they escape; each that one of them escapes is counted.
 func escapes(id string) (n int) {
 	for _, r := range id {
 		switch {

@@ -25,8 +25,7 @@ const (
 	maxAnswer   = 8 << 20 // bytes
 )
 
-// strangersTime is short, since a client that is not known may hold a connection for no longer
-// than its answer takes.
+// strangersTime is short: a client without a valid key holds a connection for no longer.
 const strangersTime = 200 * time.Millisecond
 
 // tooMuch is the tool error of a call whose result exceeds the budget.

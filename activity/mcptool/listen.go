@@ -16,8 +16,8 @@ import (
 )
 
 // Subscriptions: a client posts subscriptions/listen with the resources of some users and gets
-// a stream that says which of them acted, never in which way. It then reads the resource. A
-// notification may therefore come twice or once too often, and is never left out.
+// a stream that tells which of them acted, but not how. It then reads the resource. A
+// notification may come more often than needed, and is never left out.
 
 // resourceTemplate is the URI of a user's live activity as a resource.
 const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"

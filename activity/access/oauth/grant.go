@@ -53,8 +53,9 @@ func (t token) String() string {
 	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
 }
 
-// parseToken returns the parts of a token of that prefix. A product ID with the separator in it
-// has no tokens that can be parsed.
+// parseToken returns the parts of a token of that prefix. The parts of a token that was given
+// out have no separator: it stands neither in a product ID nor in the text of [rand.Text] or in
+// hexadecimal digits.
 func parseToken(prefix, s string) (token, bool) {
 	rest, ok := strings.CutPrefix(s, prefix)
 	parts := strings.Split(rest, separator)

@@ -134,8 +134,8 @@ func isLoopback(host string) bool {
 }
 
 // KeyOf returns the digest and the product of the key that a bearer token is or, as an access
-// token, stands for. An access token costs a read of storage, which may take 4 seconds; a key
-// costs none. The errors are the ones [access.Keyring.ProductOf] returns for the scope
+// token, stands for. An access token costs a read of storage, which may take 4 seconds; a known
+// key costs none. The errors are the ones [access.Keyring.ProductOf] returns for the scope
 // [access.MCP], to be tested with errors.Is. With an error, the digest and the product mean
 // nothing.
 //
