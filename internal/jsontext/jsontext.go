@@ -32,8 +32,8 @@ func AppendField(dst []byte, before, s string) []byte {
 	return AppendString(append(dst, before...), s)
 }
 
-// verbatim are the bytes that stand for themselves in a JSON string. Everything but ASCII
-// controls, quote, backslash and bytes of longer characters.
+// verbatim are the bytes that stand for themselves in a JSON string: all but the bytes below
+// the space, quote, backslash and the bytes of longer characters.
 var verbatim = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'

@@ -27,7 +27,7 @@ import (
 type Query struct{ UserID, Email string }
 
 // People finds persons. It is safe for concurrent use. The export and the erasure of a person
-// go by the same search, so an erasure removes the data that an export shows.
+// go by the same search.
 type People struct {
 	log       eventlog.Log
 	dir       *directory.Directory

@@ -20,8 +20,8 @@ import (
 
 // A rehearsal goes the whole way with a user that nobody else has: it asks the desk, reports a
 // click to the running server, begins a conversation at the desk, waits for the service's note
-// in it, and cleans up. It touches nothing but its own conversation and user. Each step is a
-// function that returns a sentence for its line, or an error, with advice if the cause can be
+// in it, and cleans up. At the desk it touches only its own conversation and user. Each step is
+// a function that returns a sentence for its line, or an error, with advice if the cause can be
 // guessed.
 
 // rehearseFlags are the flags of zendesk test and intercom test.
