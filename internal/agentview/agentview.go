@@ -45,6 +45,7 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 // reads fields that an earlier one has set.
 type reading struct {
 	*View
+	// A reading does not outlive its call, so it holds the call's ctx.
 	ctx       context.Context
 	productID string
 	product   connector.Product
@@ -222,6 +223,8 @@ func (r *reading) look() error {
 			return nil
 		}
 		for _, a := range s.Records {
+			// In the view of a session an action counts from its arrival, even if it became a
+			// user's later.
 			if subject.UserID == "" {
 				a.Since = a.Arrived
 			}

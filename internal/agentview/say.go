@@ -190,13 +190,13 @@ func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {
 		switch {
-		case r.query.Email != "":
+		case r.query.Email != "": // the address was asked for
 			if strings.EqualFold(s.Email, r.query.Email) {
 				standing, isKnown = max(standing, s.EmailStanding), true
 			}
-		case isNamed && s.UserID == r.userID:
+		case isNamed && s.UserID == r.userID: // a session of the user
 			standing, isKnown = max(standing, s.Standing), true
-		case !isNamed && r.query.UserID == "" && s.Email != "":
+		case !isNamed && r.query.UserID == "" && s.Email != "": // an address that a visitor stated
 			standing, isKnown = max(standing, s.EmailStanding), true
 		}
 	}

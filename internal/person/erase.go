@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Erased counts the data that an erasure has removed. Notes count as planned: a desk may
-// be away.
+// Erased counts the data that an erasure has removed. It is counted before the commit, so it is
+// right for the data that the erasure found. Notes count as planned: a desk may be away.
 type Erased struct {
 	Actions       int `json:"actions"`
 	Sessions      int `json:"sessions"` // those included in which others acted, too

@@ -101,7 +101,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 		case errors.As(err, &gap):
 			at = gap.TrimmedTo
 			continue
-		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0:
+		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end: a closed log is read first
 			return nil
 		case err != nil:
 			return fmt.Errorf("person: read the log: %w", err)
@@ -112,6 +112,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 			}
 		}
 		at = into[n-1].ID
+		// Trimmed entries must not stay in memory until the end.
 		clear(into[:n])
 	}
 	return nil

@@ -160,7 +160,8 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 const maxActions = 1 << 20
 
 // listed returns a person's live sessions, found by the beginning of an ID or address. A search
-// takes no longer prefix, and no NUL, so the listing may have others: is decides.
+// takes a prefix of sessions.MaxPrefix bytes and no NUL, so the listing may have others: is
+// decides.
 func (p *People) listed(
 	ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error,
 ) {
@@ -203,8 +204,10 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 	return nil
 }
 
-// others returns the user IDs of a session's other users, as their actions were appended.
-// An ID with an action of the person is nobody else's.
+// others returns the user IDs of a session's other users, as their actions were appended. An ID
+// with an action of the person is nobody else's: it was a visitor's, before the session named
+// the person. One that the directory has counts without actions, too: the store may have
+// forgotten them, and the log still have them.
 func (f *found) others(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {

@@ -98,7 +98,7 @@ func (s settings) check(wrong *command.Mistakes) {
 	wrong.Add(named(s.Options.Validate()))
 }
 
-// flagOf names the flags behind options.
+// flagOf names the flags behind options. An option that is not here has no flag of its own.
 var flagOf = map[string]string{
 	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat",
 	"MaxEvents": "--activity-max-events", "Retention.TTL": "--activity-ttl",

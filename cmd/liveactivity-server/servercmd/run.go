@@ -198,6 +198,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer listener.Close()
+	// With port 0, the port is known only now.
 	s.LocalURL = serve.URL(listener.Addr())
 	metrics, metricsListener, err := s.openMetrics()
 	if err != nil {
