@@ -36,7 +36,7 @@ type Action struct {
 	// Properties are the listed properties of a custom event, as text.
 	Properties map[string]string `json:"properties,omitempty"`
 
-	// Marks say what came of a click: [MarkRage], [MarkDead] or both.
+	// Marks tell the outcome of a click: [MarkRage], [MarkDead] or both.
 	Marks []string `json:"marks,omitempty"`
 
 	TimestampStart float64 `json:"timestamp_start"` // epoch seconds

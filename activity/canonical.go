@@ -19,6 +19,8 @@ const idSegment = ":id"
 // CanonicalURL(x). It takes raw as it is, however long; see [CleanURL].
 func CanonicalURL(raw string) string { return canonical(printable(raw)) }
 
+// canonical is CanonicalURL of a text that is printable. It calls itself when path parameters
+// hid an address behind them, each time with a shorter text.
 func canonical(s string) string {
 	a := splitAddress(s)
 	path, tail := a.rest, ""
@@ -75,6 +77,8 @@ func withoutParams(path string) string {
 // defaultPorts are omitted from addresses.
 var defaultPorts = map[string]string{"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 
+// canonicalHost returns a host in lower case, without the default port of its scheme and an
+// empty one.
 func canonicalHost(scheme, host string) string {
 	host = strings.ToLower(host)
 	for {
@@ -113,8 +117,8 @@ func printable(raw string) string {
 	return strings.Join(strings.Fields(clean), "%20")
 }
 
-// writeCanonicalPath writes path with its identifiers replaced and without a
-// trailing slash, unless it is the root.
+// writeCanonicalPath writes path with its identifiers replaced and without trailing slashes,
+// unless it is the root.
 func writeCanonicalPath(b *strings.Builder, path string) {
 	isRooted := strings.HasPrefix(path, "/")
 	if path = strings.TrimRight(path, "/"); path == "" && isRooted {
@@ -133,6 +137,8 @@ func writeCanonicalPath(b *strings.Builder, path string) {
 	}
 }
 
+// writeHashRoute writes a fragment that is a route of a single-page app, without its own query,
+// and no other.
 func writeHashRoute(b *strings.Builder, fragment string) {
 	route := strings.TrimPrefix(fragment, "!")
 	if !strings.HasPrefix(route, "/") {

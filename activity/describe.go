@@ -9,6 +9,10 @@ import (
 	"unicode/utf8"
 )
 
+// The words of actions. They are made once, when an event arrives, and stored; nothing takes a
+// description apart later. Titles have a fixed form, which [Action.Label] and [Digest] rely on:
+// a prefix for the type (titlePrefix), and the object.
+
 // The most characters that a label and the name of a page have.
 const (
 	maxLabel = 80
@@ -25,9 +29,9 @@ type Target struct {
 	Element string
 }
 
-// NewAction describes an action on the page rawURL in words. There is proper
-// wording for the types above; other types get by. The action has rawURL as
-// [CleanURL] leaves it. Times, identity and index are the caller's to fill in.
+// NewAction describes an action on the page rawURL in words. There is proper wording for the
+// types above; other types get by. The action has rawURL as [CleanURL] leaves it. Times,
+// identity and index are the caller's to fill in. It never fails, whatever it is given.
 func NewAction(typ string, target Target, rawURL string) Action {
 	a := actionOn(typ, rawURL)
 	a.Title, a.Description = words(typ, target, PageName(a.CanonicalURL))
@@ -92,8 +96,8 @@ func NewError(typ, message, rawURL string) Action {
 	return a
 }
 
-// stackForm is the beginning of a stack, in the words of browsers and of languages on
-// servers.
+// stackForm is the beginning of a stack, in the words of browsers and of languages on servers,
+// also where its line breaks are escaped.
 var stackForm = regexp.MustCompile(
 	`(?m)^(?:\s*at \S|\s*at .*:\d+|\s*File "|Traceback \(|goroutine \d|\S*@\S+:\d+).*|\\n +at `)
 
@@ -105,7 +109,8 @@ func withoutStack(message string) string {
 	return message
 }
 
-// withoutSecrets cleans the addresses in a text, as [CleanURL] does.
+// withoutSecrets cleans the addresses in a text, as [CleanURL] does. A text with an address has
+// its white space folded, a text without one stays as it is.
 func withoutSecrets(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
@@ -132,8 +137,8 @@ func onPage(canonical string) string {
 	return ""
 }
 
-// words returns the title and the description of an action on the page,
-// which may have no name.
+// words returns the title and the description of an action on the page, which may have no name:
+// then page is empty.
 func words(typ string, target Target, page string) (title, description string) {
 	if typ == TypePageview {
 		if page == "" {
@@ -201,8 +206,8 @@ func (p *phrase) callIt(label, noun string) {
 	}
 }
 
-// withoutNoun takes the noun off the end of a label that is about to be
-// followed by it.
+// withoutNoun takes the noun off the end of a label that is about to be followed by it, so that
+// there is no "signup form form".
 func withoutNoun(label, noun string) string {
 	if i := len(label) - len(noun) - 1; i > 0 && strings.EqualFold(label[i:], " "+noun) {
 		return label[:i]
@@ -212,7 +217,8 @@ func withoutNoun(label, noun string) string {
 
 func withArticle(noun string) string { return article(noun) + noun }
 
-// article returns the article of a noun, and a space.
+// article returns the article of a noun, and a space. It goes by the first letter, not by the
+// sound.
 func article(noun string) string {
 	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an "
@@ -282,6 +288,7 @@ func CleanLabel(s string) string {
 	return cut(foldStart(s, maxLabel), maxLabel)
 }
 
+// capitalise returns s with its first character in upper case.
 func capitalise(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[size:]

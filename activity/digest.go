@@ -46,10 +46,11 @@ var kinds = [...]struct{ typ, verb, noun string }{
 	{"", "did", "thing"}, // any other type
 }
 
-// phrases are the newest phrases of a kind, each once.
+// phrases are the newest phrases of a kind, each once, in the order in which they were first
+// added.
 type phrases struct {
 	Said    []string `json:"said,omitempty"`
-	Dropped int      `json:"dropped,omitempty"` // how many went before
+	Dropped int      `json:"dropped,omitempty"` // how many went before, some of them perhaps twice
 }
 
 // Add adds actions, in the order in which they were done. It does not keep the
@@ -73,6 +74,7 @@ func (p *phrases) add(phrase string) {
 	p.bound()
 }
 
+// bound drops the oldest phrases beyond maxPhrases, and counts them.
 func (p *phrases) bound() {
 	if excess := len(p.Said) - maxPhrases; excess > 0 {
 		p.Said = slices.Delete(p.Said, 0, excess)
@@ -80,7 +82,7 @@ func (p *phrases) bound() {
 	}
 }
 
-// Clone returns a copy, an empty digest for nil.
+// Clone returns a copy, an empty digest for nil. Adding to either leaves the other as it is.
 func (d *Digest) Clone() *Digest {
 	if d == nil {
 		return &Digest{}
@@ -129,7 +131,8 @@ func (d *Digest) Size() int64 {
 // MarshalJSON implements [json.Marshaler].
 func (d *Digest) MarshalJSON() ([]byte, error) { return json.Marshal(d.kinds) }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [json.Unmarshaler]. It takes the place of everything that was added;
+// after an error the digest is as it was.
 func (d *Digest) UnmarshalJSON(data []byte) error {
 	var decoded Digest
 	if err := json.Unmarshal(data, &decoded.kinds); err != nil {
@@ -158,8 +161,8 @@ func plural(noun string, n int) string {
 	return noun + "s"
 }
 
-// objectOf returns the object of an action, as it follows the verb of its
-// kind.
+// objectOf returns the object of an action, as it follows the verb of its kind. It is never
+// empty.
 func objectOf(a Action) string {
 	typ, title := fold(a.Type), fold(a.Title)
 	object, named := strings.CutPrefix(title, titlePrefix(typ))

@@ -26,6 +26,6 @@
 // # Identity
 //
 // An action belongs to the user ID that its event carried. When a visitor identifies, the
-// anonymous actions of that session become the user's, and those of no other session
+// anonymous actions of that session become the user's, and no other session's do
 // ([Identity]). An action without a user ID is part of its session and of no user's memory.
 package activity

@@ -34,8 +34,9 @@ func (e *Erasure) HasEmail(email string) bool {
 	return email != "" && len(e.EmailsSHA256) > 0 && slices.Contains(e.EmailsSHA256, EmailDigest(email))
 }
 
-// Erases reports whether the erasure covers an action of a session, of which each may be
-// empty, under the user ID that it was appended with.
+// Erases reports whether the erasure covers an action of a session, under the user ID that it
+// was appended with; either may be empty. In a session of the person, an action without a user
+// ID is covered unless Kept has the empty one.
 func (e *Erasure) Erases(sessionID, userID string) bool {
 	if userID != "" && userID == e.UserID {
 		return true
@@ -75,6 +76,8 @@ func (b *Batch) Part(e *Erasure) *Batch {
 	return b.keep(func(a *BatchAction) bool { return e.Erases(b.SessionID, a.UserID) })
 }
 
+// keep returns the batch with only the actions that keeps accepts: b itself for all, nil for
+// none. The owner of the rest is the last action's.
 func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	kept := make([]BatchAction, 0, len(b.Actions))
 	for i := range b.Actions {

@@ -8,8 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
+// The encoding of an entry, by hand: each entry is encoded once for all its readers. It equals
+// [jsontext.Marshal] of the same structs, with the fields in the order of their declaration; a
+// field added to them is added here.
+
 // AppendJSON appends the JSON of the batch, without escaping HTML characters. It does not
-// allocate where dst has room. It fails for a time that is no number.
+// allocate if dst has room. It fails for a time that is no number, and then returns nil: dst
+// has been written to.
 func (b *Batch) AppendJSON(dst []byte) (_ []byte, err error) {
 	dst = jsontext.AppendField(dst, jsontext.TypeField, b.Type)
 	dst = jsontext.AppendField(dst, `,"product_id":`, b.ProductID)
@@ -50,7 +55,8 @@ func (a *BatchAction) appendJSON(dst []byte) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// AppendHead appends the beginning of the action's JSON object: type, texts, properties and marks.
+// AppendHead appends the beginning of the action's JSON object: type, texts, properties and
+// marks. The object is not closed.
 func (a *Action) AppendHead(dst []byte) []byte {
 	dst = jsontext.AppendField(dst, jsontext.TypeField, a.Type)
 	dst = jsontext.AppendField(dst, jsontext.TitleField, a.Title)
@@ -71,6 +77,7 @@ func (a *Action) AppendHead(dst []byte) []byte {
 	return dst
 }
 
+// Sorted, like encoding/json, so equal actions have equal JSON.
 func (a *Action) appendProperties(dst []byte) []byte {
 	before := `,"properties":{`
 	for _, name := range slices.Sorted(maps.Keys(a.Properties)) {

@@ -11,8 +11,9 @@ const (
 // markWords end the description of an action with the mark, in this order.
 var markWords = []struct{ mark, words string }{{MarkRage, ", repeatedly"}, {MarkDead, ", and nothing happened"}}
 
-// Marked returns the action with these marks, and with a description that ends with their
-// words.
+// Marked returns a copy of the action with these marks, in a fixed order, and with a
+// description that ends with their words. Unknown marks are left out. The action must not be
+// marked yet, or its words come twice.
 func (a Action) Marked(marks []string) *Action {
 	a.Marks = nil
 	for _, m := range markWords {
@@ -30,8 +31,8 @@ func (a *Action) TakesPlace(of *Action) bool {
 	return len(a.Marks) > 0 && a.TimestampStart == of.TimestampStart && a.Type == of.Type && a.Title == of.Title
 }
 
-// withoutMarked returns the actions of one session without those whose place another one
-// takes.
+// withoutMarked returns the actions of one session without those whose place another one takes:
+// the marked action moves to the place of the earlier one. It changes the slice.
 func withoutMarked(actions []BatchAction) []BatchAction {
 	for i := 0; i < len(actions); i++ {
 		a := &actions[i]

@@ -42,7 +42,8 @@ func Merge(batches ...Batch) Batch {
 	return merged
 }
 
-// endAt gives an action that has no end yet the start of the next one of its user.
+// endAt gives an action that has no end yet, or one at its start, the start of the next one, if
+// that is its user's and later.
 func (a *BatchAction) endAt(next *BatchAction) {
 	if a.TimestampEnd == a.TimestampStart && next.TimestampStart > a.TimestampStart && next.UserID == a.UserID {
 		a.TimestampEnd = next.TimestampStart
@@ -110,7 +111,8 @@ func (a Action) Label() string {
 // fold returns s on one line, without characters that cannot be seen.
 func fold(s string) string { return foldStart(s, len(s)) }
 
-// foldStart is fold that may end early: beyond limit characters.
+// foldStart is fold that may end early: beyond limit characters. The result tells fold's first
+// limit characters, and whether there are more.
 func foldStart(s string, limit int) string {
 	if start, _ := firstRunes(s, limit+1); isFolded(start) {
 		return start
@@ -167,8 +169,8 @@ func isFolded(s string) bool {
 	return s == "" || !space
 }
 
-// cut cuts s at a word after at most limit characters, counting the "…" that
-// marks the cut.
+// cut cuts s, which is folded, at a word after at most limit characters, counting the "…" that
+// marks the cut. A first word that is longer is cut inside.
 func cut(s string, limit int) string {
 	head, ok := firstRunes(s, limit)
 	if !ok {
@@ -182,7 +184,8 @@ func cut(s string, limit int) string {
 	return strings.TrimRight(head, " ") + "…"
 }
 
-// firstRunes returns the first n characters of s, and whether s has more.
+// firstRunes returns the first n characters of s, and whether s has more. Its time does not
+// depend on the rest of s.
 func firstRunes(s string, n int) (head string, more bool) {
 	if len(s) <= n {
 		return s, false

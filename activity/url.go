@@ -7,6 +7,10 @@ import (
 	"unicode/utf8"
 )
 
+// URLs are cleaned by a reading that is a little more suspicious than a browser's: text that
+// some program could take for a password or a credential is left out, also where a browser
+// would not take it for one. Strangers choose the URL, and its length.
+
 // maxURL is how many bytes of a URL are kept, and maxScan how many are read to
 // find them: a secret that is left out may be long. Anything longer than maxHost is
 // not a host, and nothing after it is kept.
@@ -91,7 +95,8 @@ func cutSegments(s string) string {
 	return CanonicalURL(cutURL(s))
 }
 
-// address is a URL taken apart where browsers do it.
+// address is a URL taken apart where browsers do it. prefix, host and rest are parts of the
+// URL; user and password are in none of them.
 type address struct {
 	prefix    string // everything before user and host, as it was spelled
 	wrapper   string // "blob:" and the like, in lower case
@@ -166,6 +171,7 @@ func cutScheme(s string) (scheme, rest string) {
 	return strings.ToLower(scheme), rest
 }
 
+// slashLen returns how many slashes and backslashes s begins with.
 func slashLen(s string) int { return len(s) - len(strings.TrimLeft(s, `/\`)) }
 
 // cutHost cuts s where its authority ends, and drops user and password. An "@"
@@ -183,6 +189,7 @@ func cutHost(s string, kind slashes) (host, rest string, open bool) {
 	return host[max(strings.LastIndexByte(host, '@')+1, afterLast(host, "%40")):], s[end:], open
 }
 
+// afterLast returns the place behind the last occurrence of part, 0 without one.
 func afterLast(s, part string) int {
 	if i := strings.LastIndex(s, part); i >= 0 {
 		return i + len(part)
@@ -304,8 +311,9 @@ func userLen(s string) (n int) {
 	return n
 }
 
-// delimiter separates the parameters of a URL and their values, or is an "@" that
-// is percent-encoded.
+// delimiter separates the parameters of a URL and their values, or is an "@" that is
+// percent-encoded. A URL inside a value is encoded once more than the URL around it, so the
+// level tells which of them a delimiter belongs to.
 type delimiter struct {
 	char  byte // 0 for none
 	level int  // how often it is percent-encoded
@@ -352,9 +360,9 @@ func valueEnd(s string, i, level int, ends string) int {
 // something.
 const maxDecoded = 8
 
-// isCredential reports whether a parameter of that name may hold a credential:
-// "access-token", "user[password]", "SAMLResponse". The value behind a name of maxURL is
-// cut off anyway.
+// isCredential reports whether a parameter of that name may hold a credential: "access-token",
+// "user[password]", "SAMLResponse". A name that is encoded over and over counts as one. The
+// value behind a name of maxURL is cut off anyway.
 func isCredential(name string) bool {
 	if len(name) > maxURL {
 		return false

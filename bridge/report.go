@@ -25,8 +25,8 @@ const (
 	maxDocuments   = 50
 )
 
-// report is the body of POST /demo/actions, as it comes. Fields it does not
-// have are ignored.
+// report is the body of POST /demo/actions, as it comes. Fields it does not have are ignored.
+// Its methods check the parts; each error is an answer of 400.
 type report struct {
 	SessionID   string        `json:"session_id"`
 	Type        string        `json:"type"`
@@ -36,6 +36,7 @@ type report struct {
 	Vendor      *vendorReport `json:"vendor"`
 }
 
+// A document is a pointer because null in the array is a mistake, not an empty name.
 type vendorReport struct {
 	ID               string    `json:"id"`
 	Name             string    `json:"name"`
@@ -43,7 +44,8 @@ type vendorReport struct {
 	MissingDocuments []*string `json:"missing_documents"`
 }
 
-// readReport decodes a body. An error names the place of the mistake.
+// readReport decodes a body. An error names the place of the mistake. encoding/json would
+// replace bytes that are no UTF-8, so they are refused first: an ID must not change.
 func readReport(body []byte) (r report, err error) {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	switch {
@@ -76,7 +78,8 @@ var wanted = map[string]string{"vendor": "an object", "vendor.missing_documents"
 // typeName matches a valid action type.
 var typeName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// action returns the reported action, without its times.
+// action returns the reported action, without its times. Its texts may share memory with the
+// body.
 func (r report) action() (a activity.Action, err error) {
 	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title)}
 	a.RawURL, a.CanonicalURL = activity.CleanURL(r.URL)
@@ -93,8 +96,8 @@ func (r report) action() (a activity.Action, err error) {
 	return a, nil
 }
 
-// session returns the session that the report is of. An id with the
-// replacement character is refused: several broken ids would become one.
+// session returns the session of the report. An id with the replacement character is refused:
+// several broken ids would become one.
 func (r report) session() (string, error) {
 	switch {
 	case r.SessionID == "":
@@ -116,7 +119,8 @@ func isWebURL(raw string) bool {
 	return err == nil && len(raw) <= maxURL && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// vendor returns the vendor reported, nil when there is none.
+// vendor returns the vendor reported, nil when there is none. It shares no memory with the
+// body. Documents are cleaned, and repeated or empty ones left out.
 func (r report) vendor() (*Vendor, error) {
 	v := r.Vendor
 	switch {
@@ -152,8 +156,8 @@ func statusNames() []string {
 	return names
 }
 
-// cleanText is [activity.CleanLabel] for texts of several sentences: it cuts
-// at a word after at most limit characters.
+// cleanText is [activity.CleanLabel] for texts of several sentences: it cleans word by word,
+// and cuts at a word after at most limit characters, plus an ellipsis.
 func cleanText(s string, limit int) string {
 	var words []string
 	for word := range strings.FieldsSeq(s) {

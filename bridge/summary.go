@@ -19,7 +19,8 @@ const nothingKnown = "Hi! I have not seen any activity in this session yet. Look
 // intro, not a protocol.
 const maxSummed = 15
 
-// summarise describes a person's actions and the vendor's status.
+// summarise describes a person's actions, oldest first, and the vendor's status. A session
+// without actions has no vendor either: both expire together.
 func summarise(actions []activity.Action, vendor *Vendor) string {
 	if len(actions) == 0 {
 		return nothingKnown
@@ -34,8 +35,8 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 // kinds of actions, in the order of the summary; others come last.
 var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}
 
-// did describes actions as part of a sentence: "visited vendors and clicked
-// Approve vendor".
+// did describes actions as part of a sentence: "visited vendors and clicked Approve vendor".
+// They are grouped by kind; within a kind the order of time is kept.
 func did(actions []activity.Action) string {
 	digests := make([]activity.Digest, len(kinds)+1)
 	for _, a := range actions {
@@ -110,7 +111,8 @@ func (v *Vendor) sentence() string {
 // maxNamed is how many documents a sentence names.
 const maxNamed = 8
 
-// missingClause says which documents are missing; it is empty when none is.
+// missingClause returns a clause with the missing documents; it is empty when none is missing.
+// More than maxNamed are counted instead of named.
 func missingClause(documents []string) string {
 	if len(documents) == 0 {
 		return ""
@@ -130,7 +132,7 @@ func missingClause(documents []string) string {
 	return list(named) + " " + verb + " missing"
 }
 
-// list joins words as in "a, b and c".
+// list joins words, of which there is at least one, as in "a, b and c".
 func list(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

@@ -62,10 +62,10 @@ type Keyring struct {
 	// Buckets are chosen by the first bytes of the digest, which reveal
 	// nothing about the key; within a bucket, every digest is compared in
 	// full.
-	buckets map[uint16][]grant
+	buckets map[uint16][]grant // guarded by mu
 }
 
-// grant is the product and scopes of one key.
+// grant is the product and scopes of one key. scopes is never empty.
 type grant struct {
 	digest     [sha256.Size]byte
 	externalID string
@@ -91,6 +91,8 @@ func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes 
 	return k.add(&options.Mistakes{Package: "access"}, digest, externalID, scopes)
 }
 
+// add adds a grant and its mistakes to wrong, whose errors it returns. The key is not added
+// with any.
 func (k *Keyring) add(wrong *options.Mistakes, digest [sha256.Size]byte, externalID string, scopes []Scope) error {
 	wrong.Require(externalID != "", "externalID", "must not be empty")
 	for _, scope := range scopes {
@@ -117,7 +119,8 @@ func checkScope(wrong *options.Mistakes, scope Scope) {
 	wrong.Require(ok, "scope", fmt.Sprintf("must be %s or %s, not %q", MCP, Stream, scope))
 }
 
-// SetName names a key that the keyring holds, by its SHA-256 digest, for [Keyring.Audit].
+// SetName names a key that the keyring holds, by its SHA-256 digest, for [Keyring.Audit]. For
+// an unknown key it does nothing.
 func (k *Keyring) SetName(digest [sha256.Size]byte, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,12 +150,14 @@ func AuditNamed(ctx context.Context, log *slog.Logger, name, productID, door str
 		slog.String("key", name), slog.String("product_id", productID), slog.String("door", door))
 }
 
-// OnUnknown sets a function that is called before a key is refused as unknown,
-// and may add keys created by other processes. If it fails, the key is refused
-// with ErrUnavailable. Set it before the keyring is used.
+// OnUnknown sets a function that is called before a key is refused as unknown, and may add keys
+// created by other processes. If it fails, the key is refused with ErrUnavailable. It is called
+// concurrently, without a lock of the keyring, and blocks the request that has the key. Set it
+// before the keyring is used.
 func (k *Keyring) OnUnknown(refresh func() error) { k.refresh = refresh }
 
-// RemoveProduct removes all keys of a product.
+// RemoveProduct removes all keys of a product. Responses that [Keyring.Admit] has let through
+// end at their next check.
 func (k *Keyring) RemoveProduct(externalID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,6 +229,7 @@ func (k *Keyring) findDigest(digest [sha256.Size]byte) (grant, bool) {
 
 func bucket(digest [sha256.Size]byte) uint16 { return binary.BigEndian.Uint16(digest[:]) }
 
+// find compares with every grant, so its time does not tell where the key is.
 func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 	for _, g := range grants {
 		if subtle.ConstantTimeCompare(g.digest[:], digest[:]) == 1 {
@@ -295,7 +301,8 @@ func Refusal(err error) error {
 	return httpx.Errorf(http.StatusForbidden, "%s", err)
 }
 
-// BearerToken returns the token of the Authorization header, or "".
+// BearerToken returns the token of the Authorization header, or "". The scheme is in upper or
+// lower case, as RFC 9110 has it.
 func BearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

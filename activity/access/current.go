@@ -11,7 +11,8 @@ import (
 // by a stale registration is checked again after a refresh, so a secret that
 // another server has just issued is valid at once.
 type Refresher interface {
-	// Refresh returns once the product's registration is no older than the call.
+	// Refresh returns once the product's registration is no older than the call. It may block
+	// while storage does, and is called concurrently, also for products that do not exist.
 	Refresh(productID string) error
 }
 

@@ -41,7 +41,7 @@ type Context struct {
 	AsOf      float64           `json:"as_of"`             // epoch seconds
 }
 
-// Answer is a [Context] whose actions are encoded: Actions is nil.
+// Answer is a [Context] whose actions are encoded: Actions is nil, and Recent has them.
 type Answer struct {
 	Context
 	Recent recent.Records
@@ -54,8 +54,8 @@ func (a *Answer) Decode() (c Context, err error) {
 	return c, err
 }
 
-// AppendJSON appends the JSON of the context. It costs a copy of the actions and no
-// encoding.
+// AppendJSON appends the JSON of the context. It costs a copy of the actions and no encoding.
+// After an error dst is as it was.
 func (a *Answer) AppendJSON(dst []byte) ([]byte, error) {
 	buf := buffers.Get()
 	defer buffers.Put(buf)

@@ -9,6 +9,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
+// A cursor is opaque and no secret: it says how far an answer was complete, and opens nothing.
+// The checksum finds cursors that were cut or mistyped, which otherwise would leave out actions
+// without a word; the digest finds one of another product.
+
 // A cursor is base64 of a version, a position, a digest of the product, and a checksum. No
 // number begins like its version.
 const (

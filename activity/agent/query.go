@@ -43,8 +43,8 @@ type Query struct {
 var parameters = [...]string{"user_id", "email", "session_id", "conversation_id", "desk", "limit", "since", "max_chars"}
 
 // ParseQuery returns the query of an endpoint's parameters: the fields of [Query] in snake
-// case, since being a cursor or epoch seconds. Others are ignored. The error is a
-// *[activity.QueryError].
+// case, since being a cursor or epoch seconds. Others are ignored. The query has been checked.
+// The error is a *[activity.QueryError] about the first mistake.
 func ParseQuery(values url.Values) (q Query, err error) {
 	for _, name := range parameters {
 		if len(values[name]) > 1 {
@@ -70,7 +70,8 @@ func ParseQuery(values url.Values) (q Query, err error) {
 	return q, q.Check()
 }
 
-// parseInt returns a parameter, zero if it is missing.
+// parseInt returns a parameter, zero if it is missing. A number beyond 32 bits is the nearest
+// one within.
 func parseInt(values url.Values, name, problem string) (int, error) {
 	if !values.Has(name) {
 		return 0, nil
@@ -82,7 +83,7 @@ func parseInt(values url.Values, name, problem string) (int, error) {
 	return int(min(max(n, math.MinInt32), math.MaxInt32)), nil
 }
 
-// parseSince takes a time for one, and leaves anything else to be a cursor.
+// parseSince takes a time for one, and leaves anything else to be a cursor, which no number is.
 func (q *Query) parseSince(since string) {
 	const most = 1e11 // in the year 5138
 	if seconds, err := strconv.ParseFloat(since, 64); err == nil && math.Abs(seconds) <= most {
@@ -95,7 +96,8 @@ func (q *Query) parseSince(since string) {
 // charsProblem is the mistake in a number of characters.
 var charsProblem = fmt.Sprintf("must be an integer from %d to %d", MinChars, MaxChars)
 
-// Check returns the first mistake in the query, a *[activity.QueryError].
+// Check returns the first mistake in the query, a *[activity.QueryError]. It does not tell a
+// cursor of another product: see [Query.After].
 func (q *Query) Check() error {
 	given := 0
 	for i, value := range [...]string{q.UserID, q.Email, q.SessionID, q.ConversationID} {

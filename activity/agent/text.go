@@ -26,11 +26,12 @@ const (
 const cutMark = " …"
 
 // Render writes the text of the context, whose other fields are set: at most maxChars
-// characters. The product's prompt comes first, unless it leaves no room, and then, quoted,
-// a line about the person and the page, and a line of each action, oldest first. The oldest
-// are left out first, which the text says. Where nothing is known within the retention ttl, the text is a
-// sentence. What the unverified sessions tell is of a lower standing than the context, and is
-// marked; the page is from the session last.
+// characters, [DefaultChars] for zero. The product's prompt comes first, unless it leaves no
+// room, and then, quoted, a line about the person and the page, and a line of each action,
+// oldest first. The oldest are left out first, which the text says. If nothing is known within
+// the retention ttl, the text is a sentence. The unverified sessions are of a lower standing
+// than the context, and their lines are marked; the page is from the session last. It sets Text
+// and Truncated.
 func (a *Answer) Render(maxChars int, ttl time.Duration, last string, unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
@@ -70,8 +71,8 @@ func (a *Answer) appendLines(dst []byte, room int, last string, unverified []str
 	return dst
 }
 
-// shortened returns the lines without the oldest actions, which are over the room by so
-// many characters.
+// shortened returns the lines without the oldest actions, which are over the room by so many
+// characters. The newest action stays; it and the head are cut if need be.
 func (a *Answer) shortened(lines string, room, over int) string {
 	head, lines, _ := strings.Cut(lines, "\n")
 	a.Truncated = len(a.Recent) > 0

@@ -9,9 +9,10 @@
 //
 // # From an event to an action
 //
-// The events of autocapture make actions: page views, clicks, changes and submits. $identify
-// says who the visitor of its session is. Every other event is ignored. A session is that of
-// the device_id and the session_id; an event with a user_id only goes to a session of that
+// The events of autocapture make actions: page views, clicks, changes and submits. Rage
+// clicks, dead clicks and custom events make some where the product lists them. $identify
+// names the visitor of its session. Every other event is ignored. The device_id and the
+// session_id together name a session; an event with a user_id only goes to a session of that
 // user. Labels follow package element's rules: the text of an input is never read.
 //
 // Facts about the events come from captured traffic of analytics-browser 2.48 and

@@ -8,6 +8,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/element"
 )
 
+// Amplitude's autocapture tells the text of an element but not always its kind, so a text
+// counts as typed unless the kind is known to have a caption: see captioned and
+// [element.Target]. Custom events and marks count only where the product lists them.
+
 // Source is the form of Amplitude's events.
 var Source = intake.NewSource(intake.Form{
 	Batch: "events", Tokens: [2]string{"api_key"}, SentAt: "client_upload_time", Recognizes: recognizes,
@@ -81,6 +85,7 @@ func (d *decoder) Next() (token string) {
 	return d.event.apiKey
 }
 
+// field, userProperty and property read one field each, and skip one that does not matter.
 func (d *decoder) field(key []byte) {
 	e := &d.event
 	switch string(key) {
@@ -185,7 +190,8 @@ func (d *decoder) attribute(e *element.Element, key []byte) {
 	e.Set(name, value)
 }
 
-// Meaning implements [intake.Decoder].
+// Meaning implements [intake.Decoder]. The time of a webhook is the vendor's, which has
+// corrected it.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
 	if e.typ == "" {
@@ -231,7 +237,8 @@ func isAmplitudes(typ string) bool {
 		typ == "$groupidentify"
 }
 
-// who returns an event with the session and the user. An anonymous visitor is a user, too.
+// who returns an event with the session and the user. An anonymous visitor is a user, too. The
+// session is the device with its session number: numbers alone are not unique.
 func (e *event) who() activity.Event {
 	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
 	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Visitor: device, Identified: user != "",
@@ -249,8 +256,8 @@ func (e *event) who() activity.Event {
 // have no tags.
 var captioned = map[string]bool{"a": true, "button": true, "label": true, "summary": true, "": true}
 
-// action puts an event of autocapture in words. Only a page view may go by the page's
-// location: a click may already have changed it.
+// action puts an event of autocapture in words. Only a page view may go by the page's location:
+// a click may already have changed it. It changes the elements.
 func (e *event) action() activity.Action {
 	switch e.typ {
 	case eventPage:

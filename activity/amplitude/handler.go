@@ -63,8 +63,8 @@ type answer struct {
 	intake.Counts
 }
 
-// refusal adds to an error the beginning that SDKs look for: otherwise they send the event
-// again.
+// refusal returns a copy of an error with the beginning that SDKs look for: otherwise they send
+// the event again. The error itself may be shared.
 func refusal(err error) error {
 	var answer *httpx.Error
 	if !errors.As(err, &answer) {

@@ -11,6 +11,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
+// Entries come from this process or, over a stream, from a server that may be of another
+// version, so nothing is taken for granted: an entry that cannot be decoded is an error for its
+// reader to pass over, and the errors quote nothing of it, as they get into logs.
+
 // TypeOf returns the type of an entry with these data, empty for none.
 func TypeOf(data []byte) string {
 	if bytes.HasPrefix(data, []byte(`{"type":"`+Actions+`"`)) {
@@ -20,9 +24,10 @@ func TypeOf(data []byte) string {
 	return typ
 }
 
-// head returns the type and the session ID of an entry, and reads as little of it
-// as possible. A missing field is empty. Where one is no string, or the rest that was
-// read is not JSON, both are empty.
+// head returns the type and the session ID of an entry, and reads as little of it as possible.
+// A missing field is empty. Where one is no string, or the rest that was read is not JSON, both
+// are empty. Field names in other letters count, as they do for encoding/json; that the two
+// agree is checked by Batch.
 func head(data []byte) (typ, sessionID string) {
 	s := jsonscan.New(data)
 	hasType, hasSession := false, false
@@ -63,8 +68,9 @@ func typeName(name []byte) string {
 	return string(name)
 }
 
-// Batch returns the batch of an "actions" entry: one action or more, all of its
-// session. It is an error for any other entry.
+// Batch returns the batch of an "actions" entry: one action or more, all of its session. It is
+// an error for any other entry. The batch may be shared by all readers of the entry and must
+// not be modified.
 func (m *Message) Batch() (*activity.Batch, error) {
 	if m.batch != nil {
 		return m.batch, nil
@@ -118,6 +124,7 @@ func decode(data []byte, v any) error {
 // and a stack overflow ends the process.
 const maxDepth = 1000
 
+// isDeep counts brackets first: nearly no entry has enough of them to be worth a scan.
 func isDeep(data []byte) bool {
 	brackets := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("["))
 	return brackets > maxDepth && jsonscan.ShapeOf(data).Depth > maxDepth

@@ -56,7 +56,7 @@ const (
 	TooLarge
 )
 
-// Event is delivered by a source.
+// Event is delivered by a source. The fields of another kind than its own are zero.
 type Event struct {
 	Kind Kind
 	Message

@@ -92,7 +92,8 @@ func (c *Config) Validate() (problems []string) {
 	return problems
 }
 
-// pathProblem returns the mistake in the path of a field, "" for none.
+// pathProblem returns the mistake in the path of a field, "" for none. Two fields cannot be at
+// one place, and nothing is inside a text; properties may have the other fields inside.
 func pathProblem(field string, paths map[string]string) string {
 	path := paths[field]
 	switch {

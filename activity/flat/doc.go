@@ -1,5 +1,5 @@
-// Package flat takes events whose form the sender chose: the streaming webhooks of vendors
-// such as Amplitude and FullStory, with a body of the user's own making, or those of a
+// Package flat takes events whose form the sender chose: from the streaming webhooks of
+// vendors such as Amplitude and FullStory, with a body of the user's own making, or from a
 // company's own servers. A [Config] says where in an event each field is:
 //
 //	"sources": [{"name": "fullstory", "kind": "flat",
@@ -12,8 +12,8 @@
 // # From an event to an action
 //
 // The names under actions make page views, clicks, submits and changes, named by the label.
-// They may also identify the visitor of a session. Every other name is that of a custom
-// event, which makes an action where the product lists it. A session is that of the
-// session_id, or else of the anonymous_id; an event with a user_id only goes to a session
-// of that user.
+// They may also identify the visitor of a session. Every other name is a custom event's,
+// which makes an action where the product lists it. The session_id, or else the
+// anonymous_id, names the session; an event with a user_id only goes to a session of that
+// user.
 package flat

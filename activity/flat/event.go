@@ -7,7 +7,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// New returns the source of a valid configuration.
+// The paths of a configuration are made into a tree once, and each event is read along it: a
+// field that no path goes through is skipped, and nothing is read twice but the properties of a
+// listed event.
+
+// New returns the source of a valid configuration. It keeps c's Actions, which must not change.
 func New(c *Config) *intake.Source {
 	root := &node{isProperties: c.Fields.Properties == ""}
 	for field, path := range c.Fields.paths() {
@@ -22,7 +26,8 @@ func New(c *Config) *intake.Source {
 	})
 }
 
-// node is a place in an event.
+// node is a place in an event. A node with a text has nothing inside; [Config.Validate] sees to
+// that. Nodes do not change after New.
 type node struct {
 	text         func(*event) *string // that is read from here; nil for none
 	isProperties bool
@@ -65,7 +70,8 @@ func (d *decoder) Next() (token string) {
 	return ""
 }
 
-// read reads the value at a place.
+// read reads the value at a place, and all places inside of it. Of a place that comes twice in
+// an event the last value counts.
 func (d *decoder) read(at *node) {
 	start := d.Offset()
 	if at.text != nil {
@@ -102,7 +108,7 @@ var texts = map[string]func(*event) *string{
 	"label":        func(e *event) *string { return &e.label },
 }
 
-// Meaning implements [intake.Decoder].
+// Meaning implements [intake.Decoder]. The event's time is taken as it is.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
 	if e.name = intake.Trimmed(e.name); e.name == "" {

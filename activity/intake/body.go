@@ -7,22 +7,28 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// A body goes through these steps, in this order: Receive, JSON, Admit, decoding, Decoded,
+// recording, Release. Its bytes are counted in the shared room of arriving requests until
+// Decoded, its events in the product's part of the room from Admit to Release. Gunzipping and
+// decoding a large body wait for a turn, of which there are few; small bodies, nearly all of
+// them, wait for none.
+
 // smallBody is how many bytes of JSON are unpacked without waiting for a turn.
 const smallBody = 64 << 10
 
-// Body is the body of a request. It holds room for itself until it is released,
-// and is used by one goroutine.
+// Body is the body of a request. It holds room for itself until it is released, and is used by
+// one goroutine. Everything decoded from it that outlives Decoded must be a copy.
 type Body struct {
 	*httpx.Body
 	in       *Intake
 	encoding string
-	json     []byte // unpacked; may be a part of the body's bytes
-	windows  []*[smallBody]byte
-	pass     func() // ends the body's turn; may be nil
+	json     []byte             // unpacked, nil before JSON; may be a part of the body's bytes
+	windows  []*[smallBody]byte // from the pool windows, to be put back by Decoded
+	pass     func()             // ends the body's turn; may be nil
 }
 
-// Receive reads the body of a request as it arrives. Release must be called in
-// the end.
+// Receive reads the body of a request as it arrives, at most MaxBody bytes of it: see
+// [httpx.Receive] for the errors. Release must be called in the end, unless there is an error.
 func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error) {
 	body, err := httpx.Receive(w, r, in.opts.MaxBody, in.room)
 	if err != nil {
@@ -31,9 +37,10 @@ func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error)
 	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
 }
 
-// JSON returns the JSON inside the body: gunzipped, and taken out of a form's base64
-// or lz-string. The content decides, but a Content-Encoding other than gzip is 415.
-// More than MaxDecoded bytes are 413. The result is valid until Decoded or Release.
+// JSON returns the JSON inside the body: gunzipped, and taken out of a form's base64 or
+// lz-string. The content decides, but a Content-Encoding other than gzip is 415. More than
+// MaxDecoded bytes are 413. Whether it is valid JSON is not checked. The result is valid until
+// Decoded or Release, and the same at each call.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	if b.json != nil {
 		return b.json, nil
@@ -44,8 +51,9 @@ func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	return b.json, err
 }
 
-// awaitTurn waits until a large body may be unpacked, unless it may already, and holds room
-// for the most that can come out.
+// awaitTurn waits until a large body may be unpacked, unless it may already, and holds room for
+// the most that can come out. The product is not known yet, so all such bodies wait in one
+// line.
 func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	if b.pass != nil {
 		return nil
@@ -56,7 +64,7 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return b.Hold(b.in.opts.MaxDecoded)
 }
 
-// endTurn keeps room for so many of the bytes that awaitTurn held.
+// endTurn keeps room for n of the bytes that awaitTurn held. Without a turn it does nothing.
 func (b *Body) endTurn(n int64) {
 	if b.endPass() {
 		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))
@@ -73,9 +81,9 @@ func (b *Body) endPass() bool {
 	return true
 }
 
-// Admit waits until a product's request may hold its JSON and its decoded events. No
-// product holds more than a quarter of the room for all. A large body also waits for
-// its turn to be decoded.
+// Admit waits until a product's request may hold its JSON and its decoded events; JSON must
+// have been called. No product holds more than a quarter of the room for all. A large body also
+// waits for its turn to be decoded, which Decoded ends.
 func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 	n := int64(len(b.json))
 	if err = b.Body.Admit(ctx, productID, n); err == nil && n > smallBody {

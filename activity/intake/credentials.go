@@ -27,13 +27,13 @@ func (in *Intake) Product(token, scheme string) (productID string, err error) {
 // up for its events. Every token that is unknown may cost a look into storage.
 const maxForeign = 16
 
-// Tokens tells the events of a request's product from those of others. Each token
-// is looked up once; beyond 16 they count as another product's.
+// Tokens tells the events of a request's product from events of others. Each token is looked up
+// once; beyond 16 they count as another product's. It serves one request and one goroutine.
 type Tokens struct {
 	in        *Intake
 	productID string
 	own       string
-	fits      map[string]bool
+	fits      map[string]bool // by token; nil until one differs from own
 }
 
 // Tokens returns the tokens of a request that carries its own.
@@ -41,7 +41,8 @@ func (in *Intake) Tokens(productID, own string) Tokens {
 	return Tokens{in: in, productID: productID, own: own}
 }
 
-// Fit reports whether an event with a token, "" for none, is the product's.
+// Fit reports whether an event with a token, "" for none, is the product's. An unknown token is
+// not. The error is an answer of 503.
 func (t *Tokens) Fit(token string) (bool, error) {
 	if token == "" || token == t.own {
 		return true, nil
@@ -74,8 +75,9 @@ func (in *Intake) WebhookSecret(productID string) (string, error) {
 	return secret, nil
 }
 
-// verify checks a header in constant time: it must hold the secret, or "sha256=" and the
-// hexadecimal HMAC-SHA256 of the body under it. An empty secret fits nothing.
+// verify checks a header: it must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256
+// of the body under it. An empty secret fits nothing. The time it takes tells nothing about the
+// secret: of the secret itself, digests are compared, which have the same length.
 func verify(secret, header string, body []byte) bool {
 	if secret == "" || header == "" {
 		return false
@@ -90,7 +92,8 @@ func verify(secret, header string, body []byte) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// Sign returns the HMAC-SHA256 of a webhook body under the product's secret.
+// Sign returns the HMAC-SHA256 of a webhook body under the product's secret. Identities are
+// signed in the same way.
 func Sign(secret string, body []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)

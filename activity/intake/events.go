@@ -22,14 +22,15 @@ const (
 type Rule struct {
 	// Properties are the names of the properties to show, in this order: at most 10.
 	Properties []string `json:"properties,omitempty"`
-	// Sentence says what the user did, without the subject: "sent an invoice". Without
-	// one it is made from the event's name.
+	// Sentence tells the user's action without its subject: "sent an invoice". Without one it
+	// is made from the event's name.
 	Sentence string `json:"sentence,omitempty"`
 }
 
-// Rules are the custom events that become actions, by name. A name that ends in "*"
-// stands for all names that begin so, but for those that begin with "$" only where it does, too.
-// "$exception" stands for errors; nothing else of an error can be set.
+// Rules are the custom events that become actions, by name. A name that ends in "*" stands for
+// all names with this beginning, except that names beginning with "$" need a rule that begins
+// with "$" too: a plain "*" does not list a vendor's own events. "$exception" stands for
+// errors; nothing else of an error can be set.
 type Rules map[string]Rule
 
 // Bounds of [Rules].
@@ -73,7 +74,7 @@ func (rules Rules) Validate() (problems []string) {
 	return problems
 }
 
-// textProblem returns the mistake in a name or a sentence.
+// textProblem returns the mistake in a name or a sentence, without its subject, "" for none.
 func textProblem(s string) string {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -95,7 +96,8 @@ var marks = map[string]string{EventRageClick: activity.MarkRage, EventDeadClick:
 
 func isMark(name string) bool { return marks[name] != "" }
 
-// Events are the [Rules] of a product as they are applied. A nil value lists none.
+// Events are the [Rules] of a product as they are applied. A nil value lists none. It does not
+// change, so it is safe for concurrent use.
 type Events struct {
 	exact    map[string]*Rule
 	prefixes []prefix // the longest first
@@ -106,7 +108,8 @@ type prefix struct {
 	*Rule
 }
 
-// NewEvents returns valid rules as they are applied, nil for none.
+// NewEvents returns valid rules as they are applied, nil for none. It keeps no reference to the
+// map, but to the property names of its rules.
 func NewEvents(rules Rules) *Events {
 	if len(rules) == 0 {
 		return nil
@@ -123,8 +126,9 @@ func NewEvents(rules Rules) *Events {
 	return e
 }
 
-// Find returns the rule of an event, nil for one that is not listed: that of the name
-// itself, or else that of the longest beginning.
+// Find returns the rule of an event, nil for one that is not listed. The rule of the name
+// itself goes before rules of its beginnings, of which the longest counts. An event that is a
+// mark has no rule.
 func (e *Events) Find(name string) *Rule {
 	if isMark(name) {
 		return nil
@@ -141,9 +145,10 @@ func (e *Events) Mark(name string) string {
 	return marks[name]
 }
 
-// Marks reports whether marks may follow clicks.
+// Marks reports whether marks may follow clicks. Sources make clicks Markable only then.
 func (e *Events) Marks() bool { return e.Mark(EventRageClick)+e.Mark(EventDeadClick) != "" }
 
+// rule is Find for marks, too. It takes time in the number of rules that end in "*".
 func (e *Events) rule(name string) *Rule {
 	if e == nil || name == "" {
 		return nil
@@ -162,8 +167,9 @@ func (e *Events) rule(name string) *Rule {
 // maxScalar is how many bytes of a property are read.
 const maxScalar = 1024
 
-// Read reads the properties that may be shown from an object of properties, in the
-// rule's order. Those that are no text, number or boolean are left out.
+// Read reads the properties that may be shown from an object of properties, in the rule's
+// order. A property that is missing, or is no text, number or boolean, keeps its place with an
+// empty value. Of a repeated one the last counts.
 func (rule *Rule) Read(r *Reader) []activity.Property {
 	if len(rule.Properties) == 0 {
 		return nil

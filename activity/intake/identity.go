@@ -26,8 +26,7 @@ type Proof struct {
 // MaxProof is how many bytes of a field of a proof are read, at most.
 const MaxProof = 4 << 10
 
-// Field returns the field of the proof that a property is, and nil for other
-// properties.
+// Field returns the field of the proof that a property is, and nil for other properties.
 func (p *Proof) Field(property string) *string {
 	switch property {
 	case "$user_hash", "user_hash":
@@ -50,16 +49,16 @@ func (p Proof) Or(other Proof) Proof {
 	return p
 }
 
-// Voucher decides whose word the identities of a request's events are.
+// Voucher decides the standing of the identities in a request's events. It serves one request.
 type Voucher struct {
 	least   activity.Standing
 	secrets []string
 	now     time.Time
 }
 
-// Voucher returns the voucher of a request for a product that arrived at a time. Its
-// events are at least of this standing: Reported where the request proved a secret,
-// else Claimed.
+// Voucher returns the voucher of a request for a product that arrived at a time. Its events are
+// at least of this standing: Reported where the request proved a secret, else Claimed. The
+// error is an answer of 503.
 func (in *Intake) Voucher(productID string, least activity.Standing, arrived time.Time) (Voucher, error) {
 	secrets, err := in.products.IdentitySecrets(productID)
 	if err != nil {
@@ -68,8 +67,9 @@ func (in *Intake) Voucher(productID string, least activity.Standing, arrived tim
 	return Voucher{least, secrets, arrived}, nil
 }
 
-// Vouch sets the standings of an event. A signed user id is identified, and the
-// address in its token takes the place of any other.
+// Vouch sets the standings of an event. A signed user id is identified, and the address in its
+// token takes the place of any other. An invalid proof is not an error: the event then stands
+// as if it brought none.
 func (v *Voucher) Vouch(e *activity.Event, proof Proof) {
 	e.Standing, e.EmailStanding = v.least, v.least
 	if len(v.secrets) == 0 || proof == (Proof{}) {
@@ -106,23 +106,27 @@ func (v *Voucher) verify(p Proof, userID string) (email string, ok bool) {
 }
 
 // signed reports whether the hexadecimal hash signs the text under one of the secrets. It takes
-// the same time for every hash of the right length.
+// the same time for every hash of the right length. An empty hash signs nothing, and neither
+// does an empty secret.
 func (v *Voucher) signed(hash, text string) bool {
 	got, err := hex.DecodeString(hash)
 	return err == nil && len(got) > 0 && v.hasSum(got, text)
 }
 
+// hasSum reports whether sum is the HMAC-SHA256 of the text under one of the secrets.
 func (v *Voucher) hasSum(sum []byte, text string) bool {
 	return slices.ContainsFunc(v.secrets, func(secret string) bool {
 		return secret != "" && hmac.Equal(sum, Sign(secret, []byte(text)))
 	})
 }
 
-// maxExpiry is how far ahead the exp of a token may be.
+// maxExpiry is how far ahead the exp of a token may be: a token that leaks is of use for a day
+// at most.
 const maxExpiry = 24 * time.Hour
 
-// verifyToken returns the address in a token, which may be empty, and whether the token
-// signs the user id.
+// verifyToken returns the address in a token, which may be empty, and whether the token signs
+// the user id. The algorithm is fixed, whatever the header asks for (RFC 8725, section 3.1).
+// The token must be good when the request had arrived, not when it is decoded.
 func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
 	dot := max(0, strings.LastIndexByte(token, '.'))
 	signed := token[:dot]
@@ -151,6 +155,7 @@ func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
 	return claims.Email, true
 }
 
+// decodePart decodes a part of a token, JSON in base64url, into a pointer.
 func decodePart(part string, into any) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(part)
 	return err == nil && json.Unmarshal(raw, into) == nil

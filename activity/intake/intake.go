@@ -27,22 +27,25 @@ const (
 //
 // [access.Refresher]: https://pkg.go.dev/github.com/liveactivity/liveactivity/activity/access#Refresher
 type Products interface {
-	// WebhookSecret returns the secret that webhooks of the product carry,
-	// empty if it accepts none, and whether the product exists.
+	// WebhookSecret returns the secret that webhooks of the product carry, empty if it accepts
+	// none, and whether the product exists. ok false is not an error: it is a 404, where an
+	// error is a 503.
 	WebhookSecret(productID string) (secret string, ok bool, err error)
-	// ProductOfToken returns the product that a project token belongs to.
+	// ProductOfToken returns the product that a project token belongs to. It is called with
+	// tokens that strangers make up, so an unknown one should be cheap.
 	ProductOfToken(token string) (productID string, ok bool, err error)
-	// AllowedOrigins returns the origins of the pages that may report to the
-	// product, none when any page may. "https://*.example.com" stands for every
-	// subdomain, "null" for pages with an opaque origin.
+	// AllowedOrigins returns the origins of the pages that may report to the product, none when
+	// any page may. "https://*.example.com" stands for every subdomain, "null" for pages with
+	// an opaque origin. The slice is only read.
 	AllowedOrigins(productID string) (origins []string, err error)
 	// IdentitySecrets returns the secrets under which the product signs the identities
 	// of its users, each as good as any other; none where it signs none.
 	IdentitySecrets(productID string) (secrets []string, err error)
-	// RespectsGPC reports whether nothing is taken from an SDK of the product whose
-	// browser asks for privacy (Global Privacy Control).
+	// RespectsGPC reports whether the product takes nothing from an SDK whose browser asks for
+	// privacy (Global Privacy Control).
 	RespectsGPC(productID string) (bool, error)
-	// Events returns the custom events of the product that become actions, nil for none.
+	// Events returns the custom events of the product that become actions, nil for none. It is
+	// shared by requests and must not change afterwards; a new configuration is a new value.
 	Events(productID string) (*Events, error)
 }
 
@@ -54,26 +57,30 @@ type Options struct {
 	Meter      activity.Meter        // counts the ignored events that never reach the sink; nil for nothing
 	Logger     *slog.Logger          // at debug level also the reasons for ignoring events; slog.Default()
 	// SessionOf returns the session of an event that a source sends with a user only, "" for
-	// none; nil leaves it without one. See [directory.Finder].
+	// none; nil leaves it without one. See [directory.Finder]. It is called concurrently, must
+	// not keep the event, and has 3 seconds for all events of a request; after an error the
+	// request is answered 503.
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
-	// Erase erases a user, whom a webhook asks to erase that proved its secret; nil ignores
-	// such events. It may be called again for the same user.
+	// Erase erases a user at the request of a webhook that proved its secret; nil ignores such
+	// events. It may be called again for the same user. An error makes the webhook a 503, after
+	// its other events were recorded.
 	Erase func(ctx context.Context, productID, userID string) error
 }
 
-// Intake takes the requests of sources. Sources that share one share its bounds.
-// It is safe for concurrent use.
+// Intake takes the requests of sources. Sources that share one share its bounds. It is safe for
+// concurrent use, and starts no goroutines.
 type Intake struct {
 	sink     activity.Sink
 	products Products
 	opts     Options
 	events   *prometheus.CounterVec
 	refused  refusals
-	room     *admission.Room // that of the process
+	room     *admission.Room // the process's, shared by all intakes
 }
 
-// New returns an intake for a sink; opts may be nil. It reports all invalid
-// arguments at once.
+// New returns an intake for a sink; opts may be nil. It reports all invalid arguments at once.
+// The buffer of a body grows by doubling, to at most twice MaxBody; that and the unpacked bytes
+// must fit in the room for arriving requests.
 func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) {
 	wrong := options.Mistakes{Package: "intake"}
 	wrong.Require(sink != nil, "sink", "must not be nil")

@@ -7,6 +7,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// posthog-js-lite compresses with lz-string, a dictionary coder like LZ78 over UTF-16 units.
+// The text is a string of codes in base64 digits. Codes 0 and 1 are followed by a new unit of 8
+// or 16 bits, which is entered as a run of its own, 2 ends the text, and the others name
+// entries. Each code after the first also enters the run before it, longer by the first unit of
+// its own run. Codes grow by a bit when the number of entries reaches the width.
+
 var errLZ = httpx.BadRequest("The lz-string data of the request body is damaged.")
 
 // isLZ64 reports whether text is base64 of JSON compressed by lz-string: its
@@ -26,12 +32,14 @@ const (
 	lzEnd
 )
 
-// lzEntry is a run of UTF-16 units that stands in the output.
+// lzEntry is a run of UTF-16 units that stands in the output, by offsets; end is behind the
+// last unit.
 type lzEntry struct{ start, end uint32 }
 
-// unpackLZ64 undoes compressToBase64 of the JavaScript library lz-string, without
-// copying entries: each stands in the output already, as the run written last and the
-// unit behind it. More than limit units are refused.
+// unpackLZ64 undoes compressToBase64 of the JavaScript library lz-string, without copying
+// entries: each stands in the output already, as the run written last and the unit behind it.
+// More than limit units, or limit bytes as UTF-8, are refused as soon as a run exceeds them: a
+// short text can stand for a long one.
 func unpackLZ64(text []byte, limit int64) ([]byte, error) {
 	bits := lzBits{text: text}
 	entries := make([]lzEntry, lzEnd+1, 256)
@@ -113,7 +121,8 @@ type lzBits struct {
 	left  uint // how many of its bits are unread
 }
 
-// read reads a number of n bits, the lowest first; false where there is none.
+// read reads a number of n bits, the lowest first; false if the digits end, or another byte
+// comes, before the last of them.
 func (b *lzBits) read(n uint) (v uint32, ok bool) {
 	for i := range n {
 		if b.left == 0 {

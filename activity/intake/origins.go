@@ -21,17 +21,18 @@ const maxRefused = 1 << 20
 // maxOrigin is how much of an origin is logged.
 const maxOrigin = 256
 
-// refusals are the requests refused from pages of origins that a product does not list.
+// refusals counts the requests refused from pages of origins that a product does not list, and
+// logs each origin once.
 type refusals struct {
 	count *prometheus.CounterVec
 
 	mu     sync.Mutex
-	logged *fair.Cache[string, struct{}] // origins, by product
+	logged *fair.Cache[string, struct{}] // guarded by mu; origins, by product
 }
 
-// CheckOrigin refuses a request for the product, 403, from a page of an origin
-// that is not in the product's list, if it has one. The page cannot read the
-// answer.
+// CheckOrigin refuses a request for the product, 403, from a page of an origin that is not in
+// the product's list, if it has one. It takes back the headers of [AllowOrigin], so the page
+// cannot read the answer. A request without an Origin header passes.
 func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
 	if from == "" {
@@ -64,7 +65,7 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
 
-// isNew reports whether the origin is refused for the first time.
+// isNew reports whether the origin is refused for the first time, and remembers it.
 func (r *refusals) isNew(productID, from string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +82,9 @@ var corsHeaders = []string{
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
 }
 
-// AllowOrigin lets the calling page read the answer. Old versions of
-// posthog-js send credentials, so the origin is named instead of "*".
+// AllowOrigin lets the calling page read the answer. Old versions of posthog-js send
+// credentials, so the origin is named instead of "*". Whether the page may report to the
+// product is decided later, by CheckOrigin.
 func AllowOrigin(header http.Header, r *http.Request) {
 	header.Add("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); origin != "" {

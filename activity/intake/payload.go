@@ -10,7 +10,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// MaxEvents is how many events one request may bring. SDKs send tens.
+// A request's JSON is read twice. The first pass checks all of it and finds the events, without
+// decoding any, so a request with a mistake at its end records nothing. The second pass decodes
+// the events one by one and cannot fail.
+
+// MaxEvents is how many events one request may bring. SDKs send tens. More is 413.
 const MaxEvents = 10_000
 
 // MaxToken is how many bytes of a project token are read.
@@ -28,7 +32,7 @@ type Form struct {
 	Recognizes func(fields map[string]string) bool
 }
 
-// payload is a request's JSON, known to be valid.
+// payload is a request's JSON, known to be valid. It refers to the body's bytes.
 type payload struct {
 	events []byte // an array, or the one event
 	count  int    // of the events
@@ -36,8 +40,9 @@ type payload struct {
 	sentAt string
 }
 
-// parse checks a body's JSON and finds its events, without decoding them: an array,
-// the batch of an envelope, or the one event that the body is. Its errors are answers.
+// parse checks a body's JSON and finds its events, without decoding them: an array, the batch
+// of an envelope, or the one event that the body is. Its errors are answers. The reader is
+// empty afterwards, and keeps no reference to the body.
 func (r *Reader) parse(f *Form, json []byte) (p payload, err error) {
 	r.Reset(json)
 	p = payload{events: json, count: 1}
@@ -90,7 +95,8 @@ func (r *Reader) envelope(f *Form, p *payload) (err error) {
 	return nil
 }
 
-// span returns an array of events as it stands, and how many there are.
+// span returns an array of events as it stands, and how many there are. Its name in the answer
+// is the argument. After a nil array without an error, the reader has the error.
 func (r *Reader) span(what string) (array []byte, count int, err error) {
 	if r.Kind() != '[' {
 		if r.Err() == nil {
@@ -108,7 +114,8 @@ func (r *Reader) span(what string) (array []byte, count int, err error) {
 	return r.json[start:r.Offset()], count, nil
 }
 
-// finish makes sure that nothing follows, and returns the answer to a mistake.
+// finish makes sure that nothing follows, and returns the answer to a mistake: in the JSON,
+// behind it, or its early end. The answer names the byte, never the content.
 func (r *Reader) finish() error {
 	broken := r.Err()
 	r.End()
@@ -127,7 +134,8 @@ func (r *Reader) finish() error {
 	}
 }
 
-// each calls read, which reads it, for each of the events, until that returns false.
+// each calls read for each of the events, until it returns false. read must read exactly the
+// event: it finds the reader in front of it.
 func (p *payload) each(r *Reader, read func() bool) {
 	r.Reset(p.events)
 	if r.Kind() == '{' {

@@ -8,26 +8,27 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// MaxText is how many bytes of an ID, a name, a time or a label are read, at most: more
-// than are used of it, so that an ID that is too long still is.
+// MaxText is how many bytes of an ID, a name, a time or a label are read, at most. More is read
+// than is used, so an ID that is too long is still too long after it is cut.
 const MaxText = 2 * MaxID
 
 // MaxURL is how many bytes of a page's address are read: activity.CleanURL reads 64 KiB
 // to leave secrets out.
 const MaxURL = 65 << 10
 
-// Reader reads the JSON of events. The methods that it has beside a scanner's are for
-// fields that senders get wrong: a value of another type changes nothing. The strings
-// are bounded copies.
+// Reader reads the JSON of events. The methods that it has beside a scanner's are for fields
+// that senders get wrong: a value of another type changes nothing. Each of them reads exactly
+// one value. The strings are bounded copies, so they may be kept. A reader is used by one
+// goroutine.
 type Reader struct {
 	jsonscan.Scanner
-	json  []byte
-	buf   []byte
-	again *Reader
+	json  []byte  // the input, to which offsets refer
+	buf   []byte  // of SetWord, to use again
+	again *Reader // of Again, to use again; nil until then
 }
 
-// Again returns a reader of a part of the JSON that was read, from one offset to another.
-// It is valid until the next call.
+// Again returns a reader of a part of the JSON that was read, from one offset to another. It is
+// valid until the next call, and the position of r stays.
 func (r *Reader) Again(from, to int64) *Reader {
 	if r.again == nil {
 		r.again = &Reader{}
@@ -36,13 +37,14 @@ func (r *Reader) Again(from, to int64) *Reader {
 	return r.again
 }
 
-// Reset makes r a reader of json.
+// Reset makes r a reader of json, which must not change until the next Reset.
 func (r *Reader) Reset(json []byte) {
 	r.Scanner.Reset(json)
 	r.json = json
 }
 
-// Object calls field, which reads the value, for each key of an object.
+// Object calls field, which reads the value, for each key of an object. The key is valid until
+// the value is read.
 func (r *Reader) Object(field func(key []byte)) {
 	if r.Kind() != '{' {
 		r.Skip()
@@ -66,7 +68,7 @@ func (r *Reader) Field(name string, read func()) {
 }
 
 // Array calls element, which reads it, for each of the first elements of an array, at most
-// limit of them.
+// limit of them. The others are skipped.
 func (r *Reader) Array(limit int, element func()) {
 	if r.Kind() != '[' {
 		r.Skip()
@@ -93,7 +95,7 @@ func (r *Reader) Event(id *string, read func()) {
 	}
 }
 
-// SetString reads a string of at most limit bytes.
+// SetString reads a string of at most limit bytes. A longer one is cut.
 func (r *Reader) SetString(s *string, limit int) {
 	if r.Kind() != '"' {
 		r.Skip()
@@ -112,8 +114,8 @@ func (r *Reader) SetText(s *string) {
 	}
 }
 
-// SetWord reads a string that is probably one of words, each under itself: such a
-// string costs no copy.
+// SetWord reads a string that is probably one of words, each under itself: such a string costs
+// no copy. Any other is read like SetString with MaxText.
 func (r *Reader) SetWord(s *string, words map[string]string) {
 	if r.Kind() != '"' {
 		r.Skip()
@@ -146,8 +148,8 @@ func (r *Reader) SetTrait(email *string, p *Proof, key []byte) {
 	r.SetProof(p, key)
 }
 
-// Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was
-// read since start, as a UUID.
+// Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was read
+// since start, as a UUID. So an event that is sent again, byte for byte, is a duplicate.
 func (r *Reader) Digest(start int64) string {
 	sum := sha256.Sum256(r.json[start:r.Offset()])
 	return uuid.UUID(sum[:len(uuid.UUID{})]).String()

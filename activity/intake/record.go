@@ -29,6 +29,7 @@ const (
 // Ignored counts the ignored events of a request by reason. The zero value has none.
 type Ignored map[string]int
 
+// add counts n events; none of a reason adds no entry.
 func (i *Ignored) add(reason string, n int) {
 	if *i == nil && n > 0 {
 		*i = Ignored{}
@@ -68,9 +69,10 @@ type Counts struct {
 	Reasons  Ignored `json:"reasons,omitempty"` // the sum of which is Ignored
 }
 
-// Record hands the events of a product to the sink, which owns them from then on, and
-// counts them and the ignored ones. An error means that the request should be
-// repeated: nothing is counted.
+// Record hands the events of a product to the sink, which owns them from then on, and counts
+// them and the ignored ones; ignored is changed, and returned in the counts. An error is an
+// answer of 503 and means that the request should be repeated: nothing is counted, and the sink
+// tells the repeated events by their IDs.
 func (in *Intake) Record(
 	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
 ) (Counts, error) {

@@ -14,7 +14,9 @@ const screens = "app://screen/"
 // maxScreen is how many bytes of a screen's name are used.
 const maxScreen = 256
 
-// ScreenURL returns the address of an app's screen: its name as a slug.
+// ScreenURL returns the address of an app's screen: its name as a slug of lower-case letters,
+// digits and hyphens. Names that differ in other characters only share an address. A name
+// without letters and digits is "unnamed".
 func ScreenURL(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name[:min(len(name), maxScreen)]), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)

@@ -8,14 +8,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Source is one vendor's form of events. It is made once, by [NewSource].
+// Source is one vendor's form of events. It is made once, by [NewSource], and is safe for
+// concurrent use.
 type Source struct {
 	form     Form
 	decoders sync.Pool // of *decoding
 }
 
-// NewSource returns a source. The function makes decoders, each of one reader, which
-// are used again for other requests.
+// NewSource returns a source. The function makes decoders, each of one reader, which are used
+// again for other requests, one at a time.
 func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
 	return &Source{form: form, decoders: sync.Pool{New: func() any {
 		d := &decoding{}
@@ -26,10 +27,12 @@ func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
 
 // Decoder decodes the events of a request, one after the other.
 type Decoder interface {
-	// Next reads the JSON value that comes next, an event or not, and returns the
-	// project token that it carries, "" for none.
+	// Next reads the JSON value that comes next, an event or not, and returns the project token
+	// that it carries, "" for none. It must read exactly that value and forget the one before.
 	Next() (token string)
-	// Meaning sets the meaning, which is empty, of the event that Next read.
+	// Meaning sets the meaning, which is empty, of the event that Next read. It is called at
+	// most once after Next, and not at all where only the token is needed. Nothing of from may
+	// be kept or changed.
 	Meaning(from *Request, m *Meaning)
 }
 
@@ -65,8 +68,9 @@ type Meaning struct {
 }
 
 // Finish sets the reason for ignoring the event, if it has none, and the event's time: the
-// stamp by the sender's clock, which showed sentAt when the request was sent, or else the
-// time of arrival. A stamp that cannot be read makes the event malformed.
+// stamp by the sender's clock, which showed sentAt when the request was sent, or else the time
+// of arrival. A stamp that cannot be read makes the event malformed; a sentAt that cannot be
+// read only means that the sender's clock is not corrected.
 func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
 	if m.Reason = cmp.Or(m.Reason, Finish(&m.Event)); m.Reason != "" {
 		return
@@ -89,8 +93,8 @@ func (s *Source) parse(json []byte) (payload, error) {
 	return d.reader.parse(&s.form, json)
 }
 
-// each calls take with the meaning of each of the events, which take may change, and
-// with the token that the event carries, until it returns false.
+// each calls take with the meaning of each of the events, which take may change but not keep,
+// and with the token that the event carries, until it returns false.
 func (s *Source) each(p *payload, from Request, take func(token string, m *Meaning) bool) {
 	d := s.decoders.Get().(*decoding)
 	defer s.decoders.Put(d)
@@ -104,8 +108,8 @@ func (s *Source) each(p *payload, from Request, take func(token string, m *Meani
 	d.from, d.meaning = Request{}, Meaning{}
 }
 
-// token returns the project token of the request: its own, or else the first that
-// one of its events carries.
+// token returns the project token of the request: its own, or else the first that one of its
+// events carries. "" if there is none.
 func (s *Source) token(p *payload) (token string) {
 	if token = First(p.tokens[:]...); token == "" {
 		d := s.decoders.Get().(*decoding)

@@ -11,6 +11,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// A request goes the same way for SDKs and webhooks: its product, its bytes, the check of its
+// JSON, its events, their sessions, the sink, erasures. All that can refuse the request as a
+// whole comes before the sink. After the sink only an erasure can fail; the sender repeats the
+// request, and the sink ignores its events as duplicates.
+
 // Call is a request of an SDK, but for its body. The zero value will do.
 type Call struct {
 	Token       string         // of a header; "" for that of the body
@@ -21,8 +26,9 @@ type Call struct {
 	Taken       func(*Meaning) // is called with each event, when its Reason is final; may be nil
 }
 
-// Capture takes the events of an SDK's request, unless it is from a page that may not
-// report to the product of its token.
+// Capture takes the events of an SDK's request, unless it is from a page that may not report to
+// the product of its token. A token in a header is checked before the body is read. Its errors
+// are answers.
 func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, call Call) (_ Counts, err error) {
 	t := taking{source: src, call: call}
 	if call.Token != "" || call.Scheme != "" {
@@ -52,7 +58,7 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 	return in.take(r.Context(), b, &t)
 }
 
-// own finds the product of a request by its token.
+// own finds the product of a request by its token, and checks that the page may report to it.
 func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err error) {
 	if t.productID, err = in.Product(t.call.Token, t.call.Scheme); err != nil {
 		return err
@@ -69,8 +75,8 @@ func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
 	return s.parse(json)
 }
 
-// CheckToken refuses a request from a page that may not report to the product
-// of the token, if there is one.
+// CheckToken refuses a request from a page that may not report to the product of the token, if
+// there is one. An unknown token is not refused: it has no list.
 func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token string) error {
 	if token == "" || r.Header.Get("Origin") == "" {
 		return nil
@@ -85,7 +91,7 @@ func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token strin
 	return in.CheckOrigin(w, r, productID)
 }
 
-// isClientError reports whether err is an answer that blames the client.
+// isClientError reports whether err is an answer that blames the client: any below 500.
 func isClientError(err error) bool {
 	var answer *httpx.Error
 	return errors.As(err, &answer) && answer.Status < http.StatusInternalServerError
@@ -126,7 +132,8 @@ type taking struct {
 	limit     int               // how many events may be taken, the first; 0 for all
 }
 
-// take records the events of a request.
+// take records the events of a request. The body's bytes are released before the events are
+// recorded, so a slow sink holds none.
 func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) {
 	if err := b.Admit(ctx, t.productID); err != nil {
 		return Counts{}, err
@@ -162,7 +169,8 @@ type decoded struct {
 	ignored Ignored
 }
 
-// decode decodes the events of a request.
+// decode decodes the events of a request. Call.Taken sees each event after it is judged and
+// before it is vouched for. The error is an answer; then the events are not to be used.
 func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, err error) {
 	voucher, err := in.Voucher(t.productID, t.standing, b.Arrived())
 	if err != nil {
@@ -199,8 +207,9 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 	return d, err
 }
 
-// judge sets the reason for ignoring an event that its request may not bring: the event is
-// the one of that number, and carries a token.
+// judge sets the reason for ignoring an event that its request may not bring: the event is the
+// one of that number, from 1, and carries a token. The error is an answer, and ends the
+// request.
 func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err error) {
 	fits := true
 	if t.tokens != nil {
@@ -219,15 +228,17 @@ func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err er
 	return err
 }
 
-// maxSought is how many users' sessions are looked for, at most, for the events of a
-// request. An event of any further user is of no session.
+// maxSought is how many users' sessions are looked for, at most, for the events of a request.
+// An event of a user beyond them gets no session.
 const maxSought = 128
 
 // seekTimeout bounds the search, so that a request is answered within 5 seconds of a
 // storage outage.
 const seekTimeout = 3 * time.Second
 
-// place gives the events at these indices the sessions that they go to.
+// place gives the events at these indices the sessions that they go to. Events of one user and
+// standing go to one session, but an action may go to another than an event without one. The
+// error is an answer of 503, with some of the events changed.
 func (in *Intake) place(ctx context.Context, productID string, events []activity.Event, seeking []int) error {
 	if in.opts.SessionOf == nil || len(seeking) == 0 {
 		return nil

@@ -15,11 +15,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// unpacker takes the JSON out of a body.
+// unpacker takes the JSON out of a body. Its output is a part of the input, a window that
+// belongs to the body, or new memory.
 type unpacker struct {
 	body  *Body
 	limit int64
-	room  func() error // called before any output of more than smallBody bytes
+	room  func() error // called before any gzip output of more than smallBody bytes
 }
 
 var (
@@ -37,8 +38,16 @@ var (
 		"The body may be plain or gzip, no other Content-Encoding.")
 )
 
-// unpack returns the JSON inside a body, without a byte order mark and white space
-// before it: its content decides its form.
+// unpack returns the JSON inside a body, without a byte order mark and white space before it.
+// The content decides, because senders err about Content-Type and gzip:
+//
+//	it begins with   and is     inside is
+//	{ or [           JSON
+//	1f 8b            gzip       any of the other forms
+//	data= or &data=  a form     JSON, lz-string or base64
+//	anything else    base64     JSON, plain or gzip
+//
+// Every error is an answer.
 func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity", "gzip", "x-gzip": // senders err about gzip
@@ -71,7 +80,8 @@ func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 	return u.base64(text, isForm)
 }
 
-// base64 returns the JSON inside base64, of a form or not, gunzipped.
+// base64 returns the JSON inside base64, of a form or not, gunzipped. Bytes that are no base64
+// are an error of their own only if something before them shows that base64 was meant.
 func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 	packed, damaged := decodeBase64(text)
 	if damaged != nil && (len(packed) == 0 || !isForm && !isJSON(packed) && !isGzip(packed)) {
@@ -92,7 +102,8 @@ func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 	return nil, errNeither
 }
 
-// gunzip returns b, unpacked if it is gzip.
+// gunzip returns b, unpacked if it is gzip: several members, too. The first smallBody bytes go
+// to a pooled window, more to memory that is grown.
 func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	if !isGzip(b) {
 		return b, nil
@@ -126,8 +137,9 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	}
 }
 
-// grow returns the bytes with more room behind them: for as many as are announced, if
-// that is true.
+// grow returns the bytes with more room behind them. It believes the size that gzip announces
+// in its last four bytes, because that saves copies, but grows to no more than a byte beyond
+// the limit: the size is the sender's word, and counts the last member only, modulo 4 GiB.
 func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
 	if err := u.room(); err != nil {
 		return nil, err
@@ -152,7 +164,8 @@ func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b 
 // isJSON reports whether b starts as a JSON object or array does.
 func isJSON(b []byte) bool { return len(b) > 0 && (b[0] == '{' || b[0] == '[') }
 
-// dataField returns the value of a form's field data, unescaped.
+// dataField returns the value of a form's field data, unescaped; ok is false for a body without
+// one, and err an answer. The value is a copy.
 func dataField(form []byte) (value []byte, ok bool, err error) {
 	value, ok = bytes.CutPrefix(form, []byte("data="))
 	if !ok {
@@ -180,8 +193,8 @@ func dataField(form []byte) (value []byte, ok bool, err error) {
 	return out, true, nil
 }
 
-// decodeBase64 returns the bytes before the first that is no base64, in either
-// alphabet and with or without padding. Some senders forget to escape the plus
+// decodeBase64 returns the bytes before the first that is no base64, in either alphabet and
+// with or without padding, and the error at that place. Some senders forget to escape the plus
 // sign, which arrives as a space.
 func decodeBase64(text []byte) ([]byte, error) {
 	plain := make([]byte, 0, len(text))

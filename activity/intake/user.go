@@ -18,8 +18,9 @@ const (
 )
 
 // Sound returns the events of a program's own source that may be recorded, and how many may
-// not. Invalid addresses and IDs that many people share are removed, and actions are cleaned. It
-// does not change the events that it is given.
+// not. Invalid addresses and IDs that many people share are removed, and actions are cleaned.
+// It does not change the events that it is given, nor their actions: the result shares the
+// strings only.
 func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	sound = make([]activity.Event, 0, len(events))
 	for _, e := range events {
@@ -58,7 +59,8 @@ func Finish(e *activity.Event) (reason string) {
 // IsLongID reports whether the ID of a session or a user is too long.
 func IsLongID(id string) bool { return len(id) > MaxID || escapes(id) > maxEscapes }
 
-// escapes returns by how many bytes an ID is longer in JSON, at most.
+// escapes returns by how many bytes an ID is longer in JSON, at most. Encoders differ in the
+// characters they escape; each that one of them escapes is counted.
 func escapes(id string) (n int) {
 	for _, r := range id {
 		switch {
@@ -73,9 +75,9 @@ func escapes(id string) (n int) {
 	return n
 }
 
-// Trimmed returns s without white space around it, which then takes no memory
-// either. A text that may have been cut stays as it is, which is too long for an ID:
-// a part of one ID could be another user's.
+// Trimmed returns s without white space around it, as a copy, so the white space is not kept in
+// memory. A text that may have been cut stays as it is, which is too long for an ID: a part of
+// one ID could be another user's.
 func Trimmed(s string) string {
 	if t := strings.TrimSpace(s); len(t) != len(s) && len(s) <= MaxText-utf8.UTFMax {
 		return strings.Clone(t)
@@ -102,9 +104,9 @@ var (
 	nobody = Words("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
 )
 
-// UserID returns the user ID that an ID stands for: the ID itself, or "" for a blank
-// one and one that many people share, among them the source's own. Quotation marks and
-// white space around it are ignored.
+// UserID returns the user ID that an ID stands for: the ID itself, or "" for a blank one and
+// one that many people share, among them the source's own. For that comparison alone, quotation
+// marks and white space around it are ignored: the result is id as it was given.
 func UserID(id string, shared ...string) string {
 	inner := strings.TrimSpace(id)
 	if n := len(inner); n > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[0] == inner[n-1] {

@@ -15,19 +15,21 @@ import (
 
 var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wrong.", "")
 
-// Webhook returns the handler of webhooks, to be mounted under
-// POST /webhook/{product_id}. It goes by the first source that recognizes the first
-// event, else by the last one. The X-Webhook-Secret or X-PostHog-Secret header must hold
-// the product's secret, or "sha256=" and the hexadecimal HMAC-SHA256 of the body under
-// it. Segment's X-Signature, the hexadecimal HMAC-SHA1 of the first event as it stands,
-// vouches for that one alone.
+// Webhook returns the handler of webhooks, to be mounted under POST /webhook/{product_id}. It
+// goes by the first source that recognizes the first event, else by the last one; there must be
+// one. The X-Webhook-Secret or X-PostHog-Secret header must hold the product's secret, or
+// "sha256=" and the hexadecimal HMAC-SHA256 of the body under it. Segment's X-Signature, the
+// hexadecimal HMAC-SHA1 of the first event as it stands, vouches for that one alone.
+//
+// The answer of 200 says how many events were accepted and why others were not; a sender that
+// gets 503 sends the same again.
 func (in *Intake) Webhook(sources ...*Source) http.Handler {
 	return in.webhooks(func(*http.Request, string) ([]*Source, error) { return sources, nil })
 }
 
-// NamedWebhook is [Intake.Webhook] for products with sources of their own, to be mounted
-// under POST /webhook/{product_id}/{source}. The function returns a product's source of a
-// name, nil for none.
+// NamedWebhook is [Intake.Webhook] for products with sources of their own, to be mounted under
+// POST /webhook/{product_id}/{source}. The function returns a product's source of a name, nil
+// for none; it is called concurrently.
 func (in *Intake) NamedWebhook(source func(productID, name string) *Source) http.Handler {
 	return in.webhooks(func(r *http.Request, productID string) ([]*Source, error) {
 		name, err := httpx.PathValue(r, "source")
@@ -56,6 +58,8 @@ type webhookAnswer struct {
 	Counts
 }
 
+// webhook takes one request. The product and the presence of a proof are checked before the
+// body is read, the proof itself after, as it may be a signature of the body.
 func (in *Intake) webhook(
 	w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error,
 ) {
@@ -85,6 +89,7 @@ func (in *Intake) webhook(
 	done()
 	defer b.Release()
 	t := taking{productID: productID, standing: activity.Reported}
+	// A body without a proof is not unpacked, unless it claims a signature of its first event.
 	if t.limit, err = in.prove(r.Context(), productID, &proof, b, sources); err != nil {
 		return Counts{}, err
 	}
@@ -105,8 +110,9 @@ type webhookProof struct {
 	signature string   // of the first event
 }
 
-// prove returns how many of the body's events the proof vouches for, 0 for all, or
-// errSecret.
+// prove returns how many of the body's events the proof vouches for, 0 for all, or errSecret,
+// which it also returns for a product without a secret. A secret that another server has just
+// issued is good at once: see [access.CheckCurrent].
 func (in *Intake) prove(
 	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
 ) (limit int, err error) {
@@ -128,7 +134,10 @@ func (in *Intake) prove(
 	return limit, err
 }
 
-// signs reports whether the signature signs the first event.
+// signs reports whether the signature signs the first event. Segment signs the bytes that it
+// sends, so the event as it stands is tried, and for a body of one event the body with its
+// white space. Of a body that cannot be unpacked, the bytes that arrived are tried, so its
+// error is not reported as a wrong secret.
 func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, sources []*Source) bool {
 	got, err := hex.DecodeString(p.signature)
 	if err != nil {
@@ -147,7 +156,8 @@ func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, source
 	})
 }
 
-// recognize returns the source that the first event is of.
+// recognize returns the source of the first event, the last one if no other recognizes it.
+// sources must not be empty.
 func recognize(json []byte, sources []*Source) *Source {
 	last := sources[len(sources)-1]
 	if len(sources) == 1 {
@@ -185,7 +195,8 @@ func firstEvent(json []byte, sources []*Source) []byte {
 	return nil
 }
 
-// first returns the first element of the array that comes next.
+// first returns the first element of the array that comes next, as it stands, nil for an empty
+// array.
 func (r *Reader) first() []byte {
 	r.BeginArray()
 	if !r.Element() {

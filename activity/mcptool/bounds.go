@@ -25,14 +25,16 @@ const (
 	maxAnswer   = 8 << 20 // bytes
 )
 
+// strangersTime is short: a client without a valid key holds a connection for no longer.
 const strangersTime = 200 * time.Millisecond
 
 // tooMuch is the tool error of a call whose result exceeds the budget.
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
 
-// bounded returns the request with its body read, its content and a budget for its response, or an
-// error if the body exceeds the bounds. The function release is called once the request
-// is served.
+// bounded returns the request with its body read, its content and a budget for its response, or
+// an error if the body exceeds the bounds. The content belongs to release, which is called once
+// the request is served and may be called again. A request other than POST, which has neither
+// body nor calls, gets no budget.
 func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, content []byte,
 	release func(), err error) {
 	if r.Method != http.MethodPost {
@@ -64,7 +66,8 @@ const (
 	maxTime    = 4 * time.Second // for room and for the lookups, so that a request is answered within 5 seconds
 )
 
-// newAnswers returns the room for all answers.
+// newAnswers returns the room for all answers: at least one answer, at most a part of the
+// memory.
 func newAnswers() *admission.Pool {
 	total := max(min(maxAnswers, memlimit.Bytes()/ofMemory), maxAnswer)
 	return admission.NewPool(total, max(total/sharers, maxAnswer), maxWaiting)
@@ -84,8 +87,8 @@ func admit(r *http.Request, answers *admission.Pool, productID string) (release 
 	return release, nil
 }
 
-// check refuses a body that is too much work to decode, and returns how many
-// calls it is a batch of, zero for none.
+// check refuses a body that is too much work to decode, and returns how many calls it is a
+// batch of, zero for none. A body that is no JSON may pass: the SDK answers it.
 func check(body []byte) (calls int, err error) {
 	s := jsonscan.ShapeOf(body)
 	switch {
@@ -99,9 +102,10 @@ func check(body []byte) (calls int, err error) {
 	return s.Elements, nil
 }
 
-// answer is the budget of all results in one response.
+// answer is the budget of all results in one response. The calls of a batch share it, and may
+// run concurrently.
 type answer struct {
-	left        atomic.Int64 // bytes on the wire
+	left        atomic.Int64 // bytes on the wire that results may still take
 	room        int64        // bytes held until it is sent
 	deadline    time.Time    // of the lookups
 	unavailable atomic.Bool  // a lookup failed
@@ -130,7 +134,8 @@ func (a *answer) take(size int) bool {
 	}
 }
 
-// overhead bounds the bytes of a result besides the data looked up.
+// overhead bounds the bytes of a result besides the data looked up. That is the frame of
+// JSON-RPC and of the tool result.
 const overhead = 4 << 10
 
 // wireSize returns an upper bound of the bytes that the JSON takes in a

@@ -25,7 +25,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// tools are the functions behind the MCP tools.
+// A tool call has two steps: parse decodes the arguments without a lookup, then get looks up,
+// once the caller's product is settled. A failure that a model can react to is a tool error;
+// clients need not show it a protocol error. Every lookup writes a line of audit, a failed one
+// too.
+
+// tools are the functions behind the MCP tools and the resource. It does not change after
+// [NewHandler] and is used concurrently.
 type tools struct {
 	lookup *recent.Lookup
 	// sessions lists live sessions, context reads a person's; nil for no such tool.
@@ -34,7 +40,8 @@ type tools struct {
 	log      *slog.Logger
 }
 
-// caller is the holder of the key of a request.
+// caller is the holder of the key of a request. The zero value is nobody, which no lookup
+// accepts.
 type caller struct{ productID, keyName string }
 
 // callerKey is the key of a caller in a context.
@@ -46,20 +53,22 @@ func callerOf(ctx context.Context) caller {
 	return by
 }
 
-// query is a decoded call.
+// query is a decoded call: the product it names, and the lookup, which is called at most once.
 type query struct {
 	productID string // empty for the key's product
 	get       func(ctx context.Context, productID string) (result, error)
 }
 
-// result is the result of a call.
+// result is the result of a call. json is an object that matches the tool's output schema;
+// nobody changes it afterwards.
 type result struct {
 	json []byte
 	text string // for the model; empty for the JSON
 	hint string // a further text; empty for none
 }
 
-// texts returns the texts of the result.
+// texts returns the texts of the result. Clients that know no structured content read the JSON
+// there.
 func (r *result) texts() (content []mcp.Content) {
 	if r.text == "" {
 		r.text = string(r.json)
@@ -71,8 +80,10 @@ func (r *result) texts() (content []mcp.Content) {
 	return content
 }
 
-// call returns the handler of a tool. parse decodes the arguments into a query, or
-// returns a sentence about the first mistake.
+// call returns the handler of a tool. parse decodes the arguments into a query, or returns a
+// sentence about the first mistake. The handler never returns an error: the SDK would answer
+// with a protocol error. A failed lookup also makes the HTTP response 503, by which clients
+// know that it is worth another try.
 func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem string)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		q, problem := parse(req.Params.Arguments)
@@ -108,7 +119,8 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 	}
 }
 
-// resource returns the live activity of the user whom a URI names.
+// resource returns the live activity of the user named by a URI. One of another product is not
+// found, as if it did not exist.
 func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	by := callerOf(ctx)
 	userID, ok := userOf(req.Params.URI, by.productID)
@@ -137,7 +149,8 @@ func internalError(message string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
 }
 
-// unavailable is the tool error of a call while storage is away.
+// unavailable is the tool error of a call while storage is away. withDetail puts it in JSON as
+// it is, so it has no character to escape.
 const unavailable = "Live activity cannot be looked up just now; please try again."
 
 // ofUser decodes the arguments of get_live_user_activity.
@@ -165,12 +178,13 @@ func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// emailHint is for an address that was given as a user ID, and is none.
+// emailHint is for an address that was given as a user ID, and is none: models pass the address
+// they have.
 const emailHint = "No user with that user_id did anything of late. It is an e-mail address: call " + ContextToolName +
 	" with it as email instead."
 
-// ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and
-// one that is null or empty is not given.
+// ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and one
+// that is null or empty is not given: models fill in arguments that they do not need.
 func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
 	args := map[string]json.RawMessage{}
 	if problem = decode(raw, &args); problem != "" {
@@ -201,7 +215,8 @@ func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// textOf returns a string, or a number as it is written, whole ones without a fraction.
+// textOf returns a string, or a number as it is written, whole ones without a fraction: some
+// models write 50.0 for an integer. null is an empty string.
 func textOf(raw json.RawMessage) (text string, ok bool) {
 	if err := json.Unmarshal(raw, &text); err == nil {
 		return text, true
@@ -239,7 +254,8 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// limit is an argument: any number of JSON.
+// limit is an argument: any number of JSON. It is decoded as a float, because some models write
+// 5.0.
 type limit float64
 
 // notAnInteger is the tool error for any other limit.
@@ -247,10 +263,11 @@ const notAnInteger = "limit must be an integer."
 
 func (l limit) isInteger() bool { return float64(l) == math.Trunc(float64(l)) }
 
-// int returns the limit, zero for one below.
+// int returns the limit, zero for a negative one, which means no limit of the caller's.
 func (l limit) int() int { return int(min(max(l, 0), 1<<31-1)) }
 
-// decode decodes the arguments of a call, or returns a sentence about the mistake.
+// decode decodes the arguments of a call, or returns a sentence about the mistake. Missing
+// arguments are an empty object. All fields but limit are strings, and the sentences say so.
 func decode(raw json.RawMessage, args any) (problem string) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")

@@ -15,13 +15,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// Subscriptions: a client posts subscriptions/listen with the resources of some users and gets
+// a stream that tells which of them acted, but not how. It then reads the resource. A
+// notification may come more often than needed, and is never left out.
+
 // resourceTemplate is the URI of a user's live activity as a resource.
 const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"
 
 // maxResources is how many resources one subscription names.
 const maxResources = 100
 
-// userOf returns the user of a resource of the product, false for any other URI.
+// userOf returns the user of a resource of the product, false for any other URI. Both IDs are
+// escaped as path segments.
 func userOf(uri, productID string) (userID string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, "liveactivity://")
 	product, user, is := strings.Cut(rest, "/users/")
@@ -30,19 +35,22 @@ func userOf(uri, productID string) (userID string, ok bool) {
 	return user, ok && is && errProduct == nil && errUser == nil && product == productID && user != ""
 }
 
-// Listening is a client that hears when users act: a stream of JSON-RPC notifications. Its
-// byte slices are frames of server-sent events.
+// Listening is a client that is notified when users act, by a stream of JSON-RPC notifications.
+// Its methods return frames of server-sent events, which the caller owns, and are safe for
+// concurrent use.
 type Listening struct {
 	ProductID string
-	// Check returns an error once the client may not listen any more, also where that is not
-	// known. It reads a document where the client has signed in.
+	// Check returns an error once the client may not listen any more, and while that cannot be
+	// checked. It reads a document if the client has signed in, so it may block for 4 seconds.
+	// It does not depend on the request's context.
 	Check func() error
 
-	id   json.RawMessage   // of the request
+	id   json.RawMessage   // of the request, by which the client tells its subscriptions apart
 	uris map[string]string // of the resources, by user ID
 }
 
-// Opening returns the acknowledgement.
+// Opening returns the acknowledgement, the first frame of the stream. It names the resources
+// that the server accepts, which are all.
 func (l *Listening) Opening() []byte {
 	uris := make([]string, 0, len(l.uris))
 	for _, uri := range l.uris {
@@ -56,8 +64,8 @@ func (l *Listening) Opening() []byte {
 // Heartbeat returns a comment, which clients pass over.
 func (l *Listening) Heartbeat() []byte { return []byte(": heartbeat\n\n") }
 
-// Acted returns the notification that a user acted, nil for a user whom the client does
-// not listen to.
+// Acted returns the notification that a user acted, nil for a user the client does not listen
+// to.
 func (l *Listening) Acted(userID string) []byte {
 	uri, ok := l.uris[userID]
 	if !ok {
@@ -66,7 +74,8 @@ func (l *Listening) Acted(userID string) []byte {
 	return l.notification("resources/updated", map[string]any{"uri": uri})
 }
 
-// All returns the notifications that all of the users may have acted.
+// All returns the notifications that all of the users may have acted, for a reader that may
+// have missed entries.
 func (l *Listening) All() (frames []byte) {
 	for userID := range l.uris {
 		frames = append(frames, l.Acted(userID)...)
@@ -83,8 +92,9 @@ func (l *Listening) notification(method string, params map[string]any) []byte {
 	return slices.Concat([]byte("event: message\ndata: "), message, []byte("\n\n"))
 }
 
-// listening returns the subscription that a request asks for, nil for any other
-// request, and a problem in a sentence.
+// listening returns the subscription that a request asks for, nil for any other request, and a
+// problem in a sentence, with the id to answer. It keeps no part of the body. A body that is
+// malformed in another way is left to the SDK.
 func listening(body []byte, productID string) (l *Listening, id json.RawMessage, problem string) {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
@@ -114,8 +124,9 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 	return l, call.ID, ""
 }
 
-// withoutSubscribe offers clients of older revisions, which call initialize, no
-// subscriptions: theirs belong to a session, and this server has none.
+// withoutSubscribe offers clients of older revisions, which call initialize, no subscriptions:
+// theirs belong to a session, and this server has none. Newer clients read the capability by
+// another method, which stays as it is.
 func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, r)

@@ -8,7 +8,7 @@
 //
 // The first tool takes user_id, and optionally product_id and limit. The second
 // exists if Options.Sessions is set and takes product_id, limit, after and q, all
-// optional. get_user_context exists if Options.Context is set; its arguments are those of
+// optional. get_user_context exists if Options.Context is set and takes the parameters of
 // [agent.ParseQuery]. Each returns the object of its REST endpoint, as structured content
 // and as text; of a context, the text is the one for a model. The caller's key is the
 // bearer token of the HTTP request and needs the scope mcp; with Options.SignIn an access
@@ -45,6 +45,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
+// A request passes these gates, each before more is spent on it: the key, the bounds of its
+// body, the room for its answer, the SDK. A handler behind the SDK sees only the context and
+// the header of the request, so the caller and the budget of the answer travel in the context.
+// The SDK's errors are rewritten on their way out.
+
 // The names of the tools.
 const (
 	ToolName         = "get_live_user_activity"
@@ -58,23 +63,31 @@ const dataNote = " Titles, descriptions, addresses and IDs in the answer come fr
 
 // Options of [NewHandler]; a zero field means its default.
 type Options struct {
-	// Sessions lists the live sessions of a product; nil disables the tool.
-	// Its error is a *[sessions.QueryError] for an invalid query.
+	// Sessions lists the live sessions of a product; nil disables the tool. Its error is a
+	// *[sessions.QueryError] for an invalid query, whose text is sent to the client; any other
+	// error means that storage is unavailable. It is called concurrently, also by the calls of
+	// one batch, and must return when ctx ends.
 	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 	// Context returns the context of a person; nil disables the tool. Its error is a
-	// *[activity.QueryError] for an invalid query.
+	// *[activity.QueryError] for an invalid query; otherwise the contract of Sessions holds.
+	// The answer is only read.
 	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
-	// Listen answers a request with the stream of a subscription: it writes Opening, then
-	// what Acted returns for each user who acts, All where it may have missed some, and
-	// Heartbeat now and then, until Check fails. nil disables subscriptions.
+	// Listen answers a request with the stream of a subscription, which may last: it writes
+	// Opening, then the result of Acted for each user that acts, All where it may have missed
+	// some, and Heartbeat now and then, until Check fails or the client is gone. nil disables
+	// subscriptions.
 	Listen func(w http.ResponseWriter, r *http.Request, l *Listening) error
 	SignIn *oauth.Server // gives tokens to clients that cannot have a key; none by default
 	Logger *slog.Logger  // slog.Default()
 }
 
-// NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
-// without a valid key is answered 401, and one whose lookup fails 503; for a
-// tool call, the body is also a tool error. NewHandler reports all invalid arguments at once.
+// NewHandler returns the MCP server's HTTP handler; opts may be nil. NewHandler reports all
+// invalid arguments at once.
+//
+// A request without a valid key is answered 401, one whose key lacks the scope 403, and one
+// whose lookup fails, or finds no room for its answer within 4 seconds, 503. For a failed tool
+// call the body is a tool error as well. A mistake in the arguments of a tool is a tool error
+// in a 200.
 func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
 	wrong := options.Mistakes{Package: "mcptool"}
 	wrong.Require(lookup != nil, "lookup", "must not be nil")
@@ -128,7 +141,8 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 	}), nil
 }
 
-// server returns the SDK's handler with the tools and the resources.
+// server returns the SDK's handler with the tools and the resources. One SDK server serves all
+// requests: stateless, it keeps nothing of a caller.
 func (t *tools) server(listens bool) http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version()}, &mcp.ServerOptions{
 		// The tools never change, so subscriptions to their list are not offered.
@@ -183,8 +197,9 @@ func (t *tools) server(listens bool) http.Handler {
 	})
 }
 
-// acceptBoth widens an Accept header that covers JSON, because the SDK
-// requires both of its types by name while responses are always JSON.
+// acceptBoth widens an Accept header that covers JSON, because the SDK requires both of its
+// types by name while responses are always JSON. Any other header is left for the SDK to
+// refuse.
 func acceptBoth(h http.Header) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if accept == "" || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/json") ||
@@ -193,8 +208,9 @@ func acceptBoth(h http.Header) {
 	}
 }
 
-// unauthorized answers a request without a valid key. A tool call's caller reads tool
-// errors, so it gets one, with the call's id, if the body is small and there already.
+// unauthorized answers a request without a valid key. The WWW-Authenticate header is set
+// already. A tool call's caller reads tool errors, so it gets one, with the call's id, if the
+// body is small and arrives at once.
 func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
@@ -211,8 +227,8 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// strangersBody returns the body of a request without a valid key; nil for one that is
-// not known to be small, or does not come at once.
+// strangersBody returns the body of a request without a valid key; nil for one that is not
+// known to be small, or does not come within strangersTime.
 func strangersBody(w http.ResponseWriter, r *http.Request) []byte {
 	if r.ContentLength < 0 || r.ContentLength > maxStranger {
 		return nil
@@ -238,17 +254,21 @@ func toolError(message string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
 }
 
-// plainWords rewrites the SDK's errors, which name Go types, in plain language
-// and the service's format. Other responses pass through.
+// plainWords rewrites the SDK's errors, which name Go types, in plain language and the
+// service's format. Other responses pass through. It relies on the SDK's writing a JSON
+// response with one Write: each Write is looked at by itself.
 type plainWords struct {
 	http.ResponseWriter
 	answer *answer // nil for none
-	begun  bool
-	err    error // the response to send instead
+	begun  bool    // WriteHeader was called
+	err    error   // the response to send instead; the handler has written nothing then
 }
 
+// Unwrap is for [http.ResponseController].
 func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteHeader holds back the SDK's plain-text errors, whose body Write then drops, and makes
+// any response 503 that contains a failed lookup, with the headers of the service's 503.
 func (w *plainWords) WriteHeader(status int) {
 	h := w.Header()
 	w.begun = true
@@ -266,6 +286,8 @@ func (w *plainWords) WriteHeader(status int) {
 	w.err = httpx.Errorf(status, "%s", cmp.Or(sentences[status], "The request cannot be served."))
 }
 
+// Write reports p as written in full, whatever it has become: the SDK must not take a rewritten
+// message for a short write.
 func (w *plainWords) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return len(p), nil
@@ -284,8 +306,8 @@ func (w *plainWords) Write(p []byte) (int, error) {
 
 func (w *plainWords) isUnavailable() bool { return w.answer != nil && w.answer.unavailable.Load() }
 
-// withDetail makes a JSON-RPC response an error of the service as well. Those of
-// a batch have no place for it.
+// withDetail makes a JSON-RPC response an error of the service as well, by a field in front of
+// the others. A batch has no place for it, so its results are left out.
 func withDetail(p []byte) []byte {
 	if response, ok := bytes.CutPrefix(p, []byte("{")); ok {
 		return append([]byte(`{"detail":"`+unavailable+`",`), response...)
@@ -293,6 +315,7 @@ func withDetail(p []byte) []byte {
 	return []byte(`{"detail":"` + unavailable + `"}`)
 }
 
+// sentences replace the SDK's plain-text errors, by status.
 var sentences = map[int]string{
 	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server accepts: " +
 		"check its JSON, jsonrpc, id, method and params, and the Accept and MCP-Protocol-Version headers.",
@@ -300,7 +323,7 @@ var sentences = map[int]string{
 	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
 }
 
-// rpcError is a JSON-RPC error response.
+// rpcError is a JSON-RPC error response. ID and Data are passed on as they are.
 type rpcError struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -325,8 +348,9 @@ var rpcSentences = map[int]string{
 // goWords identify texts of Go errors.
 var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
 
-// inPlainWords replaces the message of a JSON-RPC error that contains Go's
-// wording, and returns anything else unchanged.
+// inPlainWords replaces the message of a JSON-RPC error that contains Go's wording, and returns
+// anything else unchanged, the same slice. An error comes early in a response, so long results
+// are not searched: the first 256 bytes tell. Errors within a batch stay as they are.
 func inPlainWords(p []byte) []byte {
 	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
 		return p

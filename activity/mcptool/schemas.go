@@ -2,9 +2,11 @@ package mcptool
 
 import "encoding/json"
 
-// The schemas are written out rather than derived from Go types by
-// mcp.AddTool, which would decode and validate each result once more and whose
-// argument errors name Go types.
+// The schemas are written out rather than derived from Go types by mcp.AddTool, which would
+// decode and validate each result once more and whose argument errors name Go types. They
+// describe the objects of the REST endpoints: a field added there is added here. The input
+// schemas are for models; ofUser, ofPerson and ofProduct take more than they say, such as a
+// number for a string.
 var inputSchema = json.RawMessage(`{
 	"type": "object",
 	"properties": {
@@ -16,6 +18,7 @@ var inputSchema = json.RawMessage(`{
 	"required": ["user_id"]
 }`)
 
+// actionSchema is an action in the results of two tools, indented for its place there.
 const actionSchema = `{
 				"type": "object",
 				"properties": {

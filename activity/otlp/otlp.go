@@ -18,8 +18,8 @@
 //
 // # Traces
 //
-// The trace of an action begins with its request. Its ID is a digest of the product, the
-// session and the action's start, and so is that of its first span. A note or an offer, which
+// The trace of an action begins with its request. Its ID and its first span's are digests of
+// the product, the session and the action's start. A note or an offer, which
 // another server may write hours later, thus becomes a span of the same trace, without a
 // byte of it in storage. A note of several actions is in the trace of the first, with a link
 // to each other one. A lookup is a trace of its own, with a link to each action that it found.

@@ -13,9 +13,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
+// attribute makes an attribute of a span.
 var attribute = attr.String
 
-// trace makes the spans of a step.
+// trace makes the spans of a step. Each server makes its own, at any time: the trace is found
+// by the action alone.
 func (e *Exporter) trace(s tracing.Step) {
 	switch s.Name {
 	case tracing.Ingest:
@@ -55,7 +57,9 @@ func (e *Exporter) span(ctx context.Context, s *tracing.Step, linked ...tracing.
 	span.End(trace.WithTimestamp(s.Ended))
 }
 
-// contextOf returns the first span of an action's trace.
+// contextOf returns the first span of an action's trace, a digest of product, session and
+// start. The product's length keeps product and session apart. The flag is always set; the
+// sampler goes by the ID of the trace (see samplerOf).
 func contextOf(productID string, a tracing.Action) trace.SpanContext {
 	key := binary.BigEndian.AppendUint64(nil, uint64(a.Start))
 	key = append(binary.BigEndian.AppendUint64(key, uint64(len(productID))), productID...)
@@ -67,7 +71,8 @@ func contextOf(productID string, a tracing.Action) trace.SpanContext {
 // rootKey is the key of a context's span that is the first of a trace.
 type rootKey struct{}
 
-// ids makes the IDs of spans: random ones, but for the first of an action's trace.
+// ids makes the IDs of spans: random ones, but for the first of an action's trace. It is safe
+// for concurrent use.
 type ids struct{}
 
 // NewIDs implements the SDK's IDGenerator.

@@ -14,8 +14,8 @@ func (e *event) page() string {
 	return page
 }
 
-// custom sets the meaning of an event that the product lists. It reads the event's
-// properties once more.
+// custom sets the meaning of an event that the product lists. It reads the event's properties
+// once more, since only the rule tells which of them matter.
 func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	var did activity.Action
 	properties := r.Again(e.From, e.To)
@@ -29,8 +29,8 @@ func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	out.Action = &did
 }
 
-// exception reads the type and the message of the error that was thrown: the first of the
-// list, which those that caused it follow.
+// exception reads the type and the message of the error that was thrown: the first of the list,
+// which the errors that caused it follow. Either may be empty.
 func exception(properties *intake.Reader) (typ, message string) {
 	var listed [2]string
 	properties.Object(func(key []byte) {

@@ -56,6 +56,7 @@ func cutHead(s string) (head, attrs string, ok bool) {
 	return s, "", false
 }
 
+// tagOf returns the tag of "tag.class".
 func tagOf(head string) string {
 	if i := strings.IndexAny(head, ".:"); i >= 0 {
 		head = head[:i]
@@ -89,7 +90,8 @@ func keyLen(s string) int {
 	return n
 }
 
-// cutAttr reads one key="value" from the start of s.
+// cutAttr reads one key="value" from the start of s. A value that is not closed is no
+// attribute, and has no rest.
 func cutAttr(s string) (key, value, rest string, ok bool) {
 	n := keyLen(s)
 	if n == 0 {

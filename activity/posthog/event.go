@@ -6,6 +6,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/element"
 )
 
+// An event comes in three forms, which this reads as one: an SDK's, with everything in
+// properties; a webhook's, {"event": {…}, "person": {…}}; and the flat fields of a custom
+// destination. A field that is in several places is stored in each, and First chooses later.
+// All fields are read in one pass, in any order.
+
 // maxChain is how many bytes of an elements chain are read.
 const maxChain = 32 << 10
 
@@ -15,7 +20,8 @@ type traits struct {
 	Proof intake.Proof
 }
 
-// properties are the properties of an event that matter here.
+// properties are the properties of an event that matter here. The slice of Elements is used
+// again for the next event.
 type properties struct {
 	DistinctID    string
 	UserID        string // from identify on
@@ -73,8 +79,8 @@ func (e *event) proof() intake.Proof {
 	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
 }
 
-// fields reads an event. A nil inner means that it is the inner one: events do
-// not nest any deeper.
+// fields reads an event, which is an object. A nil inner means that it is the inner one: events
+// do not nest any deeper.
 func (r *reader) fields(e, inner *event) {
 	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
 	r.BeginObject()
@@ -213,6 +219,7 @@ func (r *reader) attribute(e *element.Element, key []byte) {
 	}
 }
 
+// traits reads the properties of a person.
 func (r *reader) traits(t *traits) {
 	r.Object(func(key []byte) { r.SetTrait(&t.Email, &t.Proof, key) })
 }

@@ -14,8 +14,8 @@ type reader struct {
 	read         *event // last; nil for a value that is none
 }
 
-// Next implements [intake.Decoder]. Of a webhook body, it reads the event inside
-// together with the person beside it.
+// Next implements [intake.Decoder]. Of a webhook body, it reads the event inside together with
+// the person beside it, which goes before the event's own.
 func (r *reader) Next() (token string) {
 	r.read = nil
 	if r.Kind() != '{' {
@@ -45,7 +45,8 @@ func (e *event) wrappedIn(outer *event) {
 	e.APIKey = intake.First(e.token(), outer.token())
 }
 
-// Meaning implements [intake.Decoder].
+// Meaning implements [intake.Decoder]. A reason of translate goes before a time that cannot be
+// read.
 func (r *reader) Meaning(from *intake.Request, m *intake.Meaning) {
 	m.Event, m.Reason = r.translate(r.read, from.Events)
 	if r.read == nil {

@@ -60,7 +60,8 @@ func SDKPatterns() []string {
 	return patterns
 }
 
-// routeOf returns the route that a path ends in.
+// routeOf returns the route that a path ends in, the longest of several. Its prefix may be
+// anything: an SDK's host can have a path.
 func routeOf(path string) (route, bool) {
 	path = strings.TrimSuffix(path, "/")
 	switch {
@@ -140,8 +141,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 
 // sentAt returns the time of sending that SDKs before 1.407.3, whose bodies have none,
 // put into the query, in milliseconds, as PostHog reads it: see EventQuery in rust/capture of
-// https://github.com/PostHog/posthog. One that is off by more than a day is no clock's but
-// that of a recording.
+// https://github.com/PostHog/posthog. A time that is off by more than a day is no clock's: it
+// comes from a recording.
 func sentAt(r *http.Request) string {
 	s := r.URL.Query().Get("_")
 	if t, ok := intake.ParseTime(s); !ok || time.Since(t).Abs() > 24*time.Hour {
@@ -159,7 +160,7 @@ func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64, a
 	return err
 }
 
-// replay discards a session recording.
+// replay discards a session recording, which may be as large as a body is unpacked.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxDecoded(), map[string]int{"status": 1})
 }
@@ -205,6 +206,7 @@ func (h *Handler) script(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// nosniff and the type let a browser run the script, but never show it as a page.
 func writeScript(w http.ResponseWriter, script string) {
 	header := w.Header()
 	header.Set("Content-Type", "application/javascript; charset=utf-8")
@@ -233,7 +235,8 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 		SiteApps: none})
 }
 
-// remoteConfig answers /array/{token}/config and /array/{token}/config.js.
+// remoteConfig answers /array/{token}/config and /array/{token}/config.js. The token need not
+// be known: a page that may not report learns so from CheckToken, before.
 func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	token := tokenInPath(r.URL.Path)
 	config := sdkConfig{Token: token, SupportedCompression: gzipOnly, HasFeatureFlags: true}

@@ -34,8 +34,8 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 	return true
 }
 
-// before returns the time so many milliseconds before t, or the zero time where
-// that is longer ago than durations are.
+// before returns the time so many milliseconds before t, or the zero time where that is longer
+// ago than durations are. A negative number counts as none.
 func before(t time.Time, milliseconds float64) time.Time {
 	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
 		return time.Time{}

@@ -21,8 +21,9 @@ const (
 // typeTouch is the apps' word for a click.
 const typeTouch = "touch"
 
-// translate returns the meaning of an event, without its time, or the reason for
-// ignoring it. The result keeps nothing else in memory.
+// translate returns the meaning of an event, without its time, or the reason for ignoring it;
+// with a reason the event is empty. It changes e's elements. The result keeps nothing else in
+// memory.
 func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, string) {
 	if e == nil || e.Name == "" {
 		return activity.Event{}, intake.ReasonMalformed
@@ -72,7 +73,8 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 	return out, ""
 }
 
-// action puts a page view or an autocapture event in words.
+// action puts a page view or an autocapture event in words. It is false for an event without
+// the address or the name of its page or screen, and for an unknown type of interaction.
 func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
 	if e.Name == eventScreen {
@@ -109,8 +111,8 @@ func action(e *event) (activity.Action, bool) {
 	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
-// flatElements returns the element that the fields of a custom destination describe,
-// or none.
+// flatElements returns the element that the fields of a custom destination describe, or none.
+// The destination's template has no tag, so the fields that are there tell the kind.
 func flatElements(typ string, e *event) []element.Element {
 	el := element.Element{ID: e.ElementID, Name: e.InputFieldName}
 	switch {

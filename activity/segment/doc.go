@@ -11,9 +11,9 @@
 //
 // # From an event to an action
 //
-// page and screen make actions; identify and alias say who the visitor of their session
-// is. A session is that of the anonymousId, together with the context.sessionId where
-// there is one, or the session_id that the site sends in properties or context. An event
+// page and screen make actions; identify and alias name the visitor of their session. The
+// session_id that the site sends in properties or context names the session, or else the
+// anonymousId, together with the context.sessionId where there is one. An event
 // with a userId only goes to a session of that user. A track makes an action where the
 // product lists its event; delete asks for the erasure of its user; group is ignored.
 //

@@ -7,6 +7,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
+// Segment, RudderStack and Jitsu send the same events with small differences, all of which are
+// here. An event is read in one pass into fields, and its meaning chosen from them: which of
+// the addresses, session IDs and times of several vendors counts is the order in a call of
+// First.
+
 // Source is the form of the family's events.
 var Source = intake.NewSource(intake.Form{
 	Batch: "batch", Tokens: [2]string{"writeKey"}, SentAt: "sentAt", Trim: keyID, Recognizes: recognizes,
@@ -84,6 +89,7 @@ func keyID(writeKey string) string {
 	return id
 }
 
+// field, property and contextField read one field each, and skip one that does not matter.
 func (d *decoder) field(key []byte) {
 	e := &d.event
 	switch string(key) {
@@ -154,7 +160,8 @@ func (d *decoder) contextField(key []byte) {
 	}
 }
 
-// Meaning implements [intake.Decoder].
+// Meaning implements [intake.Decoder]. An event that asks for an erasure has no time and no
+// session: it does nothing else.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
 	if e.id == "" {
@@ -199,7 +206,9 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	m.Finish(from, stamp, intake.First(e.sentAt, from.SentAt))
 }
 
-// who returns an event of its session and its user. An anonymous visitor is a user, too.
+// who returns an event of its session and its user. An anonymous visitor is a user, too. The
+// session is the site's own ID, else the device with its session number, else the device.
+// Numbers alone are not unique.
 func (e *event) who() activity.Event {
 	device, user := intake.UserID(intake.Trimmed(e.anonymousID)), intake.UserID(intake.Trimmed(e.userID))
 	if e.typ == typeAlias && device == "" { // a server's: the visitor is the one before

@@ -106,7 +106,7 @@ func (h *Handler) capture(kind string) httpx.Handler {
 }
 
 // settings answers Segment's SDK that everything goes to this server, and that it reports
-// nothing about itself.
+// nothing about itself. The address is the one under which the SDK asked, with its prefix.
 func (h *Handler) settings(token string) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := h.in.CheckToken(w, r, token); err != nil {

@@ -25,7 +25,7 @@ type Step struct {
 	Err          error
 }
 
-// Action names an action of a product: by what is known of it wherever it is.
+// Action names an action of a product by facts that every server knows of it, wherever it is.
 type Action struct {
 	SessionID string
 	Start     int64 // microseconds since the epoch

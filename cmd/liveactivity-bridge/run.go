@@ -33,8 +33,8 @@ type flags struct {
 const description = "Shows a chat widget what its user just did, and serves a small vendor portal to try it in. " +
 	"Keeps everything in memory."
 
-// run is the command: it returns when ctx ends and everything is finished, or
-// when the stream is refused.
+// run is the command: it returns when ctx ends and everything is finished, or when the stream
+// is refused. With a stream it is ready once the stream's retained entries have been read.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
 	wrong, err := command.Parse(&f, "liveactivity-bridge", description, args, stdout, stderr)
@@ -82,7 +82,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve.Serve(ctx, listener, serve.Service{Handler: observer.Wrap(httpx.RouteName, mux), Run: beside}, log)
 }
 
-// options parses the flags and adds everything that is wrong with them.
+// options parses the flags and adds everything that is wrong with them. bridge.New checks the
+// rest.
 func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
 	for _, allowed := range f.AllowedOrigins {

@@ -52,7 +52,8 @@ type settings struct {
 	summarizer stream.SummarizerOptions
 }
 
-// settings parses the flags and adds everything that is wrong with them.
+// settings parses the flags and adds everything that is wrong with them. After a mistake the
+// settings are of no use.
 func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	wrong.Require("--stream-url", f.StreamURL, "the product's stream, such as https://live.example.com/stream/acme")
 	wrong.Require("--token", f.Token, "a key of the product with the scope stream")
@@ -85,8 +86,9 @@ func checkKey(key string) error {
 const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. " +
 	"Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."
 
-// run is the command: it returns when ctx ends and everything is finished, or
-// when the stream is refused.
+// run is the command: it returns when ctx ends and everything is finished, or when the stream
+// is refused. It is ready once the stream's retained entries have been read: until then answers
+// may lack records.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
 	wrong, err := command.Parse(&f, "liveactivity-retriever", description, args, stdout, stderr)
@@ -116,8 +118,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve.Serve(ctx, listener, service, log)
 }
 
-// assemble puts the parts together: stream → consumer → writer → store, with a
-// summarizer beside, and the handler over the store.
+// assemble puts the parts together: stream → consumer → writer → store, with a summarizer
+// beside, and the handler over the store. It starts nothing.
 func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (all serve.Service, err error) {
 	store, err := retriever.NewStore(&s.store)
 	if err != nil {

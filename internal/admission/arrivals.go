@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// Arrivals bounds the bytes of request bodies that are arriving or wait to be
-// unpacked. When there is no room, the body that arrives most slowly gives way:
-// slow senders cannot keep fast ones out. It is safe for concurrent use.
+// Arrivals bounds the bytes of request bodies that are arriving or wait to be unpacked. When
+// there is no room, the body that arrives most slowly gives way: slow senders cannot keep fast
+// ones out. It is safe for concurrent use.
+//
+// A body goes from Begin through Grow, as its bytes come, to Arrived, from where on it gives
+// way to none, and to Release.
 type Arrivals struct {
 	limit int64
 
 	mu       sync.Mutex
 	used     int64
-	arriving map[*Arrival]struct{}
+	arriving map[*Arrival]struct{} // the ones that may have to give way; they end with Arrived
 }
 
 // NewArrivals returns room for so many bytes.
@@ -23,9 +26,10 @@ func NewArrivals(limit int64) *Arrivals {
 	return &Arrivals{limit: limit, arriving: map[*Arrival]struct{}{}}
 }
 
-// Arrival is a body that arrives.
+// Arrival is a body that arrives. Its fields are guarded by the mutex of all.
 type Arrival struct {
-	all       *Arrivals
+	all *Arrivals
+	// interrupt does not change; it is called at most once.
 	interrupt func()
 	begun     time.Time
 	bytes     int64
@@ -46,8 +50,9 @@ func (a *Arrivals) Begin(interrupt func()) *Arrival {
 	return b
 }
 
-// Grow holds n more bytes, or returns ErrBusy: the arrival has given way, or
-// nothing gives way to it.
+// Grow holds n more bytes, or returns ErrBusy: the arrival has given way, or nothing gives way
+// to it. It never waits. Nothing more is held after an error; the bytes held so far are, unless
+// the arrival has given way.
 func (b *Arrival) Grow(n int64) error {
 	a := b.all
 	a.mu.Lock()
@@ -63,7 +68,7 @@ func (b *Arrival) Grow(n int64) error {
 	return nil
 }
 
-// Shrink holds n bytes less.
+// Shrink holds n bytes less, or none if it holds less than n.
 func (b *Arrival) Shrink(n int64) {
 	b.all.mu.Lock()
 	defer b.all.mu.Unlock()
@@ -86,13 +91,15 @@ func (b *Arrival) Arrived() {
 	delete(b.all.arriving, b)
 }
 
-// Release releases everything. It may be called more than once.
+// Release releases everything. It may be called more than once. It does not interrupt the
+// sender.
 func (b *Arrival) Release() {
 	b.all.mu.Lock()
 	defer b.all.mu.Unlock()
 	b.all.drop(b)
 }
 
+// drop frees the bytes of an arrival, which gives way no more. The mutex is held.
 func (a *Arrivals) drop(b *Arrival) {
 	a.used -= b.bytes
 	b.bytes = 0
@@ -107,7 +114,8 @@ const (
 	reserve = 16
 )
 
-// makeRoom lets the slowest give way until there is room for n bytes and some more.
+// makeRoom lets the slowest give way until there is room for n bytes and some more. The caller
+// may be among them. The mutex is held.
 func (a *Arrivals) makeRoom(n int64) {
 	now := time.Now()
 	slowest := make([]*Arrival, 0, len(a.arriving))

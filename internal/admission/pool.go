@@ -25,7 +25,7 @@ type Pool struct {
 	turn []*holder // those with waiters, the next to be served first
 }
 
-// holder is a key with what it holds and its waiters.
+// holder is a key, its bytes and its waiters. It is dropped once it has neither.
 type holder struct {
 	key         string
 	used        int64
@@ -33,6 +33,7 @@ type holder struct {
 	waitingHold int64 // sum of what the waiters hold meanwhile
 }
 
+// waiter is a call that waits for n bytes, and holds others meanwhile.
 type waiter struct {
 	n, hold int64
 	ready   chan struct{} // closed when n is held
@@ -44,10 +45,11 @@ func NewPool(total, share, waitShare int64) *Pool {
 	return &Pool{total: total, share: share, waitShare: waitShare, keys: map[string]*holder{}}
 }
 
-// Acquire holds n bytes for the key until release is called. It waits for room until
-// the deadline or until ctx ends, and then returns ErrBusy; it does not wait when the
-// waiting callers of the key, each with the bytes it holds elsewhere meanwhile, would
-// exceed their share. A request larger than the pool or a share is served alone.
+// Acquire holds n bytes for the key until release is called, once. It waits for room until the
+// deadline or until ctx ends, and then returns an error that wraps ErrBusy; it does not wait
+// when the waiting callers of the key, each with the bytes it holds elsewhere meanwhile, would
+// exceed their share. A request larger than the pool or a share counts as large as that, and is
+// served alone. A caller overtakes no waiting one, unless that one's key holds its share.
 func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, hold int64) (release func(), err error) {
 	n = min(n, p.total, p.share)
 	p.mu.Lock()
@@ -81,10 +83,14 @@ func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, h
 	return func() { p.release(h, n) }, nil
 }
 
+// fits reports whether n bytes more are within the bounds. It, take, enqueue, serve, dequeue
+// and forget are called with mu held.
 func (p *Pool) fits(h *holder, n int64) bool { return p.used+n <= p.total && h.used+n <= p.share }
 
 func (p *Pool) take(h *holder, n int64) { p.used, h.used = p.used+n, h.used+n }
 
+// enqueue puts a waiter behind others of its key, and its key, if it is new to the line, behind
+// other keys.
 func (p *Pool) enqueue(h *holder, w *waiter) {
 	if len(h.waiting) == 0 {
 		p.turn = append(p.turn, h)
@@ -141,6 +147,7 @@ func (p *Pool) leave(h *holder, w *waiter) (served bool) {
 	return false
 }
 
+// release gives bytes back, to the waiters first.
 func (p *Pool) release(h *holder, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

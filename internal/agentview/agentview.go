@@ -18,14 +18,16 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// View reads contexts. It is safe for concurrent use.
+// View reads contexts. It is safe for concurrent use and keeps nothing between calls.
 type View struct {
-	store   recent.Store
-	dir     *directory.Directory
-	desks   *connector.Connector
+	store recent.Store
+	dir   *directory.Directory
+	desks *connector.Connector
+	// product returns the desks of a product and the prompt for its agents. It is called once
+	// for each answer.
 	product func(productID string) (connector.Product, string, error)
-	ttl     time.Duration
-	max     int
+	ttl     time.Duration // of actions; never zero
+	max     int           // actions of an answer; never zero
 }
 
 // New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero), of
@@ -38,26 +40,32 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 
-// reading is the state of a call of Read.
+// reading is the state of a call of Read, filled step by step: find sets subjects, look seen
+// and upto, know sessions and ids, converse link; say makes the answer of them. Each step only
+// reads fields that an earlier one has set.
 type reading struct {
 	*View
+	// A reading does not outlive its call, so it holds the call's ctx.
 	ctx       context.Context
 	productID string
 	product   connector.Product
 	query     agent.Query
 
-	subjects []recent.Subject // what the person is made of
-	userID   string
-	link     connector.Link // that was asked for
-	upto     recent.Position
-	seen     recent.Records // everything that is kept of the person
-	ids      []string       // sessions, the one seen last at the end
+	subjects []recent.Subject // the person: a user, several of a conversation, or a session of nobody
+	userID   string           // the person's; of several users the first; "" for an anonymous visitor
+	link     connector.Link   // that was asked for, or the newest of the person's sessions
+	upto     recent.Position  // that seen is complete up to; the next answer begins behind it
+	seen     recent.Records   // everything that is kept of the person, in order of its start
+	ids      []string         // sessions, the one seen last at the end
+	// sessions has an entry for each of ids and for the session that was asked for.
 	sessions map[string]directory.Session
 	answer   agent.Answer
 }
 
-// Read returns the context of a person. Nothing that was accepted before the call is
-// missing. The error is a *[activity.QueryError] for a mistake in the query, or storage's.
+// Read returns the context of a person, an empty one if nothing is known. Nothing that was
+// accepted before the call is missing. The error is a *[activity.QueryError] for a mistake in
+// the query, or storage's. The reads are not of one instant: an action that arrives meanwhile
+// is in this answer or the next.
 func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
 	r := &reading{View: v, ctx: ctx, productID: productID, query: q}
 	if err := q.Check(); err != nil {
@@ -80,8 +88,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// find finds the person's user, or the session that is nobody's; of a conversation,
-// several.
+// find finds the person's user, or the session that is nobody's; of a conversation, several.
+// Without any, the answer is empty.
 func (r *reading) find() (err error) {
 	if r.product, r.answer.Prompt, err = r.View.product(r.productID); err != nil {
 		return err
@@ -99,7 +107,8 @@ func (r *reading) find() (err error) {
 	return nil
 }
 
-// of adds a user or, without one, a session.
+// of adds a user or, without one, a session, unless it is there already. The first user is the
+// person's.
 func (r *reading) of(userID, sessionID string) {
 	subject := recent.Subject{UserID: userID}
 	if userID == "" {
@@ -111,8 +120,9 @@ func (r *reading) of(userID, sessionID string) {
 	r.userID = cmp.Or(r.userID, userID)
 }
 
-// findEmail finds the user of an address: of the session in which it was seen last, where
-// another user may have appeared since.
+// findEmail finds the user of an address: of the session in which it was seen last. Where
+// another user has appeared in that session since, the address is looked for among the
+// session's earlier users, and the session itself is not the person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
 	id, ok, err := r.dir.SessionOf(r.ctx, r.productID, email)
@@ -136,8 +146,8 @@ func (r *reading) findEmail() error {
 	return err
 }
 
-// findConversation finds the users of the sessions that are linked to a conversation: of
-// those that the desk itself linked, if there are any.
+// findConversation finds the users of the sessions that are linked to a conversation. A link
+// that the desk itself has made is trusted; if there are any, all others are left out.
 func (r *reading) findConversation() error {
 	conversation, err := r.conversation()
 	if err != nil {
@@ -165,7 +175,9 @@ func (r *reading) findConversation() error {
 	return nil
 }
 
-// conversation reads the conversation that was asked for, of the desk that has it.
+// conversation reads the conversation that was asked for, of the desk that has it, and sets
+// link. IDs are unique per desk only: where several desks have that ID, the query must name
+// one. A conversation that no desk has is empty and no error.
 func (r *reading) conversation() (found connector.Conversation, err error) {
 	q := &r.query
 	r.link.ConversationID = q.ConversationID
@@ -194,7 +206,9 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 	return found, nil
 }
 
-// look reads the person's actions. Later arrivals are for the next answer.
+// look reads the person's actions. Later arrivals are for the next answer: the first snapshot
+// sets the end, which holds for the others, too. An action is in seen once, even if it is of a
+// user and of a session that were both asked for.
 func (r *reading) look() error {
 	for i, subject := range r.subjects {
 		s, err := r.store.Snapshot(r.ctx, r.productID, subject)
@@ -209,6 +223,8 @@ func (r *reading) look() error {
 			return nil
 		}
 		for _, a := range s.Records {
+			// In the view of a session an action counts from its arrival, even if it became a
+			// user's later.
 			if subject.UserID == "" {
 				a.Since = a.Arrived
 			}
@@ -218,6 +234,7 @@ func (r *reading) look() error {
 			}
 		}
 	}
+	// Subjects were read one by one, so their actions are put in one order.
 	slices.SortStableFunc(r.seen, func(a, b recent.Record) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
 	})

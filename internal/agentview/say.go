@@ -13,7 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// know reads the sessions of the person, without others' actions.
+// know reads the sessions of the person: of the query, of the conversation and of the actions,
+// without others' actions.
 func (r *reading) know() error {
 	ids := r.ids
 	if id := r.query.SessionID; id != "" {
@@ -32,6 +33,7 @@ func (r *reading) know() error {
 	for i, id := range ids {
 		r.sessions[id] = known[i]
 	}
+	// Before the sessions are put in order, which goes by the actions that stay.
 	if r.query.SessionID != "" {
 		r.keepOwn(r.sessions[r.query.SessionID])
 	}
@@ -39,7 +41,8 @@ func (r *reading) know() error {
 	return r.address()
 }
 
-// keepOwn leaves out the actions of a session's other identified users.
+// keepOwn leaves out the actions of a session's other identified users: the person is the
+// session's present user. seen is this call's own slice.
 func (r *reading) keepOwn(s directory.Session) {
 	r.userID = s.UserID
 	others := slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.UserID })
@@ -47,9 +50,11 @@ func (r *reading) keepOwn(s directory.Session) {
 }
 
 // ordered returns the sessions of which anything is known, the one seen last at the end.
+// Sessions without actions come first, by ID.
 func (r *reading) ordered(ids []string) []string {
 	last := make(map[string]int64, len(ids))
 	for i := range r.seen {
+		// Actions of a session stand in rows: the last of a row counts, and the last row.
 		if a := &r.seen[i]; i+1 == len(r.seen) || r.seen[i+1].Session != a.Session {
 			last[a.Session] = a.Start
 		}
@@ -62,8 +67,8 @@ func (r *reading) ordered(ids []string) []string {
 	return ids
 }
 
-// address finds the person's address: the one that was asked for, or that the newest
-// session has, or that is known of the user.
+// address finds the person's address: the one that was asked for, or that the newest session of
+// the user has, or that is known of the user.
 func (r *reading) address() error {
 	c := &r.answer.Context
 	c.Email = r.query.Email
@@ -82,7 +87,9 @@ func (r *reading) address() error {
 	return err
 }
 
-// converse finds the conversation of the person, and its newest summary.
+// converse finds the conversation of the person, unless the query named it: of the newest
+// session with a link, as long as the link is the person's. The summary is the one of the
+// newest session that has one.
 func (r *reading) converse() error {
 	for _, id := range slices.Backward(r.ids) {
 		s := r.sessions[id]
@@ -107,7 +114,7 @@ func (r *reading) converse() error {
 	return err
 }
 
-// say makes the answer of everything that was read.
+// say makes the answer of everything that was read. It reads nothing more, and the clock once.
 func (r *reading) say(after recent.Position) {
 	now := time.Now()
 	c := &r.answer.Context
@@ -131,8 +138,8 @@ func (r *reading) say(after recent.Position) {
 	r.answer.Render(r.query.MaxChars, r.ttl, last, r.lower(standing, isKnown))
 }
 
-// lower returns the sessions whose actions are of a lower standing than the person's; ""
-// stands for the actions outside any session, for which nobody vouches.
+// lower returns the sessions whose actions are of a lower standing than the person's, which the
+// text must mark; "" stands for the actions outside any session, for which nobody vouches.
 func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string) {
 	if isKnown && standing > activity.Claimed {
 		ids = append(ids, "")
@@ -145,7 +152,9 @@ func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string)
 	return ids
 }
 
-// asked returns the newest of the actions that were asked for.
+// asked returns the newest of the actions that were asked for, at most the limit. A cursor goes
+// by arrival, so it misses nothing that comes late; a time goes by the start of actions. seen
+// stays as it is.
 func (r *reading) asked(after recent.Position) recent.Records {
 	found := r.seen
 	if q := &r.query; q.Cursor != "" || !q.Since.IsZero() {
@@ -161,7 +170,8 @@ func (r *reading) asked(after recent.Position) recent.Records {
 	return found[max(0, len(found)-limit):]
 }
 
-// place says where the person is: where the newest action was.
+// place says where the person is: where the newest action was, and since when. A time in the
+// future, of a clock that is ahead, counts as now.
 func (r *reading) place(now time.Time) {
 	if len(r.seen) == 0 {
 		return
@@ -174,19 +184,19 @@ func (r *reading) place(now time.Time) {
 	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), activity.Seconds(time.UnixMicro(last.Start))
 }
 
-// standing returns the standing of the person's identity: the highest of all sessions. It
-// is false for an unidentified visitor.
+// standing returns the standing of the person's identity: the highest of all sessions, for the
+// address if that was asked for, else for the user ID. It is false for an unidentified visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {
 		switch {
-		case r.query.Email != "":
+		case r.query.Email != "": // the address was asked for
 			if strings.EqualFold(s.Email, r.query.Email) {
 				standing, isKnown = max(standing, s.EmailStanding), true
 			}
-		case isNamed && s.UserID == r.userID:
+		case isNamed && s.UserID == r.userID: // a session of the user
 			standing, isKnown = max(standing, s.Standing), true
-		case !isNamed && r.query.UserID == "" && s.Email != "":
+		case !isNamed && r.query.UserID == "" && s.Email != "": // an address that a visitor stated
 			standing, isKnown = max(standing, s.EmailStanding), true
 		}
 	}
@@ -205,7 +215,8 @@ func (r *reading) isVisitor() bool {
 	return directory.IsVisitor(r.userID)
 }
 
-// standingIn returns the standing of the person in a session.
+// standingIn returns the standing of the person in a session, the higher of user ID and
+// address. It is the lowest where the session is not known to be the person's.
 func (r *reading) standingIn(sessionID string) (standing activity.Standing) {
 	s := r.sessions[sessionID]
 	if r.userID != "" && s.UserID == r.userID {

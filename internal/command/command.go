@@ -51,7 +51,8 @@ type Common struct {
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// Logger returns the logger that the flags configure, and makes it slog's default.
+// Logger returns the logger that the flags configure, and makes it slog's default. The logger
+// can be used even with an error, which names the flags.
 func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var errs []error
 	var least slog.Level
@@ -74,8 +75,10 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 // ErrHelp reports that the requested help was printed.
 var ErrHelp = errors.New("help")
 
-// Parse reads arguments and environment into flags, a pointer to a struct in the
-// form of package kong. The caller adds invalid values to the returned Mistakes.
+// Parse reads arguments and environment into flags, a pointer to a struct in the form of
+// package kong. The caller adds invalid values to the returned Mistakes, which is nil with an
+// error. After --help or --version, which are printed, the error is ErrHelp. An argument goes
+// before the environment, and that before a default.
 func Parse(flags any, name, description string, args []string, stdout, stderr io.Writer) (*Mistakes, error) {
 	exited := false
 	parser, err := kong.New(flags,
@@ -120,8 +123,8 @@ func variables(parsed *kong.Context) map[string]string {
 	return from
 }
 
-// Mistakes collects invalid flags. Each is named as it was set: by the flag or by
-// its environment variable.
+// Mistakes collects invalid flags. Each is named as it was set: by the flag or by its
+// environment variable. It is used by one goroutine.
 type Mistakes struct {
 	variables map[string]string // of flags that were set by one
 	errs      []error
@@ -147,7 +150,8 @@ func (m *Mistakes) Given(flag string, value *string) string {
 	return *value
 }
 
-// Require adds a mistake where a flag has no value. The text what says the meaning of the flag.
+// Require adds a mistake if a flag has no value. The last argument is the meaning of the flag,
+// for the sentence.
 func (m *Mistakes) Require(flag, value, what string) {
 	if value == "" {
 		m.Check(flag, errors.New("is missing; it is "+what))
@@ -166,7 +170,9 @@ func (m *Mistakes) Err() error {
 	return fmt.Errorf("cannot start (--help shows all flags):\n%w", m.Named(err))
 }
 
-// Named returns an error, if it is one, that names flags as they were set.
+// Named returns an error, if it is one, that names flags as they were set. A line of its text
+// that begins with "--flag: " or "--one, --two: " is changed; the causes inside the error are
+// gone.
 func (m *Mistakes) Named(err error) error {
 	if err == nil {
 		return nil

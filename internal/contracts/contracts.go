@@ -58,8 +58,9 @@ func filled(document []byte, servers any) []byte {
 	return replaced(document, "servers", servers)
 }
 
-// replaced returns the document with another value of a field, the first of that
-// name, and leaves the order of the others as it is written.
+// replaced returns the document with another value of a field, the first of that name, and
+// leaves the order of the others as it is written. The document itself stays. It panics for a
+// field that is not there: documents are part of the program.
 func replaced(document []byte, name string, value any) []byte {
 	before, rest, found := bytes.Cut(document, []byte(`"`+name+`": `))
 	decoder := json.NewDecoder(bytes.NewReader(rest))
@@ -71,7 +72,7 @@ func replaced(document []byte, name string, value any) []byte {
 	return bytes.Join([][]byte{before, []byte(`"` + name + `": `), encoded, rest[decoder.InputOffset():]}, nil)
 }
 
-// Handler serves a document.
+// Handler serves a document, which must be valid JSON and not change.
 func Handler(document []byte) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, _ *http.Request) error {
 		httpx.WriteJSON(w, http.StatusOK, json.RawMessage(document))

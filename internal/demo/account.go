@@ -30,9 +30,9 @@ const (
 	kindNote    = "note"    // internal: the contact does not see it
 )
 
-// part is one message of a conversation.
+// part is one message of a conversation. Once written only Redact changes it.
 type part struct {
-	ID       string    `json:"id"` // a number that grows
+	ID       string    `json:"id"` // a number that grows over all conversations
 	Kind     string    `json:"kind"`
 	Text     string    `json:"text"`
 	Labels   []string  `json:"labels,omitempty"`
@@ -55,7 +55,8 @@ type conversation struct {
 	Parts   []part    `json:"parts,omitempty"`
 }
 
-// account is a desk's conversations. Its methods are safe for concurrent use.
+// account is a desk's conversations. Its methods are safe for concurrent use: mu guards all
+// fields and the conversations themselves, so copies leave the account, never pointers.
 type account struct {
 	mu            sync.Mutex
 	conversations []*conversation // the one that was changed last comes last
@@ -76,7 +77,7 @@ func (a *account) open(with contact) string {
 	return c.ID
 }
 
-// remove deletes a conversation.
+// remove deletes a conversation, if it is there.
 func (a *account) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +85,9 @@ func (a *account) remove(id string) {
 	a.version++
 }
 
-// write adds a part to a conversation and returns the part's id.
+// write adds a part to a conversation and returns the part's id. The oldest parts go once they
+// are too many or too long; the new one stays. The error is a *[helpdesk.APIError] that says
+// Gone.
 func (a *account) write(conversationID string, p part) (partID string, err error) {
 	err = a.change(conversationID, func(c *conversation) {
 		a.lastPart++
@@ -120,7 +123,8 @@ func (a *account) withdraw(conversationID, partID string) {
 	}
 }
 
-// change changes a conversation. The error says that there is none.
+// change changes a conversation under the lock, which the function must not take again. The
+// error says that there is none, as a desk's API does.
 func (a *account) change(id string, change func(*conversation)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,8 +155,8 @@ func (a *account) find(id string) (*conversation, error) {
 	return nil, &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
 }
 
-// list returns the conversations without their parts, the one that was changed
-// last first, and the version of all of them.
+// list returns the conversations without their parts, the one that was changed last first, and
+// the version of all of them, from one moment.
 func (a *account) list() (all []conversation, version int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,7 +182,8 @@ func (a *account) get(id string) (conversation, error) {
 	return all, nil
 }
 
-// newest returns the newest part of a conversation that the function accepts.
+// newest returns the newest part of a conversation that the function accepts. The function is
+// called without the lock.
 func (a *account) newest(conversationID string, is func(part) bool) (p part, found bool, err error) {
 	c, err := a.get(conversationID)
 	if err != nil {

@@ -50,8 +50,9 @@ func (d *Demo) Config() json.RawMessage {
 	return raw
 }
 
-// Handler returns a service's handler with the demo at /demo/, as long as the keys
-// open the product.
+// Handler returns a service's handler with the demo at /demo/, as long as the keys open the
+// product: once the demo product has been replaced, the service answers there. Everything but
+// the page that tells how to open the demo, and files without secrets, is for a browser inside.
 func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler {
 	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
 		service.ServeHTTP(w, r) // the desk's endpoints are the service's, like those of any desk
@@ -88,7 +89,8 @@ func (d *Demo) inside(next httpx.Handler) http.Handler {
 	})
 }
 
-// own lets requests through that the demo's own page makes.
+// own lets requests through that the demo's own page makes. The cookie is SameSite=Strict, but
+// pages on other ports of this machine are the same site.
 func own(next httpx.Handler) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !isOwnPage(r) {
@@ -98,12 +100,13 @@ func own(next httpx.Handler) httpx.Handler {
 	}
 }
 
+// serveConfig serves the key and the token that the page uses.
 func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, d.product)
 	return nil
 }
 
-// serveList serves the desk's conversations, or 304 where nothing has changed.
+// serveList serves the desk's conversations, or 304 if nothing has changed: the page polls.
 func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
 	all, version := d.account.list()
 	tag := fmt.Sprintf(`"%d"`, version)

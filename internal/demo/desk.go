@@ -30,13 +30,15 @@ type config struct {
 	SigningSecret string `json:"signing_secret" secret:"true"`
 }
 
-// desk is a [helpdesk.Desk] over the conversations of an account. It deletes no
-// conversation: a visitor's chat would vanish.
+// desk is a [helpdesk.Desk] over the conversations of an account. Its methods ask no network
+// and never block. It deletes no conversation: a visitor's chat would vanish.
 type desk struct {
 	*account
 	secret string
 }
 
+// openDesk is the Open of the desk's kind. Every desk of an account has the same conversations,
+// so a service that opens it again loses none.
 func (a *account) openDesk(raw json.RawMessage, _ *helpdesk.Options) (helpdesk.Desk, error) {
 	var c config
 	wrong := []error{helpdesk.DecodeConfig(raw, &c)}
@@ -70,7 +72,8 @@ func (d *desk) FindNote(_ context.Context, conversationID, text, after string, s
 	return p.ID, found, err
 }
 
-// Redact implements [helpdesk.Redactor].
+// Redact implements [helpdesk.Redactor]. A note that is gone, or was redacted before, is no
+// error.
 func (d *desk) Redact(_ context.Context, conversationID, noteID string) error {
 	err := d.change(conversationID, func(c *conversation) {
 		for i, p := range c.Parts {
@@ -104,7 +107,8 @@ func (d *desk) IsRequesters(_ context.Context, conversationID, message string) (
 	return found, err
 }
 
-// Verifies implements [helpdesk.Chatter].
+// Verifies implements [helpdesk.Chatter]: a webhook that bears the secret's signature comes
+// from the demo's own page.
 func (d *desk) Verifies() bool { return true }
 
 // Offer implements [helpdesk.Offerer].
@@ -151,7 +155,8 @@ func sign(secret, at string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Webhook implements [helpdesk.Desk].
+// Webhook implements [helpdesk.Desk]. The time is signed along and must be near now, so a
+// webhook that somebody has recorded is of no use later.
 func (d *desk) Webhook(header http.Header, body []byte, now time.Time) (helpdesk.Event, error) {
 	at, signature := header.Get(headerTime), header.Get(headerSignature)
 	if at == "" && signature == "" {

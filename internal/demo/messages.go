@@ -31,9 +31,10 @@ type message struct {
 	Contact contact `json:"contact"`
 }
 
-// takeMessage takes a message into a conversation, or into a new one where the path
-// names none, and has the service know as any desk does. Where that fails nothing is
-// kept, so that the visitor can send it again.
+// takeMessage takes a message into a conversation, or into a new one if the path names none,
+// and has the service know as any desk does. If that fails nothing is kept, so the visitor can
+// send it again. The message is kept before the service hears of it: a reply must find its
+// conversation.
 func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m, err := readMessage(w, r)
@@ -57,7 +58,8 @@ func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 	}
 }
 
-// readMessage decodes and checks a message.
+// readMessage decodes and checks a message. Control characters other than line breaks become
+// spaces. Errors are answers.
 func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
@@ -86,7 +88,9 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 	return m, nil
 }
 
-// report sends the webhooks of a message to the service.
+// report sends the webhooks of a message to the service: for a new conversation that it was
+// opened, and in any case the message. Each has an ID of its own, for the service to know a
+// repetition by.
 func (d *Demo) report(ctx context.Context, service http.Handler, conversationID string, m message, isNew bool) error {
 	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact,
 		At: time.Now()}
@@ -99,7 +103,8 @@ func (d *Demo) report(ctx context.Context, service http.Handler, conversationID 
 	return d.send(ctx, service, "/"+Name+"/chat/"+d.product.ID, of)
 }
 
-// send posts a webhook to the service, signed.
+// send posts a webhook to the service, signed, by calling its handler: there is no network
+// between. An answer other than 200 is an error.
 func (d *Demo) send(ctx context.Context, service http.Handler, to string, of webhook) error {
 	body, err := json.Marshal(of)
 	if err != nil {

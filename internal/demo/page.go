@@ -15,7 +15,8 @@ var files embed.FS
 
 var elsewhere = template.Must(template.ParseFS(files, "page/elsewhere.html"))
 
-// servePage serves the page, or one that says how to open it.
+// servePage serves the page, or with 403 one that tells how to open it, to a browser that is
+// not on this machine or lacks the secret.
 func (d *Demo) servePage(w http.ResponseWriter, r *http.Request) error {
 	if d.open(w, r) {
 		page, err := files.ReadFile("page/index.html")

@@ -10,8 +10,9 @@ import (
 // maxShown is how many actions a reply shows.
 const maxShown = 3
 
-// Reply answers a message to the demo's desk without a language model: it says so,
-// and shows the prompt's data. Messages to other desks get no reply.
+// Reply answers a message to the demo's desk without a language model: it says so, and shows
+// the prompt's data. It is a Reply of the service's options. Messages to other desks get no
+// reply: [connector.ErrNoReply].
 func Reply(_ context.Context, q connector.Question) (string, error) {
 	if q.Desk != Name {
 		return "", connector.ErrNoReply

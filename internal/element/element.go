@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Element is one element of the path from the clicked element up to the body,
-// with the attributes that can name it.
+// Element is one element of the path from the clicked element up to the body, with the
+// attributes that can name it. The texts are as they arrived, neither clean nor bounded; Value
+// is a caption only of the inputs that are buttons.
 type Element struct {
 	Tag             string
 	Text            string
@@ -29,9 +30,10 @@ type Element struct {
 	ContentEditable Flag
 }
 
-// Fold lowers the case of the tag. Of an app's native view, whose tag is the name of
-// its class, Class becomes the names of the class and its superclass in lower case; of
-// anything else it becomes empty.
+// Fold lowers the case of the tag. Of an app's native view, whose tag is the name of its class,
+// Class becomes the names of the class and its superclass in lower case; of anything else it
+// becomes empty. A tag in mixed case is a native view's. The functions of this package expect
+// folded elements.
 func (e *Element) Fold() {
 	tag := strings.ToLower(e.Tag)
 	if tag == e.Tag || strings.ToUpper(tag) == e.Tag { // HTML
@@ -41,10 +43,12 @@ func (e *Element) Fold() {
 	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
 }
 
-// Flag is the value of an attribute that means true when it has none.
+// Flag is the value of an attribute that means true when it has none. "" is an attribute that
+// is not there.
 type Flag string
 
-// Set takes over an attribute by its name in an elements chain.
+// Set takes over an attribute by its name in an elements chain. One that is not looked at
+// changes nothing.
 func (e *Element) Set(key, value string) {
 	switch field := e.Attribute(key); field {
 	case nil:
@@ -55,8 +59,9 @@ func (e *Element) Set(key, value string) {
 	}
 }
 
-// Attribute returns where the attribute is kept that has a name, of any case, in
-// an elements chain or in $elements; nil for one that is not looked at.
+// Attribute returns where the attribute is kept that has a name, of any case, in an elements
+// chain or in $elements; nil for one that is not looked at. Names that mean the same share a
+// place, so the last one read counts.
 func (e *Element) Attribute(key string) *string {
 	switch strings.ToLower(key) {
 	case "tag_name":

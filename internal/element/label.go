@@ -8,9 +8,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Target returns the name of the thing that an action of a type is about: of the
-// elements from the target outwards, and the text that the source took for the target's
-// own.
+// A name comes from the developer, never from the user: a label that was put there for it, the
+// text of a button or link, attributes for assistive technology, a field's name, an ID, in this
+// order. Texts are out of the question wherever one of the elements may hold typed text or a
+// choice. Without a name the noun of the element is left.
+
+// Target returns the name of the thing that an action of a type is about: of the elements from
+// the target outwards, and the text that the source took for the target's own. Without elements
+// the text alone can name it. The elements are only read.
 func Target(typ string, elements []Element, text string) activity.Target {
 	if len(elements) == 0 {
 		elements = make([]Element, 1)
@@ -28,8 +33,9 @@ func Target(typ string, elements []Element, text string) activity.Target {
 	return clickTarget(elements, text)
 }
 
-// clickTarget prefers the button or link that was clicked to the elements inside
-// it: a click on the "Add" of an "Add to cart" button is one on the button.
+// clickTarget prefers the button or link that was clicked to the elements inside it: a click on
+// the "Add" of an "Add to cart" button is one on the button. The innermost button, link or
+// named field counts; without any, the clicked element itself does.
 func clickTarget(elements []Element, text string) activity.Target {
 	clicked, control := &elements[0], &elements[0]
 	if hasOption(elements) {
@@ -64,8 +70,8 @@ func isControl(e *Element) bool {
 	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
 }
 
-// isTouchable reports whether e is a button of React Native, whose components
-// have names such as "TouchableOpacity", also in brackets.
+// isTouchable reports whether e is a button of React Native, whose components have names such
+// as "TouchableOpacity", also in brackets. The tag is folded.
 func isTouchable(e *Element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
@@ -81,7 +87,8 @@ func hasOption(elements []Element) bool {
 	return false
 }
 
-// isCaptioned reports whether e is a button whose value is its caption.
+// isCaptioned reports whether e is a button whose value is its caption: an input, but one that
+// nobody types into.
 func isCaptioned(e *Element) bool {
 	typ := strings.ToLower(strings.TrimSpace(e.Type))
 	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
@@ -92,7 +99,8 @@ func (e *Element) hasRole(role string) bool {
 	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
-// markedLabel returns the label that a developer gave the touched element.
+// markedLabel returns the label that a developer gave the touched element or one around it, by
+// ph-label: it goes before all others, and is shown even where texts are private.
 func markedLabel(elements []Element) string {
 	for i := range elements {
 		if label := elements[i].PHLabel; label != "" {
@@ -107,8 +115,9 @@ var typedRoles = map[string]bool{
 	"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true, "slider": true,
 }
 
-// isField reports whether the name of a tag outside HTML means a text field:
-// "TextInput", "ForwardRef-TextInput-", "ion-input".
+// isField reports whether the name of a tag outside HTML means a text field: "TextInput",
+// "ForwardRef-TextInput-", "ion-input". It is false for HTML's own input, which is a button or
+// a box as often.
 func isField(tag string) bool {
 	if tag == "input" {
 		return false
@@ -125,8 +134,9 @@ func containsAny(s string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// isPrivate reports whether the text around the target may be a user's input
-// or choice.
+// isPrivate reports whether the text around the target may be a user's input or choice. One
+// such element among them is enough: the target is inside it, and its text a part of that
+// element's.
 func isPrivate(elements []Element) bool {
 	for i := range elements {
 		e := &elements[i]
@@ -149,6 +159,7 @@ func isPrivate(elements []Element) bool {
 	return false
 }
 
+// formLabel names the innermost form, or else the element that submitted.
 func formLabel(elements []Element) string {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "form" {
@@ -158,17 +169,21 @@ func formLabel(elements []Element) string {
 	return attributeLabel(&elements[0])
 }
 
-// attributeLabel names an element by its attributes alone.
+// attributeLabel names an element by its attributes alone, which tell nothing that was typed or
+// chosen.
 func attributeLabel(e *Element) string {
 	return firstLabel(attributeText(e), fieldName(e), idLabel(e))
 }
 
+// attributeText is the text that describes an element to people.
 func attributeText(e *Element) string {
 	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
 }
 
+// fieldName is the name of a field, or the hint inside it while it is empty.
 func fieldName(e *Element) string { return firstLabel(e.Name, e.Placeholder) }
 
+// idLabel is an ID with a "#", so that it does not read as a text; it is "" without one.
 func idLabel(e *Element) string {
 	if id := activity.CleanLabel(cmp.Or(e.ID, e.TestID)); id != "" {
 		return "#" + id
@@ -186,7 +201,8 @@ func firstLabel(labels ...string) string {
 	return ""
 }
 
-// noun returns the name of an element that has no label.
+// noun returns the name of an element that has no label: a word for the usual ones, else its
+// tag.
 func noun(e *Element) string {
 	switch e.Tag {
 	case "a":

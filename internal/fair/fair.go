@@ -29,16 +29,17 @@ import (
 	"unsafe"
 )
 
-// Options are the bounds of a [Cache]. Zero means no bound.
+// Options are the bounds of a [Cache]. Zero means no bound. Bytes include the cache's own
+// overhead.
 type Options struct {
 	MaxBytes   int64 // of a product
 	TotalBytes int64 // of all products together
 	MaxItems   int   // values of a product that can be evicted
 }
 
-// Cache keeps values by product and key. It is not safe for concurrent use: its
-// owner must guard the cache and its entries. Methods cost a map access and at
-// most the logarithm of the number of values; Get and Find do not allocate.
+// Cache keeps values by product and key. It is not safe for concurrent use: its owner must
+// guard the cache, its entries and all caches beside it. Methods cost a map access and at most
+// the logarithm of the number of values; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
 	*state[K, V]
 	space int // of its keys, among those beside each other
@@ -47,14 +48,14 @@ type Cache[K comparable, V any] struct {
 // state is shared by caches that are beside each other.
 type state[K comparable, V any] struct {
 	spaces   int
-	maxBytes int64
+	maxBytes int64 // of a product; math.MaxInt64 for no bound
 	maxItems int
-	evicted  func(*Entry[K, V])
-	overhead int64 // of a value, beyond its Item
+	evicted  func(*Entry[K, V]) // called with entries that are removed already; never nil
+	overhead int64              // of a value, beyond its Item
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
 	due      dueHeap[K, V]
-	length   int
+	length   int // values of all products and spaces
 }
 
 // Item states the cost and the lifetime of a value.
@@ -107,8 +108,9 @@ type space[K comparable, V any] struct {
 // holderOverhead is the cost of a product that holds something, in bytes.
 const holderOverhead = 1024
 
-// New returns an empty cache; opts may be nil. The function, which may be nil,
-// is called with each value that was evicted; it may keep and remove others.
+// New returns an empty cache; opts may be nil. The function, which may be nil, is called with
+// each value that was evicted, by Trim, with the owner's lock held if it holds one; it may keep
+// and remove others. It is not called for values that are removed or dropped.
 func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[K, V] {
 	o := *cmp.Or(opts, &Options{})
 	if o.MaxBytes <= 0 {
@@ -190,7 +192,7 @@ func (c *Cache[K, V]) Insert(product string, key K, e *Entry[K, V]) {
 	c.holder(product).insert(c.space, key, e)
 }
 
-// Put keeps a value, as [Entry.Keep] does.
+// Put keeps a value, as [Entry.Keep] does, under a key that may have one.
 func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
 	e, _ := c.Open(product, key)
 	e.Value = value
@@ -210,16 +212,16 @@ func (e *Entry[K, V]) Product() string { return e.of.product }
 // Key returns the entry's key.
 func (e *Entry[K, V]) Key() K { return e.key }
 
-// Keep makes the value the one written last. It counts, and others are evicted,
-// from Trim on.
+// Keep makes the value the one written last. It counts, and others are evicted, from Trim on:
+// several values can be kept before anything is evicted for them.
 func (e *Entry[K, V]) Keep(as Item) {
 	e.of.unlink(e)
 	e.set(as)
 	e.of.link(e)
 }
 
-// Set replaces the entry's item. It renews the value only if the value is no
-// longer pinned.
+// Set replaces the entry's item. It renews the value only if it is no longer pinned, or if Last
+// changes. Nothing is evicted before the next Trim.
 func (e *Entry[K, V]) Set(as Item) {
 	if as.Pinned == e.unlisted && as.Last == e.last {
 		e.set(as)
@@ -229,6 +231,9 @@ func (e *Entry[K, V]) Set(as Item) {
 	e.of.account()
 }
 
+// set takes over an item and keeps the heap in order. A value that becomes due later stays
+// where it is in the heap, and is put right when Due comes to it: values that are renewed often
+// cost nothing there.
 func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
 	e.bytes, e.due, e.unlisted, e.last = as.Bytes, as.Due, as.Pinned, as.Last
@@ -246,7 +251,7 @@ func (e *Entry[K, V]) set(as Item) {
 	}
 }
 
-// Remove forgets the value.
+// Remove forgets the value, and the product with its last one. Call it once at most.
 func (e *Entry[K, V]) Remove() {
 	h, all := e.of, e.of.all
 	if e.at >= 0 {
@@ -282,8 +287,8 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 	}
 }
 
-// Trim evicts values beyond the bounds, after one was kept for the product. The
-// value written last stays.
+// Trim evicts values beyond the bounds, after one was kept for the product. The value written
+// last stays, even if it is larger than the bounds. Values of other products may go.
 func (c *Cache[K, V]) Trim(product string) {
 	h, ok := c.products[product]
 	if ok {
@@ -302,6 +307,8 @@ func (c *Cache[K, V]) Trim(product string) {
 	}
 }
 
+// evict evicts the oldest value of a product that has one: of the values without Last, unless
+// the only one of those has just been written.
 func (c *Cache[K, V]) evict(h *holder[K, V]) {
 	oldest := h.lists[0].oldest
 	if oldest == nil || oldest == h.written && h.listed > 1 {
@@ -340,7 +347,7 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 // Len returns how many values are kept.
 func (c *Cache[K, V]) Len() int { return c.length }
 
-// Count returns how many values a product has in this cache.
+// Count returns how many values a product has in this cache, without caches beside it.
 func (c *Cache[K, V]) Count(product string) int {
 	if h, ok := c.products[product]; ok {
 		return len(h.space(c.space).items)
@@ -348,7 +355,8 @@ func (c *Cache[K, V]) Count(product string) int {
 	return 0
 }
 
-// Bytes returns the cost of a product's values.
+// Bytes returns the cost of a product's values, with the overhead, in all caches beside this
+// one.
 func (c *Cache[K, V]) Bytes(product string) int64 {
 	if h, ok := c.products[product]; ok {
 		return h.bytes
@@ -367,6 +375,7 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	return h
 }
 
+// insert begins an entry, which is in no list and not due.
 func (h *holder[K, V]) insert(space int, key K, e *Entry[K, V]) {
 	e.of, e.key, e.at, e.unlisted, e.space = h, key, -1, true, uint8(space)
 	s := h.space(space)
@@ -408,6 +417,7 @@ func (h *holder[K, V]) list(e *Entry[K, V]) *list[K, V] {
 	return &h.lists[0]
 }
 
+// unlink takes an entry out of its list, if it is in one.
 func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 	if e.unlisted {
 		return
@@ -445,7 +455,8 @@ func (s *space[K, V]) remove(key K) {
 	}
 }
 
-// dueHeap is a heap of entries by due time.
+// dueHeap is a heap of entries by the time they are asked. Each entry knows its place. It gives
+// up memory that it no longer needs.
 type dueHeap[K comparable, V any] []*Entry[K, V]
 
 func (d dueHeap[K, V]) Len() int           { return len(d) }

@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// Shares divides a number of bytes among owners. Its methods, and the methods of
-// [Share], are safe for concurrent use.
+// Shares divides a number of bytes among owners. Its methods, and the methods of [Share], are
+// safe for concurrent use; Excess and the eviction that follows are not one step, so owners
+// that evict at the same time may evict more than needed.
 type Shares[P any] struct {
 	limit int64
 
 	mu   sync.Mutex
-	used int64
+	used int64        // by all shares, listed or not
 	most shareHeap[P] // the shares that can give something up, the largest first
 }
 
@@ -32,11 +33,12 @@ func NewShares[P any](limit int64) *Shares[P] {
 	return &Shares[P]{limit: limit}
 }
 
-// Join returns an empty share for the owner.
+// Join returns an empty share for the owner. It counts from its first Set on, and need not be
+// left: an empty share costs nothing.
 func (s *Shares[P]) Join(owner P) *Share[P] { return &Share[P]{shares: s, owner: owner, at: -1} }
 
-// Set says how many bytes the owner holds now, and whether it can give some of
-// them up.
+// Set states how many bytes the owner holds now, and whether it can give some of them up. An
+// owner that cannot is never named by Excess, but its bytes count.
 func (s *Share[P]) Set(bytes int64, gives bool) {
 	all := s.shares
 	all.mu.Lock()
@@ -53,8 +55,9 @@ func (s *Share[P]) Set(bytes int64, gives bool) {
 	}
 }
 
-// Excess returns the owner that must give something up: the largest one that can,
-// while all together exceed the total. ok is false within the total.
+// Excess returns the owner that must give something up: the largest one that can, while all
+// together exceed the total. ok is false within the total, and if nobody can give anything up.
+// Call it again after each eviction and Set.
 func (s *Shares[P]) Excess() (owner P, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

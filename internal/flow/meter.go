@@ -23,8 +23,8 @@ import (
 type Config struct {
 	Documents document.Store                 // where servers share their counts; nil for a server that is alone
 	Now       func() time.Time               // the time that all servers have in common
-	Products  func() []string                // the ids of all products, sorted
-	Readers   func(productID string) int     // streams that this server has open
+	Products  func() []string                // the ids of all products, sorted; share relies on the order
+	Readers   func(productID string) int     // this server's open streams; asked like Backlog, and by Read
 	Backlog   func(productID string) Backlog // this server's pending deliveries; asked every two seconds
 	Logger    *slog.Logger                   // gets failures of sharing
 
@@ -48,29 +48,34 @@ type Desk struct {
 // Meter counts for one server. Its methods are safe for concurrent use.
 type Meter struct {
 	config Config
-	name   string // of the documents of this server
+	// name is new for each process, so a server that starts again never adds to the counts of
+	// the one before.
+	name string // of the documents of this server
 
 	mu   sync.Mutex         // guards the series, too
 	all  map[string]*series // by product
 	gone activity.Flow      // the totals of products that have been forgotten
 }
 
-// series holds the figures of one product.
+// series holds the figures of one product, guarded by the meter's mu. changes tells whether
+// shared is behind minutes.
 type series struct {
 	of      document.Version // the registration
 	minutes minutes
-	changes uint64        // of minutes
-	total   activity.Flow // since the meter began
+	changes uint64        // of minutes, so far
+	total   activity.Flow // since the series began
 	backlog Backlog       // as it was seen last: to look costs too much for Read
-	shared  shared
+	shared  shared        // as other servers know it
 }
 
-// New returns a meter that has counted nothing.
+// New returns a meter that has counted nothing. It starts nothing; the config's functions are
+// called from the first count on.
 func New(config Config) *Meter {
 	return &Meter{config: config, name: documentPrefix + uuid.NewString(), all: map[string]*series{}}
 }
 
-// Count is an [activity.Meter].
+// Count is an [activity.Meter]. Events of an unknown product are not counted. It never waits
+// for storage.
 func (m *Meter) Count(productID string, f activity.Flow) {
 	s := m.series(productID, true)
 	if s == nil {
@@ -84,8 +89,9 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	s.changes++
 }
 
-// series returns the series of a product's registration, nil if there is none. It forgets
-// the one of an earlier registration, and may begin one for a known product.
+// series returns the series of a product's registration, nil if there is none. It forgets the
+// one of an earlier registration, and may begin one for a known product. mu is not held:
+// Config.Version may take locks of its own.
 func (m *Meter) series(productID string, begin bool) *series {
 	version, ok := m.config.Version(productID)
 	m.mu.Lock()
@@ -102,8 +108,8 @@ func (m *Meter) series(productID string, begin bool) *series {
 	return s
 }
 
-// Forget forgets the minutes of a product in this process. Its documents are for
-// the caller to remove.
+// Forget forgets the minutes of a product in this process. Total still has them. Its documents
+// are for the caller to remove.
 func (m *Meter) Forget(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +124,8 @@ func (m *Meter) forget(productID string) {
 	}
 }
 
-// Total returns the counts of all products since this server began.
+// Total returns the counts of all products since this server began. It never falls, as a
+// counter must not.
 func (m *Meter) Total() activity.Flow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,8 +143,10 @@ func (m *Meter) counted() []string {
 	return slices.Collect(maps.Keys(m.all))
 }
 
-// news returns the report to be stored with the gauges in the place of an earlier
-// one, and false if other servers know it.
+// news returns the report to be stored with the gauges in the place of an earlier one, and
+// false if other servers know it: nothing was counted, and the gauges are the same and either
+// zero or fresh. before is the stored state that the write depends on, next the one after it,
+// but for its version. A document that may have expired is written as a new one.
 func (m *Meter) news(s *series, g gauges) (r report, before, next shared, ok bool) {
 	now := m.config.Now()
 	m.mu.Lock()
@@ -154,8 +163,8 @@ func (m *Meter) news(s *series, g gauges) (r report, before, next shared, ok boo
 	return report{maps.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, next, true
 }
 
-// drop forgets the minutes: storage has dropped them, because the product was
-// removed and registered again. The mutex is held.
+// drop forgets the minutes: storage has dropped them, because the product was removed and
+// registered again. The mutex is held. The empty series counts as shared.
 func (s *series) drop() {
 	clear(s.minutes)
 	s.changes++

@@ -23,10 +23,12 @@ type Minute struct {
 // minuteOf returns the epoch second at which the minute of a time begins.
 func minuteOf(t time.Time) int64 { return t.Truncate(time.Minute).Unix() }
 
-// minutes are the counts of the minutes in which something happened, by their beginning.
+// minutes are the counts of the minutes in which something happened, by their beginning, at
+// most Span of them.
 type minutes map[int64]activity.Flow
 
-// add counts events at a time. Beyond Span minutes the oldest goes.
+// add counts events at a time. Beyond Span minutes the oldest goes; older ones than the window
+// may stay, and are not shown.
 func (m minutes) add(now time.Time, f activity.Flow) {
 	begin := minuteOf(now)
 	m[begin] = m[begin].Plus(f)
@@ -38,6 +40,7 @@ func (m minutes) add(now time.Time, f activity.Flow) {
 // window is the last Span minutes, the oldest first and the current one last.
 type window []Minute
 
+// newWindow returns the window that ends with the minute of now, without counts.
 func newWindow(now time.Time) window {
 	w := make(window, Span)
 	first := minuteOf(now) - (Span-1)*minuteSeconds
@@ -47,27 +50,28 @@ func newWindow(now time.Time) window {
 	return w
 }
 
-// add adds the minutes that are in the window.
+// add adds the minutes that are in the window. Servers agree on the minutes, since they share a
+// clock.
 func (w window) add(m minutes) {
 	for i := range w {
 		w[i].Flow = w[i].Plus(m[w[i].Begin])
 	}
 }
 
-// report is the figures of a product on one server, as they are stored.
+// report is the figures of a product on one server, as they are stored. minutes are a copy.
 type report struct {
 	minutes
 	gauges
 	until int64 // when the gauges are no longer true, in epoch milliseconds
 }
 
-// gauges are figures of now.
+// gauges are figures of now. Desks is only read once it is here, so copies may share it.
 type gauges struct {
 	readers int
 	Backlog
 }
 
-// plus returns the gauges of two servers.
+// plus returns the gauges of two servers: the sums, but the longer lag. It changes neither.
 func (g gauges) plus(h gauges) gauges {
 	sum := gauges{g.readers + h.readers, Backlog{max(g.Lag, h.Lag), maps.Clone(g.Desks)}}
 	for name, desk := range h.Desks {
@@ -85,8 +89,9 @@ func (g gauges) equal(h gauges) bool {
 
 func (g gauges) areZero() bool { return g.equal(gauges{}) }
 
-// stored is the JSON of a report. A minute is its beginning and its counts in the
-// order of activity.Flow.
+// stored is the JSON of a report. A minute is its beginning and its counts in the order of
+// activity.Flow. Servers of different versions read each other's, so the order is fixed and new
+// counts come at the end.
 type stored struct {
 	Minutes [][8]int64      `json:"minutes"`
 	Readers int             `json:"readers,omitempty"`

@@ -14,6 +14,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
+// Each server has one document for each product with counts, and writes it alone: the
+// compare-and-set does not guard against others, but tells an expired or dropped document from
+// one that is there. A count reaches other servers within about two seconds. A server that dies
+// takes the counts since its last write along.
+
 // documentPrefix is how the names of the documents begin, one for each server.
 const documentPrefix = "flow/"
 
@@ -34,18 +39,20 @@ const (
 	maxServers = 500
 )
 
-// shared is the stored state of a series.
+// shared is the stored state of a series. The zero value is nothing stored.
 type shared struct {
 	version document.Version // zero for nothing
-	at      time.Time        // when it was written
+	at      time.Time        // when it was written, by the common clock
 	changes uint64           // of the minutes stored
 	gauges  gauges
 }
 
-// isOver reports whether the document is missing or may have expired.
+// isOver reports whether the document is missing or may have expired. The minute between is a
+// margin.
 func (s shared) isOver(now time.Time) bool { return !now.Before(s.at.Add(keptFor - time.Minute)) }
 
-// Run shares the counts until ctx ends. Call [Meter.Leave] after it.
+// Run shares the counts until ctx ends. Call [Meter.Leave] after it. Of failures in a row only
+// the first is logged; the counts stay in memory and are shared by the next pass that succeeds.
 func (m *Meter) Run(ctx context.Context) {
 	ticker := time.NewTicker(shareEvery)
 	defer ticker.Stop()
@@ -64,7 +71,8 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// Leave shares the last counts, and gauges of zero: this server has nothing open.
+// Leave shares the last counts, and gauges of zero: this server has nothing open. Without it
+// others believe the last gauges for freshFor.
 func (m *Meter) Leave(ctx context.Context) error {
 	return m.share(ctx, func(string) gauges { return gauges{} })
 }
@@ -74,8 +82,8 @@ func (m *Meter) look(productID string) gauges {
 	return gauges{m.config.Readers(productID), m.config.Backlog(productID)}
 }
 
-// share stores the news of all products for other servers, and forgets products that
-// have been removed.
+// share stores the news of all products for other servers, and forgets products that have been
+// removed. It returns the first error, after all writes have ended. Calls must not overlap.
 func (m *Meter) share(ctx context.Context, look func(productID string) gauges) error {
 	var writing errgroup.Group
 	writing.SetLimit(maxWrites)
@@ -98,7 +106,9 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 	return writing.Wait()
 }
 
-// write stores the report of a product, unless the stored one still holds.
+// write stores the report of a product, unless the stored one still holds. The write is of the
+// registration's generation, so counts of a dropped product are refused. A product that was
+// removed while the write ran gets its document removed again.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
 	r, before, next, isNews := m.news(s, g)
 	if m.config.Documents == nil || !isNews {
@@ -135,8 +145,9 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	return nil
 }
 
-// reread reads the document of a series after a conflict: it was written by a call
-// whose answer was lost, or it is gone.
+// reread reads the document of a series after a conflict: it was written by a call whose answer
+// was lost, or it is gone. In the first case the next pass writes on top of it; in the second,
+// its counts are dropped with it.
 func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 	docs, err := m.config.Documents.Get(ctx, productID, m.name)
 	if err != nil {
@@ -152,7 +163,8 @@ func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 	return nil
 }
 
-// remove removes the document of a product that was removed.
+// remove removes the document of a product that was removed. One that is gone, or was written
+// again, is no error.
 func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 	m.mu.Lock()
 	version := s.shared.version
@@ -178,8 +190,9 @@ type Sum struct {
 	Backlog          // the longest lag, and the sums by desk
 }
 
-// Read sums this server's counts and the shared ones. It costs
-// one look into storage.
+// Read sums this server's counts, up to this moment, and the shared ones. It costs one look
+// into storage, whose error it returns. The gauges of this server are of now, but for the
+// backlog, which is up to two seconds old.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 	m.mu.Lock()
 	s, before := m.all[productID], shared{}

@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Group commits the values given to Do. While a commit is in flight the values of
-// other calls gather, which are then committed all at once. So there is one
-// commit at a time, in the order of the calls. A goroutine commits while there
-// is something to commit; when idle it does not run.
+// Group commits the values given to Do. While a commit is in flight the values of other calls
+// gather, which are then committed all at once. So there is one commit at a time, in the order
+// of the calls. A goroutine commits while there is something to commit; when idle it does not
+// run. Its methods are safe for concurrent use. mu is not held during a commit.
 type Group[T any] struct {
 	commit func([]T)
 	max    int
 
 	mu    sync.Mutex
-	busy  bool // a goroutine commits
-	queue []*call[T]
+	busy  bool       // a goroutine commits
+	queue []*call[T] // waiting for the next commits, in the order of the calls; guarded by mu, like busy
 }
 
 // call is a call of Do.
@@ -27,8 +27,8 @@ type call[T any] struct {
 	panicked any           // by the commit that it was the first of
 }
 
-// New returns a group that calls commit with at most max values. The outcome
-// for each caller is part of the value.
+// New returns a group that calls commit with at least one and at most max values. The outcome
+// for each caller is part of the value. commit may keep the slice.
 func New[T any](max int, commit func([]T)) *Group[T] {
 	return &Group[T]{commit: commit, max: max}
 }
@@ -89,6 +89,7 @@ func (g *Group[T]) next() []*call[T] {
 	return calls
 }
 
+// commitAll commits the values of calls, and lets all of them return, also after a panic.
 func (g *Group[T]) commitAll(calls []*call[T]) {
 	defer func() {
 		calls[0].panicked = recover()

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// PrefersText reports whether a client with these Accept headers prefers
-// text/plain to JSON. Malformed media ranges are ignored.
+// PrefersText reports whether a client with these Accept headers prefers text/plain to JSON.
+// Without a preference, and without a header, JSON is meant. Malformed media ranges are
+// ignored.
 func PrefersText(accept []string) bool {
 	var text, json preference
 	for value := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -27,12 +28,15 @@ func PrefersText(accept []string) bool {
 	return text.q > json.q
 }
 
-// preference is the quality of a media type, by the most specific range so far.
+// preference is the quality of a media type, by the most specific range so far (RFC 9110,
+// section 12.5.1). The zero value is not acceptable.
 type preference struct {
 	q           float64
 	specificity int
 }
 
+// weigh takes over the quality of a range that covers the media type, and is more specific than
+// the one before.
 func (p *preference) weigh(mediaType, mediaRange string, q float64) {
 	specificity := 0
 	family, _, _ := strings.Cut(mediaType, "/")

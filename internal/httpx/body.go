@@ -22,23 +22,26 @@ const (
 	MaxWait = 3 * time.Second
 )
 
-// Body is the body of a request. It holds room among the bodies of all requests, from
-// its first bytes until it is released, and is used by one goroutine.
+// Body is the body of a request. It holds room among the bodies of all requests, from its first
+// bytes until it is released, and is used by one goroutine.
+//
+// Two kinds of room are held one after the other: of arriving bytes, by arrival, from the first
+// byte until Free; of decoded values, by release, from Admit until Release.
 type Body struct {
 	room    *admission.Room
 	arrived time.Time
 	arrival *admission.Arrival
-	first   *[firstRead]byte
-	raw     []byte
-	release func() // of the room for what becomes of it; may be nil
+	first   *[firstRead]byte // from firsts; nil once it is put back
+	raw     []byte           // begins in first, and moves when it grows
+	release func()           // of the room for what becomes of it; may be nil
 }
 
 var firsts = sync.Pool{New: func() any { return new([firstRead]byte) }}
 
-// ReadBody reads a request's body of at most limit bytes, within BodyTime, and waits
-// until the product may hold it; "" stands for all requests whose product is not known.
-// Release must be called in the end. A longer body is 413, one that comes too slowly
-// 408, and one that breaks off 400.
+// ReadBody reads a request's body of at most limit bytes, within BodyTime, and waits until the
+// product may hold it; "" stands for all requests whose product is not known. Release must be
+// called in the end, unless there is an error. A longer body is 413, one that comes too slowly
+// 408, one that breaks off 400, and one without room 503.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID string) (*Body, error) {
 	done := Hasten(w)
 	b, err := Receive(w, r, limit, admission.Bodies())
@@ -53,8 +56,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID str
 	return b, nil
 }
 
-// Hasten lets a request's body arrive within BodyTime. The function done is called once
-// it has: an expired deadline would end the request's context.
+// Hasten lets a request's body arrive within BodyTime. The function done is called once it has:
+// an expired deadline would end the request's context. After an error it is not called, as the
+// connection is closed.
 func Hasten(w http.ResponseWriter) (done func()) {
 	control := http.NewResponseController(w)
 	// A writer without deadlines is no connection's.
@@ -62,9 +66,10 @@ func Hasten(w http.ResponseWriter) (done func()) {
 	return func() { _ = control.SetReadDeadline(time.Time{}) }
 }
 
-// Receive reads a request's body of at most limit bytes, as fast as it comes and the
-// room allows. The errors are those of ReadBody, or 503 for a body that had to give way
-// to faster ones; after any, the connection is closed. Release must be called in the end.
+// Receive reads a request's body of at most limit bytes, as fast as it comes and the room
+// allows. It returns the errors of ReadBody, or 503 for a body that had to give way to faster
+// ones; after any, the connection is closed. Release must be called in the end, unless there is
+// an error.
 func Receive(w http.ResponseWriter, r *http.Request, limit int64, room *admission.Room) (*Body, error) {
 	if r.ContentLength > limit {
 		return nil, TooLarge(limit)
@@ -161,8 +166,9 @@ func (b *Body) Admit(ctx context.Context, productID string, n int64) (err error)
 	return err
 }
 
-// Wait takes n of a pool, in time for an answer, while the request holds so many
-// bytes that became of it.
+// Wait takes n of a pool, in time for an answer, while the request holds so many bytes that
+// became of it. The time counts from the body's arrival, over all waits of a request together.
+// The error is an answer of 503.
 func (b *Body) Wait(ctx context.Context, pool *admission.Pool, key string, n, holds int64) (release func(), err error) {
 	release, err = pool.Acquire(ctx, b.arrived.Add(MaxWait), key, n, int64(cap(b.raw))+holds)
 	if err != nil {
@@ -190,8 +196,8 @@ func (b *Body) Release() {
 	}
 }
 
-// DiscardBody reads a request's body of at most limit bytes and forgets it. Its errors
-// are those of ReadBody.
+// DiscardBody reads a request's body of at most limit bytes and forgets it. It holds no room.
+// Its errors are ReadBody's 413 and 400.
 func DiscardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Error is a failed request: the client's answer, and the cause.
+// Error is a failed request: the client's answer, and the cause. A value may be shared by
+// requests, so it is never changed once it is made.
 type Error struct {
 	Status int
 	Detail string      // one sentence for the client
@@ -76,7 +77,7 @@ func Unavailable(cause error) *Error {
 		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
 }
 
-// WriteJSON writes v with the status.
+// WriteJSON writes v with the status. A write that fails is no error: the client is gone.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil { // a bug: every v is a type of ours
@@ -112,8 +113,9 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // an error means that the client is gone
 }
 
-// Handler is an [http.Handler] that may fail. An error is written as JSON: an
-// [*Error] as it says, any other as 500.
+// Handler is an [http.Handler] that may fail. An error is written as JSON: an [*Error], also a
+// wrapped one, as it says, any other as 500. A handler that returns an error must have written
+// nothing.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -126,8 +128,9 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the answer.
 const lingerTime = 500 * time.Millisecond
 
-// WriteError writes err as the answer and leaves it for the access log. A request whose
-// body was not read is answered without waiting for it, and its connection is closed.
+// WriteError writes err as the answer and leaves it for the access log. A request whose body
+// was not read is answered without waiting for it, and its connection is closed. The client
+// never gets the cause.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -11,12 +11,13 @@ import (
 	"strings"
 )
 
-// Mux is an [http.ServeMux] whose own answers, too, are JSON: 404 for a path
-// that nothing is registered for, 405 with Allow for a method. It never
-// redirects: a path with "//", "." or ".." in it is not found.
+// Mux is an [http.ServeMux] whose own answers, too, are JSON: 404 for a path that nothing is
+// registered for, 405 with Allow for a method. It never redirects: a path with "//", "." or
+// ".." in it is not found. Register all patterns before it serves; from then on it is safe for
+// concurrent use.
 type Mux struct {
 	mux      http.ServeMux
-	patterns []string
+	patterns []string // in the order of registration
 	// fallback serves requests that no pattern matches; see [NewMux].
 	fallback func(w http.ResponseWriter, r *http.Request) bool
 }
@@ -69,6 +70,8 @@ var slash = rand.Text()
 
 var slashSegment = regexp.MustCompile(`(?i)/%2F(/|$)`)
 
+// ServeHTTP leaves r.URL as it was, though the request is matched with slash in the place of
+// %2F.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := r.URL.EscapedPath()
 	if r.RequestURI == "*" || !isClean(p) {
@@ -88,11 +91,14 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mux.ServeHTTP(w, r)
 }
 
+// isClean reports whether a path is in the form that http.ServeMux redirects others to.
 func isClean(p string) bool {
 	clean := path.Clean(p)
 	return p == clean || clean != "/" && p == clean+"/"
 }
 
+// unmatched answers a request that no pattern matches, or has the fallback serve it. 405 goes
+// before the fallback.
 func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
 	if allow := m.allowed(r); len(allow) > 0 {
 		WriteError(w, r, MethodNotAllowed(strings.Join(allow, ", ")))

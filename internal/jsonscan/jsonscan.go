@@ -18,7 +18,8 @@ import (
 // MaxDepth is how deep values may nest, as in encoding/json.
 const MaxDepth = 10_000
 
-// maxKey is how many bytes of an object's key are returned.
+// maxKey is how many bytes of an object's key are returned. No field that is looked for has a
+// longer name.
 const maxKey = 256
 
 // SyntaxError says that the input is not JSON.
@@ -30,32 +31,40 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("jsonscan: invalid JSON at byte %d", e.Offset)
 }
 
-// Scanner reads JSON from bytes. After a mistake every method does nothing and
-// returns zero values, and Err returns the mistake: a *SyntaxError or
-// io.ErrUnexpectedEOF. It is not safe for concurrent use.
+// Scanner reads JSON from bytes. After a mistake every method does nothing and returns zero
+// values, and Err returns the mistake: a *SyntaxError or io.ErrUnexpectedEOF. So a caller may
+// read to the end and ask once. It is not safe for concurrent use.
+//
+// The method that is called for a value reads all of it, whatever its kind; only Kind reads
+// nothing but white space. Time is linear in the input, and a value is read once.
 type Scanner struct {
-	buf     []byte
-	pos     int
-	depth   int
-	fresh   bool // nothing was read yet of the container that began last
-	scratch []byte
+	buf     []byte // the input; cut at the first mistake, so that nothing is read behind it
+	pos     int    // of the next byte
+	depth   int    // of the containers that were begun and not ended
+	fresh   bool   // nothing was read yet of the container that began last
+	scratch []byte // for strings with escapes, to use again
 	err     error
 }
 
-// New returns a scanner of b, which it only reads.
+// New returns a scanner of b, which it only reads, and which must not change while the scanner
+// or a key of it is in use.
 func New(b []byte) *Scanner { return &Scanner{buf: b} }
 
-// Reset makes s a scanner of b, in the memory that it has.
+// Reset makes s a scanner of b, in the memory that it has. Keys returned before are no longer
+// valid.
 func (s *Scanner) Reset(b []byte) { *s = Scanner{buf: b, scratch: s.scratch} }
 
-// Err returns the first mistake, nil before any.
+// Err returns the first mistake, nil before any. The end of the input is a mistake only where a
+// value was expected.
 func (s *Scanner) Err() error { return s.err }
 
-// Offset returns how many bytes were read.
+// Offset returns how many bytes were read: behind the value that was read last or, after Kind,
+// before the next one.
 func (s *Scanner) Offset() int64 { return int64(s.pos) }
 
-// Kind returns the first byte of the next value without reading it: one of
-// '{', '[', '"', 't', 'f', 'n', '-' and digits where it is valid.
+// Kind returns the first byte of the next value without reading it: one of '{', '[', '"', 't',
+// 'f', 'n', '-' and digits where it is valid. It is 0 at the end of the input, which is a
+// mistake.
 func (s *Scanner) Kind() byte {
 	for s.pos < len(s.buf) {
 		switch c := s.buf[s.pos]; c {
@@ -84,12 +93,12 @@ func (s *Scanner) fail() {
 	}
 }
 
-// BeginObject enters the object that comes next. Key must be called until it
-// returns false, and after each true the key's value must be read.
+// BeginObject enters the object that comes next; any other value is a mistake. Key must be
+// called until it returns false, and after each true the key's value must be read.
 func (s *Scanner) BeginObject() { s.begin('{') }
 
-// BeginArray enters the array that comes next. Element must be called until it
-// returns false, and after each true the element must be read.
+// BeginArray enters the array that comes next; any other value is a mistake. Element must be
+// called until it returns false, and after each true the element must be read.
 func (s *Scanner) BeginArray() { s.begin('[') }
 
 func (s *Scanner) begin(bracket byte) {
@@ -102,10 +111,12 @@ func (s *Scanner) begin(bracket byte) {
 	s.fresh = true
 }
 
-// Key returns the object's next key, cut to 256 bytes, or false after the last.
-// The bytes are valid until the next call of the scanner.
+// Key returns the object's next key, cut to 256 bytes, or false after the last and after a
+// mistake. The bytes are valid until the next call of the scanner, and are not checked to be
+// UTF-8.
 func (s *Scanner) Key() ([]byte, bool) { return s.key(maxKey) }
 
+// key is Key with another limit. A limit of 0 costs no copy.
 func (s *Scanner) key(limit int) ([]byte, bool) {
 	switch s.another('}') {
 	case '"':
@@ -124,10 +135,11 @@ func (s *Scanner) key(limit int) ([]byte, bool) {
 	return key, true
 }
 
-// Element reports whether the array has another element.
+// Element reports whether the array has another element. It is false after a mistake, too.
 func (s *Scanner) Element() bool { return s.another(']') != 0 }
 
-// another returns the first byte of a container's next value, 0 at its end.
+// another returns the first byte of a container's next value, 0 at its end. It reads the comma
+// before a value, and takes none before the first and after the last.
 func (s *Scanner) another(closing byte) byte {
 	c := s.Kind()
 	switch {
@@ -159,13 +171,14 @@ func (s *Scanner) End() {
 	if s.pos < len(s.buf) {
 		s.fail()
 	} else {
-		s.err = nil
+		s.err = nil // the end of the input, which Kind has taken for a mistake
 	}
 }
 
-// Text reads a value and returns it as text of at most limit bytes, the rest is
-// cut off: a string is itself, a number or a boolean as it is written, and
-// anything else is empty. Invalid UTF-8 is replaced.
+// Text reads a value and returns it as text, cut to limit bytes: a string is itself, a number
+// or a boolean as it is written, and anything else is empty. Invalid UTF-8, such as a character
+// that was cut, is replaced by U+FFFD, which may make the text longer again. The text is a
+// copy.
 func (s *Scanner) Text(limit int) string {
 	switch c := s.Kind(); {
 	case c == '"':
@@ -180,7 +193,7 @@ func (s *Scanner) Text(limit int) string {
 	return ""
 }
 
-// String is Text for strings only: anything else is empty.
+// String is Text for strings only: anything else is read and empty.
 func (s *Scanner) String(limit int) string {
 	if s.Kind() != '"' {
 		s.Skip()
@@ -202,6 +215,7 @@ func (s *Scanner) AppendString(dst []byte, limit int) []byte {
 	return append(dst, owned(b)...)
 }
 
+// owned returns a copy of b as valid UTF-8.
 func owned(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -209,14 +223,15 @@ func owned(b []byte) string {
 	return strings.ToValidUTF8(string(b), string(utf8.RuneError))
 }
 
-// Bool reads a value and returns whether it is true.
+// Bool reads a value and returns whether it is true. Any other value is false.
 func (s *Scanner) Bool() bool {
 	is := s.Kind() == 't'
 	s.Skip()
 	return is
 }
 
-// Float reads a value and returns it if it is a number that a float64 holds.
+// Float reads a value and returns it if it is a number that a float64 holds. A number that is
+// too large is not.
 func (s *Scanner) Float() (float64, bool) {
 	if !isNumber(s.Kind()) {
 		s.Skip()
@@ -227,7 +242,7 @@ func (s *Scanner) Float() (float64, bool) {
 	return f, err == nil
 }
 
-// maxNumber is how many bytes of a number are looked at.
+// maxNumber is how many bytes of a number are looked at. The largest float64 has 309 digits.
 const maxNumber = 400
 
 // Skip reads a value of any kind and forgets it.
@@ -258,9 +273,10 @@ func (s *Scanner) Skip() {
 	}
 }
 
-// plainEnd returns where the bytes from i on that stand for themselves in a string
-// end: at a quote, a backslash or a control character, or at the end of b. It looks
-// at eight bytes at a time.
+// plainEnd returns where the bytes from i on that stand for themselves in a string end: at a
+// quote, a backslash or a control character, or at the end of b. It looks at eight bytes at a
+// time: x-ones*c has the top bit of a byte below c, if that byte's own is clear, and
+// word^ones*c has a zero byte in each place of c.
 func plainEnd(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
@@ -277,8 +293,10 @@ func plainEnd(b []byte, i int) int {
 	return i
 }
 
-// str reads a string and returns at most limit bytes of it, valid until the
-// next call of the scanner.
+// str reads a string and returns at most limit bytes of it, valid until the next call of the
+// scanner. Without escapes they are a part of the input, else of scratch. The rest of the
+// string is read and checked, but not copied. An escaped character is not cut: it is there as a
+// whole or not at all.
 func (s *Scanner) str(limit int) []byte {
 	s.pos++ // the opening quote
 	end := plainEnd(s.buf, s.pos)
@@ -311,6 +329,8 @@ func (s *Scanner) str(limit int) []byte {
 	}
 }
 
+// escapes are the characters that a byte behind a backslash stands for; 0 for bytes that may
+// not be there.
 var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escaped reads the characters behind a backslash, and a second escape that completes the
@@ -345,6 +365,7 @@ func (s *Scanner) escaped() rune {
 	return 0
 }
 
+// hex reads the four digits of \u, of either case.
 func (s *Scanner) hex() (r rune) {
 	for range 4 {
 		if s.pos == len(s.buf) {
@@ -367,7 +388,8 @@ func (s *Scanner) hex() (r rune) {
 
 func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
-// number reads a number and returns it, valid as long as the input.
+// number reads a number and returns it, valid as long as the input. It reads as far as the
+// bytes make a number: a digit behind a leading zero is left, and is then no separator.
 func (s *Scanner) number() []byte {
 	start := s.pos
 	s.accept("-")
@@ -408,6 +430,7 @@ func (s *Scanner) digits() {
 	}
 }
 
+// literal reads a word that begins with the next byte.
 func (s *Scanner) literal(word string) {
 	for i := range len(word) {
 		if s.pos == len(s.buf) {

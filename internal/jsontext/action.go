@@ -16,7 +16,9 @@ const (
 	CanonicalURLField = `,"canonical_url":`
 )
 
-// CutString cuts the string that JSON begins with, and decodes it. Anything else is "".
+// CutString cuts the string that JSON begins with, and decodes it. Anything else is "", and the
+// rest is all of the data; a string without an end has no rest. Without escapes, text is a part
+// of data.
 func CutString(data string) (text, rest string) {
 	if !strings.HasPrefix(data, `"`) {
 		return "", data
@@ -42,7 +44,8 @@ func unescaped(data string) (text string) {
 	return text
 }
 
-// LastString returns the string, with its quotes, that JSON ends in.
+// LastString returns the string, with its quotes, that JSON ends in. It is "" if there is none,
+// or nothing before it.
 func LastString(json string) string {
 	for i := len(json) - 1; i > 0; {
 		i = strings.LastIndexByte(json[:i], '"')

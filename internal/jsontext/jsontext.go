@@ -32,7 +32,8 @@ func AppendField(dst []byte, before, s string) []byte {
 	return AppendString(append(dst, before...), s)
 }
 
-// verbatim are the bytes that stand for themselves in a JSON string.
+// verbatim are the bytes that stand for themselves in a JSON string: all but the bytes below
+// the space, quote, backslash and the bytes of longer characters.
 var verbatim = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -40,7 +41,8 @@ var verbatim = func() (table [256]bool) {
 	return table
 }()
 
-// AppendString appends a string as Marshal writes it.
+// AppendString appends a string as Marshal writes it, byte for byte: an entry that was encoded
+// by hand equals one that was not. Invalid UTF-8 becomes an escaped U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	done := 0 // bytes of s that were appended
@@ -83,7 +85,8 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
 }
 
-// AppendTime appends a number of seconds as encoding/json writes it.
+// AppendTime appends a number of seconds as encoding/json writes it. The error is for NaN and
+// infinities; dst is then as it was.
 func AppendTime(dst []byte, seconds float64) ([]byte, error) {
 	// Up to the year 2112 whole microseconds are the shortest text of their number.
 	const exact = 1 << 52

@@ -34,6 +34,17 @@ import (
 	"unicode"
 )
 
+// A key's account goes through these states; a key without an account is up to the reader.
+//
+//	state      its entries                     leaves it by
+//	in flight  are worked on                   Finish of the last → none; a failure or Hold → behind
+//	behind     are skipped until it is due     BeginPass → passing
+//	held       are skipped until Resume        Resume → behind, due at once
+//	passing    come again, from the pass       newest is finished → none, or ahead; a failure → behind
+//	ahead      were finished by the pass       the live reader has caught up → none
+//
+// An account's after never goes back: it is the position that is saved.
+
 // MaxID is the length of the longest id, in bytes.
 const MaxID = 1024
 
@@ -54,22 +65,23 @@ type Ledger struct {
 	wake     chan struct{}       // full when a key may be due earlier than expected
 }
 
-// account is the state of a key.
+// account is the state of a key, guarded by the ledger's mu. An account that is not behind has
+// entries in flight, or is ahead.
 type account struct {
 	key     string
-	after   string   // every entry of the key up to this id is finished
+	after   string   // every entry of the key up to this id is finished; never goes back
 	entries []*Entry // in flight, in order
 
 	ahead   bool // a pass has finished more of the key than the live reader has read
 	behind  bool
 	held    *list.Element // until Resume; nil for not
 	passing bool          // the pass delivers its entries
-	newest  string        // the newest entry that the live reader skipped
+	newest  string        // the newest entry that the live reader skipped; a pass must get there
 	due     time.Time     // for the next pass
 	backoff time.Duration // before the one after that
 }
 
-// Entry is one entry in flight.
+// Entry is one entry in flight. ID, Key and More do not change; the rest is the ledger's.
 type Entry struct {
 	ID, Key  string
 	account  *account
@@ -96,8 +108,8 @@ func New(position string, opts *Options) *Ledger {
 	return l
 }
 
-// Receive takes an entry from the live reader. It returns nil for an entry
-// that is skipped because its key is behind.
+// Receive takes an entry from the live reader, whose ids must grow. It returns nil for an entry
+// that is skipped because its key is behind, or that a pass has finished before.
 func (l *Ledger) Receive(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,9 +160,10 @@ func (l *Ledger) Dropped(e *Entry) bool {
 	return e.dropped
 }
 
-// Finish acknowledges an entry or, unless done, lets its key fall behind: the
-// entry is redelivered by a pass after a back-off. Only the first call has an
-// effect; later calls return false.
+// Finish acknowledges an entry or, unless done, lets its key fall behind: all entries of the
+// key that are in flight are redelivered by a pass after a back-off. Entries of a key may be
+// finished in any order, but the account moves only past the first that is not. Only the first
+// call has an effect; later calls return false.
 func (l *Ledger) Finish(e *Entry, done bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +208,8 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	return first.key, true
 }
 
-// fall lets a key fall behind, or further behind.
+// fall lets a key fall behind, or further behind, and doubles its back-off. Its entries in
+// flight are dropped. mu is held, as in all unexported functions.
 func (l *Ledger) fall(a *account) {
 	for _, e := range a.entries {
 		e.dropped = true
@@ -247,7 +261,7 @@ func (l *Ledger) CanFall() bool {
 	return l.behind < l.max
 }
 
-// Resume ends the wait of a key, if it is held.
+// Resume ends the wait of a key, if it is held: it is due at once.
 func (l *Ledger) Resume(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,10 +282,12 @@ func (l *Ledger) signal() {
 	}
 }
 
-// Wake is sent to when NextPass may return an earlier time than before.
+// Wake is sent to when NextPass may return an earlier time than before. It holds one value at
+// most, and is for one receiver.
 func (l *Ledger) Wake() <-chan struct{} { return l.wake }
 
-// NextPass returns when the next pass is due, and false if there is none.
+// NextPass returns when the next pass is due, and false if there is none. It takes time in the
+// number of keys with an account.
 func (l *Ledger) NextPass() (due time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,8 +370,8 @@ type state struct {
 	Behind   map[string]string `json:"behind,omitempty"` // key → the last finished entry
 }
 
-// String returns the account of finished entries, to be read by [Load]. Entries
-// in flight count as behind: they come again.
+// String returns the account of finished entries, to be read by [Load]. Entries in flight count
+// as behind: they come again. Back-offs and holds are not saved.
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -393,8 +409,8 @@ func Load(text string, opts *Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Position returns the id received last and, for as long as there is none or an
-// entry that came first is not finished, where the log was begun.
+// Position returns the id received last, and where the log was begun, which counts for as long
+// as there is no id or an entry that came first is not finished.
 func (l *Ledger) Position() (id string, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

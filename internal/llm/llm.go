@@ -38,7 +38,7 @@ type client struct {
 	apiKey  string
 	baseURL string
 
-	takes atomic.Int32 // the parameters that worked last
+	takes atomic.Int32 // the parameters that worked last, where the next request begins
 	// thinks reports that the model's reasoning counts against the limit.
 	thinks atomic.Bool
 }
@@ -83,6 +83,8 @@ func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
 		"base URL", "must be like http://127.0.0.1:11434/v1")
 }
 
+// complete asks the model and returns its answer's text. Besides the tries of ask, it asks
+// again only to leave room for reasoning, once in the life of the client.
 func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 	answer, err := c.ask(ctx, prompt)
 	if err == nil && isCutThought(answer) && c.thinks.CompareAndSwap(false, true) {
@@ -186,6 +188,8 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 	}
 }
 
+// request returns the request of a set. newerLimit is for models that reason, so it has their
+// limit at once.
 func (c *client) request(prompt string, p parameters) openai.ChatCompletionRequest {
 	request := openai.ChatCompletionRequest{
 		Model:    c.model,
@@ -270,6 +274,7 @@ func (c *client) explain(err error) error {
 	return fmt.Errorf("llm: %w", err)
 }
 
+// refusal returns the error of a status, with the code unless that could be the key.
 func (c *client) refusal(status int, code string) error {
 	text := fmt.Sprintf("llm: the endpoint answers %d %s for model %q", status, http.StatusText(status), c.model)
 	if code == "" || c.apiKey != "" && strings.Contains(code, c.apiKey) {

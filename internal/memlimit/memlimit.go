@@ -35,6 +35,8 @@ func Apply() {
 // unknown is the limit of a system that does not say.
 const unknown = 4 << 30
 
+// read finds the least of the limits below a root folder. A file that is missing or in another
+// form counts as no limit.
 func read(root fs.FS, goMemLimit string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, n := range append(groupLimits(root), machine(root), goLimit(goMemLimit)) {
@@ -84,6 +86,7 @@ func number(root fs.FS, name string) int64 {
 	return n
 }
 
+// machine returns the memory of the machine on Linux, zero elsewhere.
 func machine(root fs.FS) int64 {
 	info, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(info)) {
@@ -95,7 +98,8 @@ func machine(root fs.FS) int64 {
 	return 0
 }
 
-// goLimit reads GOMEMLIMIT as the runtime does: a number with an optional unit.
+// goLimit reads GOMEMLIMIT as the runtime does: a number with an optional unit. It is zero for
+// none, "off" and anything else.
 func goLimit(value string) int64 {
 	shift := 0
 	for unit, bits := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40} {

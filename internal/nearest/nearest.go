@@ -13,8 +13,9 @@ import (
 // maxName bounds a name that is compared, in bytes: the cost grows with its square.
 const maxName = 64
 
-// Hint returns the end of a sentence that says that a name is unknown:
-// `; did you mean "webhook_secret"?`, or "" where no known name is near.
+// Hint returns the end of a sentence that says that a name is unknown: `; did you mean
+// "webhook_secret"?`, or "" where no known name is near. Near is at most a third of the known
+// name's length, and at most three letters, in any case.
 func Hint(name string, known []string) string {
 	if len(name) > maxName || len(known) == 0 {
 		return ""

@@ -22,7 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// Observer logs and measures requests.
+// Observer logs and measures requests. It is safe for concurrent use.
 type Observer struct {
 	log       *slog.Logger
 	durations *prometheus.HistogramVec
@@ -48,10 +48,13 @@ func New(log *slog.Logger, reg prometheus.Registerer) (*Observer, error) {
 // maxRequestID is the longest X-Request-Id taken over from a client.
 const maxRequestID = 128
 
-// Wrap gives every request an id (its own X-Request-Id where that is plain
-// text, else a new one), which the answer carries too; turns a panic into 500;
-// and observes the request under the route's name, which is determined after
-// the request was served and must come from a small set.
+// Wrap gives every request an id (its own X-Request-Id if that is plain text, else a new one),
+// which the answer carries too; turns a panic into 500; and observes the request under the
+// route's name, which is determined after the request was served and must come from a small
+// set. A panic with [http.ErrAbortHandler] is passed on after the request was observed.
+//
+// The level of a line depends on the answer: debug below 400, info below 500, warn for 503 and
+// error for the rest, but debug for an error that is marked as an outage.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -71,6 +74,8 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 	})
 }
 
+// requestID returns the ID of a request. An ID with blanks or controls could forge a line of
+// the log, so it is replaced.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > maxRequestID {
@@ -100,6 +105,8 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 	return false
 }
 
+// done measures and logs a request that was served. A body never gets into the log; the
+// sentence of an error and its cause do.
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
 	code := w.code()
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
@@ -128,13 +135,14 @@ func (o *Observer) done(r *http.Request, route string, w *statusWriter, took tim
 	o.log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// statusWriter remembers the status, and the error behind it. It keeps the underlying
-// writer's other abilities reachable by [http.ResponseController].
+// statusWriter remembers the status, and the error behind it. It keeps the underlying writer's
+// other abilities reachable by [http.ResponseController]. Like any writer it is used by one
+// goroutine at a time.
 type statusWriter struct {
 	http.ResponseWriter
 	requestID string
-	status    int
-	err       *httpx.Error
+	status    int          // the first that was written; 0 before
+	err       *httpx.Error // of a request that failed; nil otherwise
 }
 
 // Report implements [httpx.Reporter].
@@ -165,6 +173,8 @@ func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
+// code is the status for the log. A handler that wrote nothing has answered 200, as net/http
+// does.
 func (w *statusWriter) code() int {
 	if w.status == 0 {
 		return http.StatusOK

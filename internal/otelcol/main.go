@@ -38,6 +38,8 @@ func run() error {
 	return collector.Run(context.Background())
 }
 
+// factories has one receiver and one exporter: the tests need no others, and each is a module
+// to build.
 func factories() (f otelcol.Factories, err error) {
 	f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // none of its own
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {

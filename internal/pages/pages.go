@@ -40,7 +40,7 @@ func setHeaders(h http.Header, contentType, cache string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Write writes a page, which is not to be stored.
+// Write writes a page, which is not to be stored: it may hold secrets.
 func Write(w http.ResponseWriter, status int, page []byte) {
 	setHeaders(w.Header(), html, "no-store")
 	write(w, status, page)
@@ -81,8 +81,8 @@ func Handler(files fs.FS, folder string) http.Handler {
 var shared embed.FS
 
 // ServeFile serves a file of a page or, where it is not among those, the file that all pages
-// share under this name, which is dom.js. It is not to be used again before it is asked whether
-// there is a new version. One that is not there is 404.
+// share under this name, which is dom.js. It is revalidated at every use, by its digest. One
+// that is not there is 404. The name is a path in files; fs.FS lets none lead outside.
 func ServeFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) error {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {

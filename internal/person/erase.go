@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Erased counts the data that an erasure has removed. Notes count as planned: a desk may
-// be away.
+// Erased counts the data that an erasure has removed. It is counted before the commit, so it is
+// right for the data that the erasure found. Notes count as planned: a desk may be away.
 type Erased struct {
 	Actions       int `json:"actions"`
 	Sessions      int `json:"sessions"` // those included in which others acted, too
@@ -21,8 +21,10 @@ type Erased struct {
 }
 
 // Erase removes everything that is kept of a person up to now: an "erase" entry of the log,
-// committed with the documents that it removes, which every view applies. With redact the
-// notes that were written are blanked, where the desk can. Erase may be repeated.
+// committed with the documents that it removes, which every view applies. With redact the notes
+// that were written are blanked, where the desk can; that is work for later, which the entry
+// brings. Either all of it is committed or nothing. Erase may be repeated, and then removes the
+// data that came since.
 func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
 	for {
 		erased, err := p.tryErase(ctx, productID, q, redact)
@@ -32,6 +34,8 @@ func (p *People) Erase(ctx context.Context, productID string, q Query, redact bo
 	}
 }
 
+// tryErase is one try of Erase. A *[document.ConflictError] means that a document has changed
+// since the search, so the search may have missed something.
 func (p *People) tryErase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
 	f, err := p.find(ctx, productID, q)
 	if err != nil {
@@ -61,8 +65,8 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		NotesRedacted: plan.NotesRedacted, NotesLeft: plan.NotesLeft}, nil
 }
 
-// actions counts the person's actions, including actions of the person's own sessions that
-// only the log still holds.
+// actions counts the person's actions, including actions of the person's own sessions that only
+// the log still holds. In a shared session those cannot be told apart and are not counted.
 func (f *found) actions() int {
 	n := len(f.outside)
 	for i := range f.sessions {

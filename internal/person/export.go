@@ -28,6 +28,7 @@ type Export struct {
 	// LogTruncated says that newer entries are left out: Log holds 24 MiB at most.
 	LogTruncated bool `json:"log_truncated,omitempty"`
 
+	// logBytes is the size of Log so far.
 	logBytes int
 }
 
@@ -49,7 +50,8 @@ type Session struct {
 	Actions        []activity.Action `json:"actions"`          // oldest first
 }
 
-// Export returns a person's data.
+// Export returns a person's data. Data that arrives during the call may be in it or not. After
+// an error the export is incomplete.
 func (p *People) Export(ctx context.Context, productID string, q Query) (*Export, error) {
 	f, err := p.find(ctx, productID, q)
 	if err != nil {
@@ -73,6 +75,7 @@ func (p *People) Export(ctx context.Context, productID string, q Query) (*Export
 	return e, p.readLog(ctx, productID, f.erasures(productID), e)
 }
 
+// export leaves the identity out where the session's user is somebody else.
 func (s *session) export(f *found) (out Session, err error) {
 	out = Session{SessionID: s.id, Shared: s.isShared()}
 	if k := &s.known; f.hasUser(k.UserID) || !s.isShared() {
@@ -84,7 +87,8 @@ func (s *session) export(f *found) (out Session, err error) {
 	return out, err
 }
 
-// readLog adds the person's entries of the log to an export.
+// readLog adds the person's entries of the log to an export, from the oldest to the newest at
+// the call. Entries that are trimmed meanwhile are passed over.
 func (p *People) readLog(ctx context.Context, productID string, erasures []*activity.Erasure, e *Export) error {
 	bounds, err := p.log.Bounds(ctx, productID)
 	if err != nil {
@@ -97,7 +101,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 		case errors.As(err, &gap):
 			at = gap.TrimmedTo
 			continue
-		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0:
+		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end: a closed log is read first
 			return nil
 		case err != nil:
 			return fmt.Errorf("person: read the log: %w", err)
@@ -108,19 +112,22 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 			}
 		}
 		at = into[n-1].ID
+		// Trimmed entries must not stay in memory until the end.
 		clear(into[:n])
 	}
 	return nil
 }
 
-// read reads from the log. A log of gigabytes takes longer than any one read may.
+// read reads from the log. A log of gigabytes takes longer than any one read may, so each read
+// has its own time, and the end of ctx does not end it.
 func (p *People) read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	return p.log.Read(ctx, productID, after, into)
 }
 
-// addEntry adds an entry of the stream, as far as it is the person's.
+// addEntry adds an entry of the stream, as far as it is the person's. Past maxLog it adds
+// nothing and sets LogTruncated.
 func (e *Export) addEntry(entry *eventlog.Entry, erasures []*activity.Erasure) error {
 	b, err := entry.Decode()
 	if err != nil || b == nil {

@@ -16,10 +16,18 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// A person is found from two sides. The directory knows users, addresses and sessions also
+// after the actions have expired; the list of live sessions and the store of actions know the
+// sessions in which a user acted. A session may be shared by several people on one machine, so
+// a session of the person can hold actions of others. These are kept. They are named by the
+// user ID that an action was appended with (As), not by the one that it counts for (User),
+// because the log has only the first.
+
 // Query names a person: by a user ID or an e-mail address, the other being empty.
 type Query struct{ UserID, Email string }
 
-// People finds persons. It is safe for concurrent use.
+// People finds persons. It is safe for concurrent use. The export and the erasure of a person
+// go by the same search.
 type People struct {
 	log       eventlog.Log
 	dir       *directory.Directory
@@ -37,23 +45,25 @@ func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 
 // found is a person: the user IDs and addresses, the sessions, and the actions outside any.
 type found struct {
-	userIDs, emails []string
-	sessions        []session
+	userIDs, emails []string  // emails in lower case
+	sessions        []session // by ID, each once
 	outside         recent.Records
 }
 
-// session is a session in which the person acted.
+// session is a session in which the person acted, with the actions of everybody in it.
 type session struct {
 	id      string
 	known   directory.Session
-	kept    []string // the user IDs of others, as their actions were appended
+	kept    []string // the user IDs of others, as their actions were appended; sorted
 	actions recent.Records
 }
 
 // isShared reports whether others acted in the session, too.
 func (s *session) isShared() bool { return len(s.kept) > 0 }
 
-// find finds a person.
+// find finds a person: the sessions of the user ID or of all users with the address. The
+// addresses of those users are the person's, too, but no further users are looked for by them.
+// The result has the ID or address itself, even if nothing is known of it.
 func (p *People) find(ctx context.Context, productID string, q Query) (*found, error) {
 	f := &found{}
 	var ids []string
@@ -82,7 +92,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	return f, nil
 }
 
-// byEmail returns the sessions of an address.
+// byEmail returns the sessions of an address: the live ones, and the one in which it was seen
+// last. IDs may repeat.
 func (p *People) byEmail(ctx context.Context, productID, email string) ([]string, error) {
 	ids, err := p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
@@ -95,7 +106,8 @@ func (p *People) byEmail(ctx context.Context, productID, email string) ([]string
 	return ids, nil
 }
 
-// usersOf returns the users of the sessions who have the address.
+// usersOf returns the users of the sessions whose address it is, by the directory: others may
+// have acted in the same sessions.
 func (p *People) usersOf(ctx context.Context, productID, email string, ids []string) (users []string, err error) {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
@@ -119,8 +131,8 @@ func (p *People) usersOf(ctx context.Context, productID, email string, ids []str
 	return theirs, nil
 }
 
-// byUser returns the sessions of a user, and adds the user's address and actions outside
-// any session to what was found.
+// byUser returns the sessions of a user, which may repeat, and adds the user's address and
+// actions outside any session to f.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.dir.EmailsOf(ctx, productID, userID)
 	if err != nil {
@@ -144,10 +156,12 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	return append(ids, live...), err
 }
 
-// maxActions is more than any store returns.
+// maxActions is more than any store returns, so nothing is left out.
 const maxActions = 1 << 20
 
-// listed returns a person's live sessions, found by the beginning of an ID or address.
+// listed returns a person's live sessions, found by the beginning of an ID or address. A search
+// takes a prefix of sessions.MaxPrefix bytes and no NUL, so the listing may have others: is
+// decides.
 func (p *People) listed(
 	ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error,
 ) {
@@ -172,7 +186,8 @@ func (p *People) listed(
 	}
 }
 
-// open reads the sessions of a person.
+// open reads the sessions of a person into found. It must come last: whether a session is
+// shared depends on all user IDs.
 func (p *People) open(ctx context.Context, productID string, f *found, ids []string) error {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
@@ -189,8 +204,10 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 	return nil
 }
 
-// others returns the user IDs of a session's other users, as their actions were appended.
-// An ID with an action of the person is nobody else's.
+// others returns the user IDs of a session's other users, as their actions were appended. An ID
+// with an action of the person is nobody else's: it was a visitor's, before the session named
+// the person. One that the directory has counts without actions, too: the store may have
+// forgotten them, and the log still have them.
 func (f *found) others(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {
@@ -224,7 +241,8 @@ func (f *found) own(s *session) (own recent.Records) {
 	return own
 }
 
-// erasure returns the erasure of the person's sessions, without a user ID.
+// erasure returns the erasure of the person's sessions, without a user ID and however large:
+// [People.erasures] divides it.
 func (f *found) erasure(productID string) *activity.Erasure {
 	e := &activity.Erasure{Type: activity.EraseType, ProductID: productID, SessionIDs: []string{}}
 	for i := range f.sessions {
@@ -240,11 +258,13 @@ func (f *found) erasure(productID string) *activity.Erasure {
 	return e
 }
 
-// maxErasure is about how many bytes an erasure may have: it must fit into an event.
+// maxErasure is about how many bytes of IDs an erasure may have: it must fit into an event.
 const maxErasure = 24 << 10
 
-// erasures returns the erasures of the person: of each user ID, or one without. Together
-// those of a user name all sessions.
+// erasures returns the erasures of the person: for each user ID, or one without, as many as the
+// sessions need. The erasures of one user ID together name all sessions. Digests of the
+// addresses come along where others' actions stay, as their events may state the person's
+// address.
 func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	whole := f.erasure(productID)
 	userIDs := f.userIDs
@@ -252,6 +272,7 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 		userIDs = []string{""}
 	}
 	for _, userID := range userIDs {
+		// One erasure at least, for a user ID without sessions.
 		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
 			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{}}
 			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {
@@ -272,6 +293,8 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	return all
 }
 
+// digests returns the digests of the person's addresses; an entry of the log must not name
+// them.
 func (f *found) digests() (all []string) {
 	for _, email := range f.emails {
 		all = append(all, activity.EmailDigest(email))
@@ -279,8 +302,8 @@ func (f *found) digests() (all []string) {
 	return all
 }
 
-// links returns the person's sessions and the conversations that they are, or were, linked
-// to on the person's behalf.
+// links returns the person's sessions and the conversations that they are, or were, linked to
+// on the person's behalf. In a shared session, the conversation of another known user stays.
 func (f *found) links() connector.Person {
 	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails}
 	for i := range f.sessions {

@@ -21,14 +21,15 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// API is the API of one PostHog project.
+// API is the API of one PostHog project. It is safe for concurrent use.
 type API struct {
 	http   helpdesk.API
 	folder string // path of the project's destinations
 }
 
 // New returns the API of a project at a PostHog host, such as "https://eu.posthog.com". The
-// personal API key needs the scopes hog_function:read and hog_function:write.
+// personal API key needs the scopes hog_function:read and hog_function:write. The error is a
+// sentence about the host; nothing is asked yet.
 func New(host, project, personalKey string) (*API, error) {
 	base, problem := helpdesk.CheckBaseURL(host)
 	if problem != "" {
@@ -104,7 +105,8 @@ func (d Destination) function() function {
 	return f
 }
 
-// is reports whether two destinations do the same.
+// is reports whether two destinations do the same. Inputs that PostHog has added by itself do
+// not count.
 func (f function) is(wanted function) bool {
 	for name, input := range wanted.Inputs {
 		if !reflect.DeepEqual(f.Inputs[name], input) {
@@ -114,8 +116,9 @@ func (f function) is(wanted function) bool {
 	return f.Enabled && reflect.DeepEqual(f.Filters, wanted.Filters)
 }
 
-// Provision creates the destination, or updates the one of its name where that differs.
-// With dryRun it only says which.
+// Provision creates the destination, or updates the one of its name where that differs. With
+// dryRun it only says which. The update writes all fields, so changes by hand are lost. A
+// creation whose answer was lost is looked for, and not repeated if it is there.
 func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcome, error) {
 	id, err := a.find(ctx, d.Name)
 	if err != nil {
@@ -146,7 +149,7 @@ func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcom
 }
 
 // Remove removes the destination of a name. The API forbids DELETE and takes a mark instead.
-// With dryRun it only says whether there is one.
+// With dryRun it only says whether there is one. None is no error.
 func (a *API) Remove(ctx context.Context, name string, dryRun bool) (Outcome, error) {
 	id, err := a.find(ctx, name)
 	switch {
@@ -162,7 +165,8 @@ func (a *API) Remove(ctx context.Context, name string, dryRun bool) (Outcome, er
 
 const maxPages = 100 // of a project's destinations, 100 each
 
-// find returns the ID of the destination with a name, "" for none.
+// find returns the ID of the destination with a name, "" for none. Of several with that name it
+// is the first that the API lists.
 func (a *API) find(ctx context.Context, name string) (string, error) {
 	query := "?type=destination&limit=100"
 	for range maxPages {

@@ -32,7 +32,9 @@ type Note struct {
 	HTML string `json:"html,omitempty"` // of a desk that is capable of it
 }
 
-// Show fills in the notes and the address of the conversation.
+// Show fills in the notes and the address of the conversation. The link is the session's, or
+// empty; one to a desk that the product no longer has is like none. It calls no desk's API:
+// notes are rendered as the desk's worker would render them.
 func (d *Detail) Show(product connector.Product, link connector.Link) {
 	desks := product.Desks
 	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {

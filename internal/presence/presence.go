@@ -17,6 +17,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// The view follows each product's log from its start, so after a restart it is behind for a
+// moment. A request waits until the view has everything that was in the log at the call: it
+// reads the log's bounds, and then waits for the cursor of the follower to pass the newest ID.
+// When the registration of the product, or the entries that storage has lost, differ from the
+// ones that the follower began with, a waiting request makes it begin again.
+
 // ErrNotReady says that the service has not caught up with its log yet.
 var ErrNotReady = errors.New("liveactivity: catching up with the log")
 
@@ -25,6 +31,9 @@ var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
 
 // View holds the live sessions of all products. Every server has its own. It is safe for
 // concurrent use.
+//
+// mu guards products and the fields of each followed, and is held while sessions change, so a
+// follower that was superseded adds nothing to the sessions of the next.
 type View struct {
 	sessions *sessions.Memory
 	log      eventlog.Log
@@ -35,15 +44,16 @@ type View struct {
 	products map[string]*followed
 }
 
-// followed is the state of following a product's log. A product that is registered anew,
-// or whose storage has lost entries, is followed from the start.
+// followed is the state of following a product's log. A product that is registered anew, or
+// whose storage has lost entries, is followed from the start, with a new followed. decoded is
+// the follower's own; the other fields are guarded by the view's mu.
 type followed struct {
-	version document.Version
-	lost    eventlog.ID // of the log's bounds, before it was read
-	restart context.CancelFunc
-	decoded []sessions.Entry // reused by take
-	cursor  eventlog.ID
-	moved   chan struct{} // closed when the cursor moves
+	version document.Version   // of the registration, at the start
+	lost    eventlog.ID        // of the log's bounds, before it was read
+	restart context.CancelFunc // ends this follower, so that Follow begins another
+	decoded []sessions.Entry   // reused by take
+	cursor  eventlog.ID        // everything up to it is in the sessions
+	moved   chan struct{}      // closed when the cursor moves or the follower is superseded; then replaced
 }
 
 // New returns a view of a log, bounded by the options of [sessions.NewMemory]. The function
@@ -65,7 +75,10 @@ func New(log eventlog.Log, version func(productID string) (document.Version, boo
 // errSuperseded says that a product is followed anew.
 var errSuperseded = errors.New("liveactivity: the product is followed anew")
 
-// Follow follows the log of a product until ctx ends.
+// Follow follows the log of a product until ctx ends, whose error it returns, or the source
+// fails. It begins again when a request finds it out of date. The sessions of a product are
+// gone once it is followed no more; a source that failed leaves them, and Follow may be called
+// again. Calls for one product must not overlap.
 func (v *View) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	for {
 		following, restart := context.WithCancel(ctx)
@@ -86,7 +99,8 @@ func (v *View) Follow(ctx context.Context, productID string, source *eventlog.So
 	}
 }
 
-// begin forgets the sessions of a product.
+// begin forgets the sessions of a product, and supersedes the follower before, whose waiters it
+// wakes.
 func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelFunc) *followed {
 	version, _ := v.version(productID)
 	f := &followed{version: version, lost: lost, restart: restart, moved: make(chan struct{})}
@@ -111,7 +125,9 @@ func (v *View) end(productID string, f *followed) {
 	}
 }
 
-// take takes over entries of the log, which end at an ID.
+// take takes over entries of the log, which end at an ID. Erasures are applied in their order
+// among the entries: they cover the entries before them only. An entry that cannot be decoded
+// is passed over.
 func (v *View) take(
 	ctx context.Context, productID string, f *followed, at eventlog.ID, entries []eventlog.Entry,
 ) error {
@@ -134,7 +150,8 @@ func (v *View) take(
 }
 
 // erase forgets the sessions of a person. One in which others acted, too, goes on with the
-// newest action of these.
+// newest action of theirs, under that user's identity, with the session's count of actions. The
+// store of actions has applied the erasure already, with the append.
 func (v *View) erase(ctx context.Context, productID string, f *followed, e *activity.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
@@ -168,7 +185,8 @@ func (v *View) erase(ctx context.Context, productID string, f *followed, e *acti
 	return nil
 }
 
-// add takes over entries that are no erasures, and moves the cursor to an ID.
+// add takes over entries that are no erasures, and moves the cursor to an ID, which wakes all
+// waiters. It fails with errSuperseded if the product is followed anew.
 func (v *View) add(productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
 	decoded := f.decoded[:0]
 	for i := range entries {
@@ -194,10 +212,11 @@ func (v *View) add(productID string, f *followed, at eventlog.ID, entries []even
 }
 
 // passedEvery is how often a waiting request checks whether the entries it waits for were
-// trimmed.
+// trimmed, which wakes nobody.
 const passedEvery = 100 * time.Millisecond
 
-// await returns when the view has everything that the log of a product held at the call.
+// await returns when the view has everything that the log of a product held at the call. The
+// error is ErrNotReady when ctx or the service ends first, or storage's.
 func (v *View) await(ctx context.Context, productID string) error {
 	bounds, err := v.log.Bounds(ctx, productID)
 	if err != nil {
@@ -223,8 +242,9 @@ func (v *View) await(ctx context.Context, productID string) error {
 	}
 }
 
-// knows reports whether the view has the log up to an ID, but for entries that are gone by its bounds. If not,
-// the channel is closed when that may have changed.
+// knows reports whether the view has the log up to an ID, except for entries that are gone by
+// its bounds. If not, the channel is closed when that may have changed; it is nil while nobody
+// follows the product. A follower that is out of date is made to begin again.
 func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (known bool, moved <-chan struct{}) {
 	version, served := v.version(productID)
 	v.mu.Lock()
@@ -242,9 +262,10 @@ func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (kn
 	return f.cursor.Compare(until) >= 0 || b.TrimmedTo.Compare(until) >= 0, f.moved
 }
 
-// List returns the live sessions, the session seen last first. It includes everything
-// that was accepted before the call; where that is not known before ctx ends it returns
-// [ErrNotReady]. A mistake in the query is a *[sessions.QueryError].
+// List returns the live sessions, the session seen last first. It includes everything that was
+// accepted before the call; if the view has not caught up with that before ctx ends, it returns
+// [ErrNotReady]. A mistake in the query is a *[sessions.QueryError]. A product that is not
+// served has no sessions.
 func (v *View) List(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	if err := v.await(ctx, productID); err != nil {
 		return sessions.Listing{}, err
@@ -266,14 +287,15 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail
 	return detail, v.recall(ctx, productID, &detail)
 }
 
-// Expire forgets the sessions that have expired.
+// Expire forgets the sessions that have expired. List and Session never return one, so it only
+// frees memory.
 func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 
 // maxRecent is how many of a session's newest actions are shown.
 const maxRecent = 50
 
-// recall reads the newest actions of a session. The last one has the index of the
-// session's last action.
+// recall reads the newest actions of a session. The last one has the index of the session's
+// last action. It sets By only where the actions are of more than one user.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
 	found, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
 	if err != nil {

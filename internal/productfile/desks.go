@@ -21,7 +21,8 @@ import (
 // deskNames matches the names that a kind can have.
 var deskNames = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// Extensions are the desks and triggers that products can be configured with.
+// Extensions are the desks and triggers that products can be configured with. It is only read,
+// so it is safe for concurrent use.
 type Extensions struct {
 	Desks    []helpdesk.Kind // in the order of preference
 	Triggers []proactive.Trigger
@@ -45,8 +46,9 @@ func (x Extensions) names() []string {
 	return names
 }
 
-// Open opens the desks that the configuration at a path names, and returns everything
-// that is wrong with it; the other desks are open. The options may be nil.
+// Open opens the desks that the configuration at a path names, in the order of the kinds, and
+// returns everything that is wrong with it; the desks that are right are open. The options may
+// be nil. Problems never have a secret of the configuration.
 func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (
 	desks []connector.Desk, wrong []string,
 ) {
@@ -72,7 +74,8 @@ func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *hel
 	return desks, p
 }
 
-// addConfigErrors adds the mistakes of a configuration at a path, nil for none.
+// addConfigErrors adds the mistakes of a configuration at a path, none for a nil error. Only a
+// *[helpdesk.ConfigError] is quoted.
 func addConfigErrors(p *strictjson.Problems, at string, err error) {
 	if err == nil {
 		return

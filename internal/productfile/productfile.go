@@ -104,7 +104,8 @@ func (c IntegrationConfig) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
+// UnmarshalJSON implements [json.Unmarshaler]. It takes any other field for a desk; whether
+// there is such a desk is for [Extensions] to say.
 func (c *IntegrationConfig) UnmarshalJSON(b []byte) error {
 	type plain IntegrationConfig // without this method
 	fields := map[string]json.RawMessage{}
@@ -125,7 +126,8 @@ const (
 	proactiveField = "proactive"
 )
 
-// Notes is how activity is written into conversations.
+// Notes is how activity is written into conversations. A nil field means its default, see
+// [connector.DefaultNotes]; zero is a value.
 type Notes struct {
 	DebounceMS       *int `json:"debounce_ms,omitempty"`
 	IntervalS        *int `json:"interval_s,omitempty"`
@@ -142,9 +144,10 @@ type Key struct {
 	Name       string         `json:"name"`        // of whoever reads with it, for the audit log; may be empty
 }
 
-// Load reads a product file and replaces ${NAME} inside its strings by lookupEnv.
-// Warnings are about probable mistakes. The error joins all mistakes. Both name the file
-// and the field.
+// Load reads a product file and replaces ${NAME} inside its strings by lookupEnv. Warnings are
+// about probable mistakes. The error joins all mistakes. Both name the file and the field. With
+// an error, file has the parts that are right; for a file that cannot be read the error wraps a
+// *[os.PathError].
 func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 	file File, warnings []string, err error,
 ) {
@@ -164,8 +167,9 @@ func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 	return file, warnings, errors.Join(errs...)
 }
 
-// DecodeBody decodes JSON of an endpoint that configures a product, in which ${NAME} has
-// no meaning, and returns everything that is wrong.
+// DecodeBody decodes JSON of an endpoint that configures a product, in which ${NAME} has no
+// meaning: a request must not read the server's environment. It returns everything that is
+// wrong with the form; the rules are for Validate.
 func DecodeBody(data []byte, into any) []string {
 	d := strictjson.Decoder{Whole: "the body", Extra: takeDesk}
 	d.Decode(data, into)

@@ -16,6 +16,11 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
+// The form of a file is the decoder's matter, in strictjson; here are the rules between and
+// within valid values. Each function adds all it finds and never stops at the first. Where both
+// find something about a field, the decoder's is reported alone (see
+// [strictjson.Problems.News]).
+
 // warnings returns the valid parts that are probably mistakes.
 func (f File) warnings() []string {
 	var p strictjson.Problems
@@ -28,7 +33,8 @@ func (f File) warnings() []string {
 }
 
 // Validate returns everything that is wrong with the file beyond its form, each mistake
-// starting with the field and a colon.
+// starting with the field and a colon. Of duplicates, the later one is the mistake. No secret
+// is quoted.
 func (f File) Validate(with Extensions) []string {
 	var p strictjson.Problems
 	known := map[string]bool{}
@@ -64,14 +70,16 @@ func (f File) Validate(with Extensions) []string {
 	return p
 }
 
-// Validate returns everything that is wrong with the product by itself, as
-// [File.Validate] does.
+// Validate returns everything that is wrong with the product by itself, as [File.Validate]
+// does. It opens the desks to check them, and forgets them.
 func (product Product) Validate(with Extensions) []string {
 	var p strictjson.Problems
 	if !productIDs.MatchString(product.ProductID) {
 		p.Add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
 	}
 	checkSecret(&p, "webhook_secret", product.WebhookSecret)
+	// A space stands for an empty token: the secret of a field may be missing, an element may
+	// not.
 	for i, token := range product.CaptureTokens {
 		checkSecret(&p, fmt.Sprintf("capture_tokens[%d]", i), cmp.Or(token, " "))
 	}
@@ -105,6 +113,7 @@ func (product Product) Validate(with Extensions) []string {
 	return append(p, problems...)
 }
 
+// check adds the mistakes in the identity, named from the product.
 func (identity Identity) check(p *strictjson.Problems) {
 	for i, secret := range identity.Secrets {
 		checkSecret(p, fmt.Sprintf("identity.secrets[%d]", i), cmp.Or(secret, " "))
@@ -116,6 +125,7 @@ func (identity Identity) check(p *strictjson.Problems) {
 	}
 }
 
+// checkKey adds the mistakes in a key by itself.
 func checkKey(p *strictjson.Problems, at string, key Key) {
 	if key.Key == "" {
 		p.Add("%s.key: is missing", at)
@@ -181,6 +191,7 @@ const (
 	maxThreshold = 10_000
 )
 
+// checkRange adds the mistake in a number that is given.
 func checkRange(p *strictjson.Problems, at string, n *int, least, most int) {
 	if n != nil && (*n < least || *n > most) {
 		p.Add("%s: must be from %d to %d", at, least, most)

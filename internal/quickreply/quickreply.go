@@ -71,6 +71,7 @@ func LabelProblem(label string) string {
 	return problem(label, MaxLabel, func(r rune) bool { return r == '\n' || isControl(r) })
 }
 
+// problem returns the first mistake in a text, without its subject.
 func problem(text string, most int, forbidden func(rune) bool) string {
 	switch {
 	case utf8.RuneCountInString(text) > most:

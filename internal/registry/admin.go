@@ -14,7 +14,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/productfile"
 )
 
-// Admin serves the admin endpoints.
+// The endpoints of a service's owner. A handler answers for storage as everywhere: 503 where it
+// is away. A change that was answered 503 may have happened; each can be repeated.
+
+// Admin serves the admin endpoints. Every handler but Require expects that Require has let the
+// request through. It holds the digest of the key only.
 type Admin struct {
 	digest   [sha256.Size]byte
 	products *Registry
@@ -22,13 +26,15 @@ type Admin struct {
 	urls     URLs
 }
 
-// NewAdmin returns the endpoints over a registry and over the grants of its products'
-// keys; they take this key only.
+// NewAdmin returns the endpoints over a registry and over the grants of its products' keys;
+// they take this key only, which must not be empty.
 func NewAdmin(key string, products *Registry, signIn *oauth.Server, urls URLs) *Admin {
 	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, signIn: signIn, urls: urls}
 }
 
-// Require lets only requests with the admin key through, for at most 4 seconds.
+// Require lets only requests with the admin key through, in X-Admin-Key or as bearer token, for
+// at most 4 seconds. Digests are compared, in constant time, so the time tells neither the key
+// nor its length.
 func (a *Admin) Require(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key := r.Header.Get("X-Admin-Key")
@@ -54,7 +60,8 @@ const adminTimeout = 4 * time.Second
 const maxRegistration = 256 << 10
 
 // registerRequest is the body of POST /admin/products: a product whose credentials are made
-// here, so that the fields for them are unknown.
+// here. The fields for them are hidden by fields that JSON does not name, so they are unknown
+// and a mistake.
 type registerRequest struct {
 	productfile.Product
 	WebhookSecret, CaptureTokens struct{} `json:"-"`
@@ -84,7 +91,8 @@ type registered struct {
 	CaptureToken  string `json:"capture_token"`
 }
 
-// Register serves POST /admin/products.
+// Register serves POST /admin/products. The answer names the first mistake only. It must not be
+// cached, because it has the secrets.
 func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpx.ReadBody(w, r, maxRegistration, "")
 	if err != nil {
@@ -119,7 +127,8 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Remove serves DELETE /admin/products/{product_id}.
+// Remove serves DELETE /admin/products/{product_id}. A removal of much data may be answered 503
+// several times before it is 204; each repetition goes on with the rest.
 func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	err := a.products.Unregister(r.Context(), r.PathValue("product_id"))
 	switch {
@@ -135,7 +144,8 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// known returns the product of a request's path, or 404.
+// known returns the product of a request's path, or 404. It loads the registrations first, so a
+// product that another server has just registered is known.
 func (a *Admin) known(r *http.Request) (productID string, err error) {
 	productID = r.PathValue("product_id")
 	if err := a.products.loadReadable(r.Context()); err != nil {
@@ -161,7 +171,8 @@ func (a *Admin) Grants(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// EndGrant serves DELETE /admin/grants/{product_id}/{grant_id}.
+// EndGrant serves DELETE /admin/grants/{product_id}/{grant_id}: 204, or 404 for a grant that
+// has ended.
 func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	productID, err := a.known(r)
 	if err != nil {
@@ -178,7 +189,8 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// List serves GET /admin/products.
+// List serves GET /admin/products: all products, of the file too, sorted by ID, without
+// secrets.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
 	if err := a.products.loadReadable(r.Context()); err != nil {
 		return httpx.Unavailable(err)

@@ -14,6 +14,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// The registry learns of registrations by looks at the service's own log. A look compares the
+// log's newest ID with the last one seen, which costs a read, and reads the registrations that
+// the entries between name. Run looks when the log changes; a request looks before it refuses
+// an unknown credential; one look at a time, under loading. All that a look does with the
+// products is done under mu, one registration after the other.
+
 // loadReadable is Load for a caller that unreadable registrations do not concern.
 func (r *Registry) loadReadable(ctx context.Context) error {
 	if err := r.Load(ctx); !errors.Is(err, ErrUnreadable) {
@@ -22,13 +28,15 @@ func (r *Registry) loadReadable(ctx context.Context) error {
 	return nil
 }
 
+// isFixed reports whether a product is one of the file, or the demo product.
 func (r *Registry) isFixed(productID string) bool {
 	p, ok := r.product(productID)
 	return ok && p.version == 0
 }
 
 // Load takes over all registrations. After ErrUnreadable it has done so, but for the
-// registrations that the error names.
+// registrations that the error names. After any other error it may have taken over some of
+// them.
 func (r *Registry) Load(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -44,8 +52,8 @@ func (r *Registry) Load(ctx context.Context) error {
 // turnTimeout bounds the wait for other callers that look at the log.
 const turnTimeout = 500 * time.Millisecond
 
-// begin begins to look at the log. It fails when others take too long: then
-// storage hangs, and each of them would wait as long again.
+// begin begins to look at the log; end must be called after it. It fails when others take too
+// long: then storage hangs, and each of them would wait as long again.
 func (r *Registry) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
@@ -82,7 +90,8 @@ func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 }
 
 // readOn takes over the registrations that the entries after r.seen name. It fails with a
-// *[eventlog.GapError] where some of the entries are gone.
+// *[eventlog.GapError] where some of the entries are gone. r.seen advances with each read, so
+// after an error the next look goes on from there.
 func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable []error, _ error) {
 	var entries [64]eventlog.Entry
 	for r.seen.Compare(newest) < 0 {
@@ -103,7 +112,8 @@ func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable [
 	return unreadable, nil
 }
 
-// reread takes over the registrations that entries name.
+// reread takes over the registrations that entries name, as they are now: an entry only says
+// that there was a change, and several entries of a product cost one read.
 func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unreadable []error, _ error) {
 	var names []string
 	for _, entry := range entries {
@@ -127,7 +137,8 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unread
 	return unreadable, nil
 }
 
-// list takes over all registrations that there are, and removes the others.
+// list takes over all registrations that there are, and removes the others. A product that is
+// registered while it runs has an entry behind the bounds, and is read by the next look.
 func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
 	const atOnce = 100
 	registered := map[string]bool{}
@@ -162,8 +173,10 @@ func (r *Registry) forget(productID string) {
 	}
 }
 
-// take serves a registration, if it is news. It is older than the one served where storage
-// has lost that.
+// take serves a registration, if it is news. Any other version than the one served is news: it
+// may be older where storage has lost the newer one. The products of the file go before
+// registrations. The error is ErrUnreadable; then the product is served without the desks that
+// the error names, or not at all.
 func (r *Registry) take(doc document.Document) error {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
@@ -202,7 +215,8 @@ const (
 	refreshTimeout = 500 * time.Millisecond
 )
 
-// look is one look at the log, shared by every caller that came before it began.
+// look is one look at the log, shared by every caller that came before it began. So it began
+// after each of their calls, and has seen everything that was registered before them.
 type look struct {
 	done chan struct{} // closed when err is set
 	err  error
@@ -218,7 +232,7 @@ func (r *Registry) refresh() error {
 	return l.err
 }
 
-// nextLook returns the look that has yet to begin.
+// nextLook returns the look that has yet to begin, and arranges for it if there is none.
 func (r *Registry) nextLook() *look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +243,8 @@ func (r *Registry) nextLook() *look {
 	return r.next
 }
 
-// lookNow begins the next look. Until an earlier one is over, callers can join it.
+// lookNow begins the next look. Until an earlier one is over, callers can join it. Unreadable
+// registrations are not its error: a credential that they would have is unknown.
 func (r *Registry) lookNow() {
 	busy := r.begin(context.Background())
 	r.mu.Lock()
@@ -254,8 +269,9 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// Run keeps the registry up to date with the registrations of other servers, until ctx
-// ends. It asks storage for nothing until the log changes. Failures are passed to failed.
+// Run keeps the registry up to date with the registrations of other servers, until ctx ends. It
+// asks storage for nothing until the log changes. Failures, ErrUnreadable included, are passed
+// to failed, and tried again with back-off. Call it once.
 func (r *Registry) Run(ctx context.Context, failed func(error)) {
 	retry := firstRetry
 	for ctx.Err() == nil {

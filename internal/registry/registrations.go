@@ -21,8 +21,9 @@ const OwnProduct = ""
 // registrationPrefix starts the names of registrations.
 const registrationPrefix = "product/"
 
-// registration is the stored form of a product, with the digest of its key. A removed one
-// has no credentials; it is deleted once the product's data are.
+// registration is the stored form of a product, with the digest of its key. Other secrets of
+// the product are stored as they are: the service needs them. A removed registration has no
+// credentials; it is deleted once the product's data are.
 type registration struct {
 	Product   productfile.Product `json:"product"`
 	KeySHA256 []byte              `json:"key_sha256"`
@@ -30,6 +31,7 @@ type registration struct {
 	Removed   bool                `json:"removed,omitempty"`
 }
 
+// The text of equal registrations is equal; isStored relies on it.
 func encodeRegistration(reg registration) ([]byte, error) {
 	value, err := jsontext.Marshal(reg)
 	if err != nil {
@@ -38,7 +40,8 @@ func encodeRegistration(reg registration) ([]byte, error) {
 	return value, nil
 }
 
-// isRemoved reports whether a registration is marked as removed.
+// isRemoved reports whether a registration is marked as removed. It is false for a document
+// that does not exist or cannot be read.
 func isRemoved(doc document.Document) bool {
 	var reg registration
 	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
@@ -54,10 +57,12 @@ type notice struct {
 	ProductID string `json:"product_id"`
 }
 
-// Register adds a product with fresh secrets and a key of that name. When there is one of that id
-// already it fails with ErrExists, unless force is set: then the product is
-// replaced and its old secrets are void at once, on other servers within
-// moments. A product that is not registered is never replaced.
+// Register adds a product with fresh secrets and a key of that name. When there is one of that
+// id already it fails with ErrExists, unless force is set: then the product is replaced and its
+// old secrets are void at once, on other servers within moments. A product of the file is never
+// replaced: ErrFixed. The product must be valid; its own secrets are replaced. After any other
+// error the product may be registered, with secrets that nobody has: register it again with
+// force.
 func (r *Registry) Register(
 	ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error,
 ) {
@@ -89,9 +94,11 @@ func (r *Registry) Register(
 	return c, nil
 }
 
-// Unregister removes a product and everything that is kept of it. Its
-// credentials are void at once, on other servers within moments. After an error
-// but ErrFixed and ErrUnknown, some of it may be removed already: call it again.
+// Unregister removes a product and everything that is kept of it. Its credentials are void at
+// once, on other servers within moments. After an error other than ErrFixed and ErrUnknown,
+// some of it may be removed already: call it again. The order matters: credentials first, so
+// nothing new comes; then the data; the document last, because it is the note that data may be
+// left.
 func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if r.isFixed(productID) {
 		return ErrFixed
@@ -136,9 +143,10 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 
 var errDone = errors.New("registry: nothing is left to do")
 
-// change changes the registration of a product, with a notice to other servers. The
-// function decide gets the current registration, and is called again if that changes
-// meanwhile; its error ends the change.
+// change changes the registration of a product, with a notice to other servers, both or
+// nothing. The function decide gets the current registration, and is called again if that
+// changes meanwhile; its error ends the change and is returned as it is. A put whose answer was
+// lost is looked for, and succeeds if it is there.
 func (r *Registry) change(ctx context.Context, productID string,
 	decide func(document.Document) (document.Change, error),
 ) error {
@@ -169,8 +177,8 @@ func (r *Registry) change(ctx context.Context, productID string,
 	}
 }
 
-// isStored reports whether a change that may have failed took effect: no other
-// registration has its digest.
+// isStored reports whether a change that may have failed took effect: no other registration has
+// its digest. It has its own time, as the caller's may be over.
 func (r *Registry) isStored(change document.Change) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()

@@ -24,6 +24,19 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+// Where a product is from decides about it: a product of the file has version zero, is never
+// replaced and never stale; a registered product has the version of its document. A
+// registration goes through these states, each a compare-and-set of the document with a notice
+// in the log:
+//
+//	document       served  leaves it by
+//	none           no      Register → registered
+//	registered     yes     Register with force → registered; Unregister → removed
+//	removed        no      drop of its data, then delete → none; Register, after the drop → registered
+//
+// The removed document stays until the product's data are gone, so a removal that was broken
+// off is finished by the next Unregister or Register of that ID.
+
 // Registry holds products and their keys. It is safe for concurrent use.
 //
 // A registration is a document of the log and an entry, committed together under a
@@ -36,14 +49,14 @@ type Registry struct {
 	mu       sync.RWMutex
 	products map[string]*product // never changed, only replaced
 	tokens   map[string]string   // capture token → product id
-	next     *look               // has yet to begin; nil without waiters
-	looked   time.Time           // when the last look began
+	next     *look               // has yet to begin; nil without waiters; guarded by mu
+	looked   time.Time           // when the last look began; guarded by mu
 
 	extensions productfile.Extensions
 	opened     *helpdesk.Options // of every desk
 	log        eventlog.Log
 	drop       func(ctx context.Context, productID string, through document.Version) error
-	taken      uint64        // counts registrations taken over; see product.taken
+	taken      uint64        // counts registrations taken over; see product.taken; guarded by mu
 	changed    chan struct{} // see Changed; gets a value, if it has none, when products come or go
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
 	listed     bool          // all registrations were listed once; guarded by loading
@@ -51,7 +64,7 @@ type Registry struct {
 	lost       eventlog.ID   // of the log's bounds when they were listed; guarded by loading
 }
 
-// product is a product and where it comes from.
+// product is a product and where it comes from. It does not change once it is in the registry.
 type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
@@ -69,6 +82,8 @@ type Credentials struct {
 	CaptureToken  string
 }
 
+// newCredentials makes credentials of 128 random bits each, or more. Their prefixes tell
+// people, and secret scanners, which is which.
 func newCredentials() Credentials {
 	return Credentials{
 		WebhookSecret: "whs_" + rand.Text(),
@@ -99,10 +114,11 @@ var ErrUnknown = errors.New("registry: unknown product")
 // damaged or not known to this program. Everything else is served.
 var ErrUnreadable = errors.New("registry: a registration cannot be read")
 
-// New returns a registry of the products and keys of a file, which must be valid, with
-// desks that are opened with these options. It keeps registrations in the documents of
-// log, and serves those that are there after Load. The function drop is [eventlog.Log]'s,
-// and may remove more.
+// New returns a registry of the products and keys of a file, which must be valid, with desks
+// that are opened with these options. A desk that cannot be opened is left out. It keeps
+// registrations in the documents of log, and serves those that are there after Load. The
+// function drop is [eventlog.Log]'s, and may remove more; it is called again after a failure,
+// so it must be repeatable. New reads nothing and starts nothing.
 func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
 	drop func(ctx context.Context, productID string, through document.Version) error,
 ) (*Registry, error) {
@@ -123,11 +139,12 @@ func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Op
 	return r, nil
 }
 
-// Keys returns the keyring of all products.
+// Keys returns the keyring of all products. It refreshes the registry before it refuses an
+// unknown key.
 func (r *Registry) Keys() *access.Keyring { return r.keys }
 
-// open returns a product with its desks, and the errors of desks that could not be
-// made.
+// open returns a product with its desks, and the errors of desks that could not be made; such a
+// desk is left out.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
 	sources := make(map[string]*intake.Source, len(p.Sources))
@@ -138,6 +155,8 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 		sources: sources}, wrong
 }
 
+// put serves a product. mu is held, or the registry is not yet shared; the product of that ID
+// has been removed.
 func (r *Registry) put(p product) {
 	if p.version != 0 {
 		r.taken++
@@ -150,7 +169,7 @@ func (r *Registry) put(p product) {
 	r.notify()
 }
 
-// remove takes a product's credentials away.
+// remove takes a product's credentials away, and stops serving it. mu is held.
 func (r *Registry) remove(p *product) {
 	r.keys.RemoveProduct(p.ProductID)
 	for _, token := range p.CaptureTokens {
@@ -160,9 +179,11 @@ func (r *Registry) remove(p *product) {
 	r.notify()
 }
 
-// Changed returns a channel that gets a value, if it has none, when products come or go.
+// Changed returns a channel that gets a value, if it has none, when products come or go. It is
+// for one receiver, which then compares [Registry.IDs]: several changes may be one value.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
 
+// notify never blocks.
 func (r *Registry) notify() {
 	select {
 	case r.changed <- struct{}{}:
@@ -190,7 +211,8 @@ func (r *Registry) WebhookSecret(productID string) (string, bool, error) {
 	})
 }
 
-// Refresh implements access.Refresher. A product of the product file is never stale.
+// Refresh implements access.Refresher. A product of the product file is never stale. It blocks
+// for about a second at most while storage hangs.
 func (r *Registry) Refresh(productID string) error {
 	if r.isFixed(productID) {
 		return nil
@@ -284,9 +306,10 @@ func (r *Registry) Version(productID string) (document.Version, bool) {
 // the write began: it is refused if the product was ever dropped.
 const began document.Version = 1
 
-// Generations returns, for [document.WithGenerations], the generations of products as of
-// now: writes that begin now belong to the registrations that this process knows. A write
-// whose product is registered later, or anew, may belong to an earlier registration.
+// Generations returns, for [document.WithGenerations], the generations of products as of now:
+// writes that begin now belong to the registrations that this process knows. A write whose
+// product is registered later, or anew, may belong to an earlier registration, so it is refused
+// once the product was ever dropped. The function is safe for concurrent use.
 func (r *Registry) Generations() func(productID string) document.Version {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -299,7 +322,8 @@ func (r *Registry) Generations() func(productID string) document.Version {
 	}
 }
 
-// orRefresh looks again after a refresh if need be.
+// orRefresh looks again after a refresh if need be. An error means that the registrations are
+// unknown, so that ok false says nothing.
 func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err error) {
 	if found, ok = find(); ok {
 		return found, true, nil

@@ -30,13 +30,14 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Server is an HTTP server with limits.
+// Server is an HTTP server with limits. Serve it once.
 type Server struct {
 	http   http.Server
 	silent silentConns
 }
 
-// New returns a server that logs connection errors at debug level.
+// New returns a server that logs connection errors at debug level: strangers cause them at
+// will.
 func New(handler http.Handler, log *slog.Logger) *Server {
 	s := &Server{}
 	s.http = http.Server{
@@ -71,7 +72,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close cuts off all connections.
+// Close cuts off all connections, without waiting for anything. Serve then returns nil.
 func (s *Server) Close() error { return s.http.Close() }
 
 // ShutdownTime bounds a stop; requests that need longer are cut off.
@@ -81,7 +82,8 @@ const ShutdownTime = 8 * time.Second
 // are to have some of it.
 const requestTime time.Duration = ShutdownTime * 2 / 3
 
-// Service is a handler and the work that runs beside it.
+// Service is a handler and the work that runs beside it. While it stops, the handler still
+// serves the requests in flight, so the work beside goes on until they are finished.
 type Service struct {
 	Handler http.Handler
 	// Stopping is called when the stop begins, before the requests in flight
@@ -101,9 +103,11 @@ func Listen(flag, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve serves a service on the listener, which it closes, until ctx ends or
-// something fails. Then it finishes the requests in flight, ends the context of
-// the functions beside, and returns when these have returned.
+// Serve serves a service on the listener, which it closes, until ctx ends or something fails.
+// Then it finishes the requests in flight, ends the context of the functions beside, and
+// returns when these have returned. Requests that take longer than two thirds of ShutdownTime
+// are cut off; the functions have no limit here. The error is the first failure, nil for the
+// end of ctx.
 func Serve(ctx context.Context, listener net.Listener, service Service, log *slog.Logger) error {
 	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
@@ -162,9 +166,9 @@ func MountMetrics(mux *httpx.Mux, reg *prometheus.Registry) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 }
 
-// Mount adds /healthz and /readyz to the mux. The function ready returns why
-// requests cannot be served just now, and nil when they can; [NotReady] makes
-// such errors.
+// Mount adds /healthz and /readyz to the mux. The function ready returns the reason why
+// requests cannot be served just now, and nil when they can; [NotReady] makes such errors. It
+// is called for every request, concurrently, and should not wait long.
 func Mount(mux *httpx.Mux, ready func(*http.Request) error) {
 	mux.Handle("GET /healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})

@@ -12,14 +12,15 @@ import (
 // http.Server.Shutdown would wait for them for 5 seconds.
 const silentTime = 500 * time.Millisecond
 
-// silentConns are the connections that have not sent a byte. The zero value has
-// none.
+// silentConns are the connections that have not sent a byte. The zero value has none. It is
+// safe for concurrent use.
 type silentConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// note is called when the state of a connection changes.
+// note is called when the state of a connection changes: it forgets one that has sent
+// something, or is closed.
 func (s *silentConns) note(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,14 @@ import (
 	"github.com/liveactivity/liveactivity/internal/nearest"
 )
 
-// Problems are mistakes or warnings, each starting with the field and a colon.
+// A file is decoded twice: encoding/json finds out whether it is JSON at all, and the Decoder
+// walks it beside the struct, by reflection. Each object and array is split into raw members,
+// which are valid JSON from then on, so errors of decoding them can be left out. A path such as
+// desks[0].token goes down with the walk and names the place of a mistake. Its cost is a pass
+// over the text per level, which is no matter for files that people write.
+
+// Problems are mistakes or warnings, each starting with the field and a colon. They name fields
+// and variables, never values, which may be secrets.
 type Problems []string
 
 // Add adds a problem.
@@ -48,21 +55,28 @@ func isInside(field, outer string) bool {
 // Decoder decodes JSON into structs, whose maps have the keys that stand there; the visible
 // fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an
 // unknown or repeated field, a value of the wrong type (null is one), or a field tagged
-// secret:"true" that is empty or has white space around it. A wrong value is not stored. (Package
-// encoding/json stops at the first mistake, and takes repeated fields and other letter case.)
+// secret:"true" that is empty or has white space around it. A wrong value is not stored.
+// Package encoding/json stops at the first mistake, and takes repeated fields and
+// other letter case.
+//
+// Fields may be structs, maps with string keys, slices, strings, booleans, integers, and
+// pointers to these. A Decoder may be used for several texts, one at a time.
 type Decoder struct {
 	Whole string // names the JSON where it is wrong as a whole, such as "the file"
-	// Getenv replaces ${NAME} in strings; nil leaves them as they are.
+	// Getenv replaces ${NAME} in strings; nil leaves them as they are. A variable that is not
+	// set, unlike one that is empty, is a mistake.
 	Getenv func(name string) (value string, ok bool)
 	// Extra returns a function that stores an object under a name that is no field of the
-	// struct that into points to, or nil if the struct takes no others. Every string in
-	// the object counts as a secret. Extra itself may be nil.
+	// struct that into points to, or nil if the struct takes no others. Every string in the
+	// object counts as a secret. The value may be kept. Extra itself may be nil.
 	Extra func(into any) (store func(name string, value json.RawMessage))
 
 	Wrong, Warnings Problems // of all calls
 }
 
-// Decode decodes JSON into the struct that into points to.
+// Decode decodes JSON into the struct that into points to. Its findings are added to Wrong and
+// Warnings; with anything new in Wrong, the struct is filled only in part. Fields that the JSON
+// lacks stay as they are.
 func (d *Decoder) Decode(data []byte, into any) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	var whole json.RawMessage
@@ -73,8 +87,8 @@ func (d *Decoder) Decode(data []byte, into any) {
 	d.value("", whole, reflect.ValueOf(into).Elem(), false)
 }
 
-// malformed says where JSON breaks, or that it ends too soon. Lines and columns count
-// from 1, columns in characters.
+// malformed says where JSON breaks, or that it ends too soon. Lines and columns count from 1,
+// columns in characters, as editors show them.
 func malformed(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	errors.As(err, &syntax)
@@ -102,7 +116,9 @@ var kindNames = map[reflect.Kind]string{
 	reflect.Int:    "an integer",
 }
 
-// value stores one value, which is valid JSON, and reports whether it was taken.
+// value stores one value, which is valid JSON without white space around it, and reports
+// whether it was taken. For objects and arrays that is so even if something inside is wrong.
+// secret holds for the strings of an array, too.
 func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -127,6 +143,8 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 	return true
 }
 
+// object stores an object in a struct, by the names in its json tags, exactly as they are
+// written.
 func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(v.Type()) {
@@ -144,7 +162,7 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	})
 }
 
-// entries stores an object whose names are the user's.
+// entries stores an object whose names are the user's, in a new map.
 func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.members(path, raw, func(at, name string, value json.RawMessage) {
@@ -155,7 +173,8 @@ func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
 	})
 }
 
-// members calls take with each member of an object, and reports repeated ones.
+// members calls take with each member of an object, in order, and reports repeated ones, of
+// which the first counts.
 func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name string, value json.RawMessage)) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
@@ -175,7 +194,8 @@ func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name s
 	}
 }
 
-// extra stores an object under a name that is none of the known fields.
+// extra stores an object under a name that is none of the known fields. An unknown field gets a
+// hint at a known one that is spelled alike.
 func (d *Decoder) extra(path, name string, raw json.RawMessage, into any, known map[string]reflect.StructField) {
 	var store func(name string, value json.RawMessage)
 	if d.Extra != nil {
@@ -249,6 +269,8 @@ func mustMarshal(v any) json.RawMessage {
 	return data
 }
 
+// array stores an array in a new slice. A wrong element leaves its place empty, so the indices
+// of problems stay right.
 func (d *Decoder) array(path string, raw json.RawMessage, v reflect.Value, secret bool) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(raw, &items) // it is valid
@@ -258,6 +280,8 @@ func (d *Decoder) array(path string, raw json.RawMessage, v reflect.Value, secre
 	}
 }
 
+// text stores a string, with its variables replaced, unless a variable is missing or it is a
+// secret that cannot be one.
 func (d *Decoder) text(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
 	var s string
 	_ = json.Unmarshal(raw, &s) // it is valid
@@ -282,7 +306,8 @@ var (
 	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // the rest of a variable without its braces
 )
 
-// expand replaces the variables of a string; it reports false when one is not set.
+// expand replaces the variables of a string; it reports false when one is not set. Values are
+// not expanded again. All missing variables are reported.
 func (d *Decoder) expand(path, s string) (expanded string, ok bool) {
 	if d.Getenv == nil {
 		return s, true

@@ -31,20 +31,23 @@ Write one summary that takes the place of the summary so far and covers the new 
 - Say only what the data shows. Do not guess at reasons, and do not address the user.
 - Answer with the summary and nothing else.`
 
-// Draft is the data for a summary. An empty field is left out.
+// Draft is the data for a summary. An empty field is left out. The data comes from users, so
+// the prompt marks it as data.
 type Draft struct {
 	Before  string            // the previous summary
 	Digest  string            // of the earlier actions after it
 	Actions []activity.Action // after these, in order
 }
 
-// Reduced returns the action with only the fields that a summary uses.
+// Reduced returns the action with only the fields that a summary uses, for a caller that keeps
+// actions until there are enough. It shares the action's strings.
 func Reduced(a activity.Action) activity.Action {
 	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart,
 		CanonicalURL: a.CanonicalURL}
 }
 
-// Prompt returns the prompt for the model, with each piece of data between markers.
+// Prompt returns the prompt for the model, with each piece of data between markers and cut to
+// twice the length of a summary. The instructions come first.
 func (d Draft) Prompt(instructions string) string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
@@ -65,7 +68,9 @@ func (d Draft) Prompt(instructions string) string {
 // errEmptyAnswer reports a model that returned nothing.
 var errEmptyAnswer = errors.New("the model's answer is empty")
 
-// Ask returns the model's answer, at most MaxLength characters of it.
+// Ask returns the model's answer, at most MaxLength characters of it, trimmed. An empty answer
+// is an error. It calls the model once, and blocks until the model returns: the model must heed
+// the context, which ends after timeout.
 func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (string, error), timeout time.Duration,
 	prompt string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

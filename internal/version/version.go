@@ -19,6 +19,8 @@ var Version = sync.OnceValue(func() string {
 	return of(info)
 })
 
+// of returns the version of the module in a build: as a dependency, or as the main module,
+// whose version is "(devel)" without a release.
 func of(info *debug.BuildInfo) string {
 	version := ""
 	for _, m := range append(info.Deps, &info.Main) {

@@ -56,9 +56,10 @@ func Foreign(text string, patterns []string) (host string, found bool) {
 }
 
 // spellings yields a text in lower case as it stands and at every step of its decoding, each
-// also with the characters that look like those of a URL replaced by these. A browser splits a
-// URL before it decodes its parts, and a desk may decode it before that: what stands before the
-// @ of https://app.acme.example%2F@evil.example is a user, but a path once it is decoded.
+// also with the characters that look like a URL's replaced by the URL's own. A browser splits a
+// URL before it decodes its parts, and a desk may decode it before that: in
+// https://app.acme.example%2F@evil.example the text before the @ is a user, but a path once it
+// is decoded.
 func spellings(text string) iter.Seq[string] {
 	decodings := []func(string) string{html.UnescapeString, unescapePercent}
 	return func(yield func(string) bool) {
@@ -75,7 +76,8 @@ func spellings(text string) iter.Seq[string] {
 // markup removes the characters that Markdown takes away from within a word.
 var markup = strings.NewReplacer(`\`, "", "*", "", "`", "", "~", "")
 
-// visible returns the text in lower case, without invisible characters.
+// visible returns the text in lower case, without invisible characters, and with spaces for
+// controls, which end a URL.
 func visible(text string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		switch {
@@ -103,7 +105,7 @@ func ascii(r rune) rune {
 	return r
 }
 
-// unescapePercent decodes the percent-encoding of a text.
+// unescapePercent decodes the percent-encoding of a text, as far as it is valid.
 func unescapePercent(text string) string {
 	return encoded.ReplaceAllStringFunc(text, func(s string) string {
 		if decoded, err := url.PathUnescape(s); err == nil {

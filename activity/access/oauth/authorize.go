@@ -21,7 +21,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/pages"
 )
 
-// authorization is a request for a code that may be shown to the user.
+// The authorization endpoint, in a browser. GET shows a form that asks for a key, POST takes
+// the form, and both parse the same query anew, so no state of a sign-in is stored before its
+// key is right. A mistake is shown to the user until client and redirect URI are known to
+// belong together, and sent to the client from then on. An answer sent earlier would make this
+// server an open redirector (RFC 6749, section 4.1.2.1).
+
+// authorization is a request for a code that may be shown to the user. The client and the
+// redirect URI belong together; challenge is the client's code_challenge, a digest in
+// base64url.
 type authorization struct {
 	clientID    string
 	client      client
@@ -29,9 +37,9 @@ type authorization struct {
 	challenge   string
 }
 
-// parse returns the authorization that a query asks for. The error is a
-// *[clientError], or one of the storage, or a *refusal; after a refusal the client and the
-// redirect URI are known.
+// parse returns the authorization that a query asks for. The error is a *[clientError], a
+// *refusal or one of the storage; after a refusal the client and the redirect URI are known. A
+// nil query is one without parameters.
 func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err error) {
 	a.clientID = q.Get("client_id")
 	again := repeated(q)
@@ -74,7 +82,9 @@ func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err 
 // isChallenge matches a SHA-256 digest in base64url.
 var isChallenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// answer sends the browser to the client.
+// answer sends the browser to the client, with the state of the request and the issuer added to
+// the answer, which it changes. A query of the redirect URI stays as it is written, because the
+// client registered it so.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, answer url.Values) {
 	if state := r.URL.Query().Get("state"); state != "" {
 		answer.Set("state", state)
@@ -96,8 +106,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, 
 	w.WriteHeader(status)
 }
 
-// authorization returns the authorization that a request asks for; false if it has been
-// answered.
+// authorization returns the authorization that a request asks for. With ok false and no error
+// the request has been answered, by a page or a redirect; with an error, it has not been.
 func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a authorization, ok bool, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -118,7 +128,8 @@ func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a author
 	return a, false, httpx.Unavailable(err)
 }
 
-// serveAuthorize shows the sign-in page.
+// serveAuthorize shows the sign-in page. Showing it counts as a use of the client, so of all
+// that wait for a first sign-in this one is evicted last.
 func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte) error {
 	a, ok, err := s.authorization(w, r)
 	if err != nil || !ok {
@@ -130,7 +141,10 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte
 	return s.show(w, r, a, http.StatusOK, "")
 }
 
-// serveConsent takes the form of the page: a key, or a refusal.
+// serveConsent takes the form of the page: a key, or a refusal. The order matters: the form is
+// checked before the key, so no other site can try keys in a user's browser; the client is
+// listed among those that signed in before its grant is written, so a grant never belongs to a
+// client that may be evicted first.
 func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byte) error {
 	a, ok, err := s.authorization(w, r)
 	if err != nil || !ok {
@@ -169,8 +183,9 @@ func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byt
 	return nil
 }
 
-// cookie returns the name of the cookie that binds forms to a browser. With its prefix, no
-// other host can set it.
+// cookie returns the name of the cookie that binds forms to a browser. The prefix __Host- keeps
+// other hosts from setting it; browsers accept it from https only, so a loopback server goes
+// without.
 func (s *Server) cookie() string {
 	if s.isSecure() {
 		return "__Host-liveactivity-sign-in"
@@ -180,7 +195,8 @@ func (s *Server) cookie() string {
 
 func (s *Server) isSecure() bool { return strings.HasPrefix(s.issuer, "https:") }
 
-// browser returns the secret in a browser's cookie, or "".
+// browser returns the secret in a browser's cookie, or "". A value of another length was not
+// made here: everything after this relies on a secret of the full strength of [rand.Text].
 func (s *Server) browser(r *http.Request) string {
 	c, err := r.Cookie(s.cookie())
 	if err != nil || len(c.Value) != len(rand.Text()) {
@@ -190,14 +206,16 @@ func (s *Server) browser(r *http.Request) string {
 }
 
 // formValue returns the hidden value of the form for a request: only the browser with the
-// secret can have been shown it, and only for this request.
+// secret can have been shown it, and only for this query. The server keeps nothing to check it
+// by.
 func formValue(secret, query string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(query))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// isShown reports whether the form of a request was shown to its browser.
+// isShown reports whether the form of a request was shown to its browser. Query parameters are
+// compared in their canonical order, as [Server.show] wrote them.
 func (s *Server) isShown(r *http.Request, value string) bool {
 	secret := s.browser(r)
 	return secret != "" && hmac.Equal([]byte(formValue(secret, r.URL.Query().Encode())), []byte(value))
@@ -208,7 +226,8 @@ var pageHTML string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// view is the content of the page: the form, or a problem only.
+// view is the content of the page: the form, or a problem only. The template escapes every
+// field; all but Problem and Form may be a stranger's text.
 type view struct {
 	Name     string // of the client, or the host
 	Host     string // that the answer goes to
@@ -219,7 +238,8 @@ type view struct {
 	Problem  string // a sentence, if any
 }
 
-// show shows the form, with the problem of the last try, if any.
+// show shows the form, with the problem of the last try, if any. It keeps the browser's secret
+// if it has one, so that several open forms stay valid.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, status int, problem string) error {
 	secret := s.browser(r)
 	if secret == "" {
@@ -240,7 +260,8 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, s
 	return write(w, status, v, u.Scheme)
 }
 
-// write writes the page. Its form leads back here, and then to the client and on.
+// write writes the page. Its form leads back here, and then to the client and on: form-action
+// holds for the redirects too, and the client's own pages may redirect to any https address.
 func write(w http.ResponseWriter, status int, v view, schemes ...string) error {
 	var body bytes.Buffer
 	if err := page.Execute(&body, v); err != nil {

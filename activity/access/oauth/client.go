@@ -20,6 +20,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
+// Clients and their registrations. Anybody can register, so registrations are kept in two
+// lists, each bounded, each the least recently used first: of clients that wait for a first
+// sign-in, and of clients that had one. A flood of registrations evicts registrations from the
+// first list only. A client of a metadata document is in neither list and is not stored at all.
+
 // client is a program that signs in: the stored form. All are public: none has a secret.
 type client struct {
 	Name         string   `json:"client_name"`
@@ -34,7 +39,8 @@ const (
 	maxBody         = 16 << 10 // bytes of a registration, or of a form
 )
 
-// newClient returns a client of this metadata, or a sentence about the mistake.
+// newClient returns a client of this metadata, or a sentence about the mistake. The client
+// keeps redirectURIs; its name is cleaned, and may be empty.
 func newClient(name string, redirectURIs []string) (c client, problem string) {
 	if len(redirectURIs) == 0 || len(redirectURIs) > maxRedirectURIs {
 		return c, fmt.Sprintf("redirect_uris must be an array of 1 to %d URLs.", maxRedirectURIs)
@@ -47,7 +53,9 @@ func newClient(name string, redirectURIs []string) (c client, problem string) {
 	return client{clean(name), redirectURIs}, ""
 }
 
-// clean returns a name without characters that could make it read as something else.
+// clean returns a name of at most maxName characters, without any that could make it read as
+// something else: the unprintable ones include line breaks and the marks that turn the
+// direction of text.
 func clean(name string) string {
 	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool {
 		return r == ' ' || !unicode.IsPrint(r)
@@ -62,8 +70,10 @@ func clean(name string) string {
 var scripts = []string{"javascript", "data", "vbscript", "file", "blob", "about", "filesystem",
 	"view-source", "ws", "wss", "ftp"}
 
-// checkRedirectURI returns the problem of an address to send codes to, empty for none. An
-// https URL, http on the user's own machine and an app's own scheme are allowed (RFC 8252).
+// checkRedirectURI returns the problem of an address to send codes to, empty for none. An https
+// URL, http on the user's own machine and an app's own scheme are allowed (RFC 8252). Only
+// printable ASCII is: browsers drop or turn some other characters, a backslash among them, and
+// would go elsewhere than the check saw.
 func checkRedirectURI(s string) (problem string) {
 	u, err := url.Parse(s)
 	isPlain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' })
@@ -84,14 +94,16 @@ func checkRedirectURI(s string) (problem string) {
 	return ""
 }
 
-// redirectURI is an address that a request gave and that its client may name.
+// redirectURI is an address that a request gave and that its client may name. The token request
+// must repeat it as given, so both forms are kept; url is never nil.
 type redirectURI struct {
 	given string
 	url   *url.URL
 }
 
-// allows returns the address if it is one of the client's: equal, except that a loopback
-// address may have any port, which its app gets from its system.
+// allows returns the address if it is one of the client's: byte for byte, except that a
+// loopback address may have any port, which its app gets from its system (RFC 8252, section
+// 7.3).
 func (c *client) allows(given string) (redirectURI, bool) {
 	u, err := url.Parse(given)
 	if err != nil || checkRedirectURI(given) != "" {
@@ -125,9 +137,9 @@ type registration struct {
 	Scope         string   `json:"scope"`
 }
 
-// serveRegister registers a client (RFC 7591). Metadata that this server does not support
-// are replaced in the answer, as the RFC allows. Equal metadata gets the same ID: some clients register
-// at every connect.
+// serveRegister registers a client (RFC 7591). Metadata that this server does not support is
+// replaced in the answer, as the RFC allows. Equal metadata gets the same ID: some clients
+// register at every connect.
 func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []byte) error {
 	const malformed = "invalid_client_metadata"
 	var reg registration
@@ -148,6 +160,7 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
+	// The type makes no difference here. RFC 7591 has "web" as the default.
 	if reg.Type != "native" {
 		reg.Type = "web"
 	}
@@ -159,20 +172,22 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 	return nil
 }
 
-// Documents of clients. They belong to no product; the lists are the IDs of clients that
-// never had a grant, and of those that did, the least recently used first.
+// Documents of clients. They belong to no product. The two lists hold the IDs of clients that
+// never had a grant and of clients that did, the least recently used first, in binary, idBytes
+// each and without separators.
 const (
 	ofNoProduct   = ""
 	clientPrefix  = "oauth/client/"
 	waitingName   = "oauth/clients/waiting"
 	signedInName  = "oauth/clients/signed-in"
-	maxSignedIn   = 10_000
-	idBytes       = 16
+	maxSignedIn   = 10_000                    // IDs, 160 kB of a document's MiB
+	idBytes       = 16                        // of the digest of the metadata
 	clientTTL     = RefreshTTL + 24*time.Hour // from the last use
 	clientVersion = "client_"                 // begins the ID of a client
 )
 
-// register stores a client and returns its ID, which is derived from its metadata.
+// register stores a client and returns its ID, which is derived from its metadata, with the
+// redirect URIs in any order.
 func (s *Server) register(ctx context.Context, c client) (id string, err error) {
 	sorted := c
 	sorted.RedirectURIs = slices.Sorted(slices.Values(c.RedirectURIs))
@@ -185,9 +200,12 @@ func (s *Server) register(ctx context.Context, c client) (id string, err error) 
 	return id, s.keep(ctx, id, value, false)
 }
 
-// keep stores a client as the most recently used one, and removes those used least
-// recently beyond the bounds. One that signs in is no longer counted among those without
-// a grant.
+// keep stores a client as the most recently used one, and removes the least recently used
+// clients beyond the bounds. It blocks while another request of this server changes the lists,
+// until ctx ends. The lists, the client and the evicted ones change together or not at all.
+//
+// A client that signs in is no longer counted among those waiting, and stays so: signsIn false
+// does not move it back.
 func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
 	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
 	if err != nil || len(raw) != idBytes {
@@ -230,8 +248,9 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 	}
 }
 
-// lists returns the changes to the two lists that make a client the last one of its own,
-// and the names of the clients that no longer fit.
+// lists returns the changes to the two lists that make a client the last one of its own, and
+// the names of the clients that no longer fit. A list that stays as it is gets no change. The
+// documents and id are only read.
 func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (changes []document.Change, evicted []string) {
 	for _, list := range []struct {
 		doc  document.Document
@@ -255,7 +274,8 @@ func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (change
 	return changes, evicted
 }
 
-// indexOf returns where an ID is in a list, -1 for nowhere.
+// indexOf returns where an ID is in a list, -1 for nowhere. Only multiples of idBytes are
+// places, so the end of one ID and the start of the next match nothing.
 func indexOf(ids, id []byte) int {
 	for i := 0; i+idBytes <= len(ids); i += idBytes {
 		if bytes.Equal(ids[i:i+idBytes], id) {
@@ -265,6 +285,8 @@ func indexOf(ids, id []byte) int {
 	return -1
 }
 
+// errNoClient also stands for a stored client that cannot be decoded: its app can register
+// again, which writes it anew.
 var errNoClient = errors.New("oauth: no such client")
 
 // clientOf returns the client of an ID: a registered one, or, for a URL, the client that the
@@ -285,7 +307,8 @@ func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
 	return c, nil
 }
 
-// registered returns the document of a registered client, or errNoClient.
+// registered returns the document of a registered client, or errNoClient, which costs no read
+// for an ID that cannot be one.
 func (s *Server) registered(ctx context.Context, id string) (doc document.Document, err error) {
 	if !strings.HasPrefix(id, clientVersion) || len(id) != len(clientVersion)+2*idBytes {
 		return doc, errNoClient
@@ -300,7 +323,8 @@ func (s *Server) registered(ctx context.Context, id string) (doc document.Docume
 	return docs[0], nil
 }
 
-// touch makes a registered client, if it is one, the most recently used one.
+// touch makes a client the most recently used one. For a client that is not registered, or not
+// any more, it does nothing.
 func (s *Server) touch(ctx context.Context, id string, signsIn bool) error {
 	doc, err := s.registered(ctx, id)
 	if errors.Is(err, errNoClient) {

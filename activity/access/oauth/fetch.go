@@ -20,19 +20,25 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Bounds of fetching metadata documents, whose addresses strangers choose.
+// Client ID metadata documents: a client ID that is an https URL names the document in which
+// the client describes itself. Strangers choose the URL and this server goes there, so a fetch
+// is bounded in time, size, redirects and number, and reaches public addresses only, tested
+// after name resolution. Requests for one document share a fetch, and later ones its cached
+// result, good or bad.
+
+// Bounds of fetching metadata documents.
 const (
 	maxDocument  = 5 << 10 // bytes
 	fetchTime    = 5 * time.Second
-	maxRedirects = 3  // on the same host
-	maxFetches   = 16 // at a time
-	maxDocuments = 1000
-	documentTTL  = 10 * time.Minute // a document is good for
-	failureTTL   = 30 * time.Second // a failure is
+	maxRedirects = 3                // on the same host
+	maxFetches   = 16               // at a time
+	maxDocuments = 1000             // cached; the least recently used goes first
+	documentTTL  = 10 * time.Minute // of a cached document, from the start of its fetch
+	failureTTL   = 30 * time.Second // of a cached failure, from its end
 )
 
-// clientError is a mistake of a client that only its user is shown: the client cannot be
-// told, because it is not known where it is.
+// clientError is a mistake of a client that only its user is shown. The client cannot be told,
+// because its address is not known.
 type clientError struct {
 	detail string // a sentence without its full stop
 	cause  error
@@ -41,18 +47,20 @@ type clientError struct {
 func (e *clientError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.detail, e.cause) }
 func (e *clientError) Unwrap() error { return e.cause }
 
-// fetcher fetches and caches metadata documents.
+// fetcher fetches and caches metadata documents. It is safe for concurrent use.
 type fetcher struct {
 	http    *http.Client
 	cache   *lru.Cache[string, fetched]
-	one     singleflight.Group
-	running *semaphore.Weighted
+	one     singleflight.Group  // by URL
+	running *semaphore.Weighted // maxFetches at a time
 }
 
+// fetched is the result of a fetch: a client, or else a *[clientError]. It is shared by the
+// requests that get it from the cache, so it never changes.
 type fetched struct {
 	client client
 	err    error
-	until  time.Time
+	until  time.Time // not given out from then on
 }
 
 // controlFunc is the type of Control of a [net.Dialer].
@@ -63,8 +71,10 @@ func newFetcher() *fetcher {
 	return fetcherBy(ssrf.New(ssrf.WithAnyPort()).Safe)
 }
 
-// fetcherBy returns a fetcher that connects to the addresses which control takes, after
-// resolution. It uses no proxy, which would resolve names by itself.
+// fetcherBy returns a fetcher that connects to the addresses which control takes. The dialer
+// calls it after resolution, with each address it is about to use, so a name that resolves anew
+// gets nowhere else. The fetcher uses no proxy, which would resolve names by itself, and keeps
+// no connections, which are of no use for one document of a host.
 func fetcherBy(control controlFunc) *fetcher {
 	cache, err := lru.New[string, fetched](maxDocuments)
 	if err != nil { // cannot happen: the size is positive
@@ -96,7 +106,8 @@ func isDocumentURL(id string) bool {
 	return len(u.Path) > 1 && !slices.Contains(segments, ".") && !slices.Contains(segments, "..")
 }
 
-// client returns the client of a metadata document. The error is a *[clientError].
+// client returns the client of a metadata document, from the cache or from its address. The
+// error is a *[clientError]. It may take fetchTime, whatever ctx says: ctx only carries values.
 func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
 		return known.client, known.err
@@ -114,6 +125,8 @@ func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 	return known.client, known.err
 }
 
+// fetch is client without the cache. Its five seconds include the wait for one of maxFetches
+// turns.
 func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -131,7 +144,8 @@ func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
 	return parseDocument(id, body)
 }
 
-// get returns the body at a URL, at most a byte more than a document may have.
+// get returns the body at a URL, at most a byte more than a document may have, by which the
+// caller sees that it is too large. Any status but 200 is an error.
 func (f *fetcher) get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -149,7 +163,8 @@ func (f *fetcher) get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 }
 
-// parseDocument returns the client that a document at the URL id describes.
+// parseDocument returns the client that a document at the URL id describes. The document must
+// name that URL as its client_id, or anybody could serve a copy of another client's.
 func parseDocument(id string, body []byte) (c client, err error) {
 	var d struct {
 		ClientID string `json:"client_id"`

@@ -20,6 +20,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
+// A grant is one document, from the consent to its end, and each step is one compare-and-set:
+//
+//	state       Refresh  lives       leaves it by
+//	code given  nil      CodeTTL     redeem → signed in
+//	signed in   set      RefreshTTL  refresh → signed in, for RefreshTTL from then
+//	ended       no document
+//
+// A grant ends when its time is over, when it is revoked, when an administrator ends it, when
+// its key has too many newer ones, and when a code or a refresh token comes a second time,
+// because then one of the two senders has stolen it (RFC 9700, section 4.14). A removed key
+// leaves the document in place and makes every token invalid.
+
 // A code or token is its prefix, its product, its family and a secret, with separators.
 // The family of a code and of refresh tokens is a secret, too, from which the ID of their
 // grant is derived; the family of an access token is the ID. So a spent refresh token
@@ -32,13 +44,18 @@ const (
 	maxToken      = 256
 )
 
+// token is the content of a code or token, without its prefix. No part is empty. The product is
+// there because documents are read by product.
 type token struct{ productID, family, secret string }
 
+// String returns the text behind the prefix.
 func (t token) String() string {
 	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
 }
 
-// parseToken returns the parts of a token of that prefix.
+// parseToken returns the parts of a token of that prefix. The parts of a token that was given
+// out have no separator: it stands neither in a product ID nor in the text of [rand.Text] or in
+// hexadecimal digits.
 func parseToken(prefix, s string) (token, bool) {
 	rest, ok := strings.CutPrefix(s, prefix)
 	parts := strings.Split(rest, separator)
@@ -48,7 +65,8 @@ func parseToken(prefix, s string) (token, bool) {
 	return token{parts[0], parts[1], parts[2]}, true
 }
 
-// idOf returns the ID of the grant of a code or refresh token.
+// idOf returns the ID of the grant of a code or refresh token. It is wrong for an access token,
+// whose family is the ID already.
 func (t token) idOf() string {
 	sum := sha256.Sum256([]byte(t.family))
 	return hex.EncodeToString(sum[:16])
@@ -64,7 +82,8 @@ func isSecret(of []byte, secret string) bool {
 	return subtle.ConstantTimeCompare(of, digest(secret)) == 1
 }
 
-// grant is the stored form of a client's grant.
+// grant is the stored form of a client's grant. Key, ClientID, RedirectURI, Challenge,
+// Resource, Code and Created never change.
 type grant struct {
 	Key         []byte `json:"key"` // its digest
 	ClientID    string `json:"client_id"`
@@ -73,14 +92,16 @@ type grant struct {
 	Challenge   string `json:"challenge"`
 	Resource    string `json:"resource"`
 
-	Code    []byte        `json:"code"`              // digest
+	Code    []byte        `json:"code"`              // digest; kept once spent, to tell a second use
 	Refresh []byte        `json:"refresh,omitempty"` // digest of the newest; none until the code is used
 	Access  []accessToken `json:"access,omitempty"`
-	Created time.Time     `json:"created"`
-	Used    time.Time     `json:"used"`
-	Until   time.Time     `json:"until"`
+	Created time.Time     `json:"created"` // of the code
+	Used    time.Time     `json:"used"`    // stored at most once a minute
+	Until   time.Time     `json:"until"`   // of the code, later of the newest refresh token
 }
 
+// accessToken is a token that is good until then. Spent ones stay in the list until the next
+// refresh.
 type accessToken struct {
 	Digest []byte    `json:"digest"`
 	Until  time.Time `json:"until"`
@@ -103,7 +124,8 @@ var (
 	errEnded   = errors.New("oauth: the grant has ended")
 )
 
-// stored is a grant and its document.
+// stored is a grant and its document, at the version that was read: a write of it fails if the
+// grant has changed since.
 type stored struct {
 	grant
 	doc document.Document
@@ -111,6 +133,8 @@ type stored struct {
 
 func (g *stored) id() string { return strings.TrimPrefix(g.doc.Name, grantPrefix) }
 
+// decodeGrant returns the grant in a document. One that cannot be decoded, or is over by this
+// server's clock, is errNoGrant, like one that does not exist.
 func decodeGrant(doc document.Document) (g stored, err error) {
 	g.doc = doc
 	if !doc.Exists() {
@@ -134,14 +158,18 @@ func (s *Server) read(ctx context.Context, productID, id string) (stored, error)
 	return decodeGrant(docs[0])
 }
 
-// put returns the change that stores a grant.
+// put returns the change that stores a grant for the rest of its time, at least a second: a
+// time to live of zero would mean forever.
 func (g *stored) put() (document.Change, error) {
 	value, err := jsontext.Marshal(g.grant)
 	return document.Put(g.doc, value, max(time.Until(g.Until), time.Second)), err
 }
 
-// change applies decide to a grant, again if another write came first. An error of decide
-// leaves the grant as it was, but errReused and errEnded end it.
+// change applies decide to a grant, again if another write came first, until ctx ends. So
+// decide may run several times, each time on the grant as it is then, and must not do anything
+// that lasts. An error of decide leaves the grant as it was, but errReused and errEnded end it;
+// change returns it. Without a grant, or when its product is dropped meanwhile, the error is
+// errNoGrant. After any other error of the storage, the grant may or may not have changed.
 func (s *Server) change(ctx context.Context, productID, id string, decide func(*grant) error) error {
 	for {
 		g, err := s.read(ctx, productID, id)
@@ -175,7 +203,9 @@ func (s *Server) change(ctx context.Context, productID, id string, decide func(*
 	}
 }
 
-// grantCode stores a grant for a key and returns its code.
+// grantCode stores a grant for a key and returns its code, the only copy: the document has
+// digests. Room is made first, so a failure in between ends an old grant early and nothing
+// worse.
 func (s *Server) grantCode(
 	ctx context.Context, productID string, key [sha256.Size]byte, a *authorization,
 ) (code string, err error) {
@@ -200,7 +230,8 @@ func (s *Server) grantCode(
 	return codePrefix + t.String(), nil
 }
 
-// makeRoom ends the least recently used grants of a key, so that it can have another.
+// makeRoom ends the least recently used grants of a key, so that it can have another. Sign-ins
+// at the same moment may leave a few grants more than [MaxGrants]; the next one ends those.
 func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) error {
 	all, err := s.list(ctx, productID)
 	if err != nil {
@@ -218,8 +249,9 @@ func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) err
 	return nil
 }
 
-// list returns the grants of a product, those whose code was not used yet too, with the
-// last uses that this server knows of.
+// list returns the grants of a product, including ones whose code was not used yet, with the
+// last uses that this server knows of. It reads a page at a time, so a grant that changes
+// meanwhile may be seen before or after its change.
 func (s *Server) list(ctx context.Context, productID string) (all []stored, err error) {
 	const atOnce = 100
 	for after, more := "", true; more; {
@@ -241,8 +273,8 @@ func (s *Server) list(ctx context.Context, productID string) (all []stored, err 
 	return all, nil
 }
 
-// opens reports whether the key of a grant still opens MCP for the product: nil, or an
-// error of [access.Keyring.ProductOf].
+// opens reports whether the key of a grant still opens MCP for the product: nil, or an error of
+// [access.Keyring.ProductOf]. It is asked at every use, so a token never outlives its key.
 func (s *Server) opens(g *grant, productID string) error {
 	if len(g.Key) != sha256.Size {
 		return access.ErrInvalid
@@ -263,8 +295,9 @@ type tokens struct {
 	Scope        string `json:"scope"`
 }
 
-// issue gives a grant new tokens in the family of its code. Earlier access tokens keep
-// their time, the earlier refresh token is spent.
+// issue gives a grant new tokens in the family of t, a code or a refresh token of it. Earlier
+// access tokens keep their time, the earlier refresh token is spent, and the grant lives for
+// RefreshTTL from now. Only the answer has the secrets.
 func (g *grant) issue(t token, now time.Time) tokens {
 	refresh := token{t.productID, t.family, rand.Text()}
 	opener := token{t.productID, t.idOf(), rand.Text()}
@@ -276,7 +309,8 @@ func (g *grant) issue(t token, now time.Time) tokens {
 		RefreshToken: refreshPrefix + refresh.String(), Scope: string(access.MCP)}
 }
 
-// keyOfAccess returns the key that an access token stands for.
+// keyOfAccess returns the key that an access token stands for. The error is
+// [access.ErrInvalid], [access.ErrScope] or wraps [access.ErrUnavailable].
 func (s *Server) keyOfAccess(ctx context.Context, t token) (key [sha256.Size]byte, productID string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storageTime)
 	defer cancel()
@@ -299,10 +333,12 @@ func (s *Server) keyOfAccess(ctx context.Context, t token) (key [sha256.Size]byt
 	return [sha256.Size]byte(g.Key), t.productID, nil
 }
 
+// useName is the key of a grant's last use in Server.uses: a grant ID alone is unique in its
+// product only.
 func useName(productID, id string) string { return productID + separator + id }
 
-// use remembers the use of a grant, and stores it from time to time: reading must not
-// cost a write. A use that cannot be stored is no failure.
+// use remembers the use of a grant, and stores it once in useEvery: reading must not cost a
+// write. A use that cannot be stored is no failure; g stays as it is.
 func (s *Server) use(ctx context.Context, productID string, g *stored, now time.Time) {
 	s.uses.Add(useName(productID, g.id()), now)
 	if now.Sub(g.Used) < useEvery {
@@ -352,8 +388,9 @@ func (s *Server) Grants(ctx context.Context, productID string) ([]Grant, error) 
 	return grants, nil
 }
 
-// End ends a grant and all its tokens, on all servers at once. It reports false if there
-// is none of that ID. An error means that storage is unavailable.
+// End ends a grant and all its tokens, on all servers at once. It reports false if there is
+// none of that ID. An error means that storage is unavailable, and that the grant may or may
+// not have ended.
 func (s *Server) End(ctx context.Context, productID, grantID string) (ended bool, err error) {
 	err = s.change(ctx, productID, grantID, func(*grant) error { return errEnded })
 	if errors.Is(err, errEnded) || errors.Is(err, errNoGrant) {

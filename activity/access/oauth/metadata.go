@@ -16,13 +16,17 @@ const (
 	serverMetadata   = "/.well-known/oauth-authorization-server"
 )
 
-// wellKnown returns the URL of a well-known path, which stands before the prefix.
+// wellKnown returns the URL of a well-known path. The path of the issuer goes behind it, not
+// before it (RFC 8414, section 3).
 func (s *Server) wellKnown(path, behind string) string {
 	return strings.TrimSuffix(s.issuer, s.prefix) + path + s.prefix + behind
 }
 
+// scopes is the one scope there is. Whether a key opens it is asked at every use.
 var scopes = []string{string(access.MCP)}
 
+// serveResource serves the metadata of the MCP server (RFC 9728), by which a client that was
+// answered 401 finds the authorization server.
 func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, oauthex.ProtectedResourceMetadata{
 		Resource: s.resource, AuthorizationServers: []string{s.issuer}, ScopesSupported: scopes,
@@ -31,6 +35,8 @@ func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// serveMetadata serves the metadata of the authorization server (RFC 8414), which every
+// endpoint here keeps to.
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		oauthex.AuthServerMeta

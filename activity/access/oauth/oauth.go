@@ -41,9 +41,9 @@ import (
 
 // Lifetimes, and the bounds of stored documents.
 const (
-	CodeTTL    = time.Minute
-	AccessTTL  = time.Hour
-	RefreshTTL = 30 * 24 * time.Hour
+	CodeTTL    = time.Minute         // RFC 6749, section 4.1.2, asks for 10 minutes at most
+	AccessTTL  = time.Hour           // of each access token
+	RefreshTTL = 30 * 24 * time.Hour // anew with each refresh
 
 	MaxClients = 1000 // registered without a grant; the least recently used goes first
 	MaxGrants  = 100  // of a key, likewise
@@ -61,16 +61,26 @@ type Options struct {
 // Server is the authorization server, and the judge of the tokens it gave out. It is safe
 // for concurrent use.
 type Server struct {
+	// issuer is publicURL without a slash at its end, and prefix its path. A client compares
+	// the issuer byte for byte with the iss of an answer (RFC 9207), so there is one spelling
+	// of it.
 	issuer   string // empty for a server without sign-in
 	prefix   string // the path of the issuer, without a slash at its end
 	resource string // the MCP server
 	keys     *access.Keyring
-	docs     document.Store
-	log      *slog.Logger
+	// docs is nil in a server of [KeysOnly], which therefore never calls it.
+	docs document.Store
+	log  *slog.Logger
 
+	// changing serializes changes to the lists of clients within this process. Servers that
+	// share a storage rely on compare-and-set; the semaphore only keeps the requests of one
+	// server from conflicting with each other.
+	//
+	// uses holds the last uses of grants by [useName]. They are newer than in storage, which
+	// sees one a minute: see [Server.use].
 	documents *fetcher                      // of clients that are known by a URL
-	changing  *semaphore.Weighted           // held while the list of clients changes
-	uses      *lru.Cache[string, time.Time] // the last uses of grants, by their names; newer than in storage
+	changing  *semaphore.Weighted           // one at a time
+	uses      *lru.Cache[string, time.Time] // safe for concurrent use
 }
 
 // New returns the authorization server of the MCP server at publicURL + "/mcp". With a
@@ -98,13 +108,16 @@ func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Opti
 	return s, nil
 }
 
-// KeysOnly returns a server without sign-in that needs no storage.
+// KeysOnly returns a server without sign-in that needs no storage. Only its KeyOf, Challenge,
+// On and Mount may be called.
 func KeysOnly(keys *access.Keyring) *Server { return &Server{keys: keys} }
 
 // On reports whether clients can sign in.
 func (s *Server) On() bool { return s.issuer != "" }
 
-// usable reports whether clients may be sent to a URL: codes and tokens travel to it.
+// usable reports whether clients may be sent to a URL. Codes and tokens travel to it, so it is
+// https, or http on the user's own machine; a query, a fragment or a password would end up in
+// every URL made from it.
 func usable(publicURL string) (*url.URL, bool) {
 	u, err := url.Parse(publicURL)
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -113,15 +126,21 @@ func usable(publicURL string) (*url.URL, bool) {
 	return u, u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
 }
 
-// isLoopback reports whether a host is the machine of the browser that goes there.
+// isLoopback reports whether a host is the machine of the browser that goes there. No name is
+// resolved: one that resolves to a loopback address is not one.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// KeyOf returns the digest and the product of the key that a bearer token is or, as an
-// access token, stands for. The errors are those of [access.Keyring.ProductOf] for the
-// scope [access.MCP].
+// KeyOf returns the digest and the product of the key that a bearer token is or, as an access
+// token, stands for. An access token costs a read of storage, which may take 4 seconds; a known
+// key costs none. The errors are the ones [access.Keyring.ProductOf] returns for the scope
+// [access.MCP], to be tested with errors.Is. With an error, the digest and the product mean
+// nothing.
+//
+// A token that looks like an access token and is none is tried as a key, because keys are free
+// text.
 func (s *Server) KeyOf(ctx context.Context, token string) (digest [sha256.Size]byte, productID string, err error) {
 	if t, ok := parseToken(accessPrefix, token); ok && s.On() {
 		digest, productID, err = s.keyOfAccess(ctx, t)
@@ -157,8 +176,10 @@ func (s *Server) Challenge(token string, err error) string {
 	return strings.TrimSuffix("Bearer "+strings.Join(parts, ", "), " ")
 }
 
-// Mount puts the endpoints in their places; handle is [http.ServeMux.Handle] or alike. A
-// server without sign-in has one, which says so.
+// Mount puts the endpoints in their places; handle is [http.ServeMux.Handle] or alike. A server
+// without sign-in has one endpoint, which says so.
+//
+// The sign-in page alone is not wrapped in open: no other origin may read it.
 func (s *Server) Mount(handle func(pattern string, h http.Handler)) {
 	if !s.On() {
 		handle("POST /oauth/register", open(func(http.ResponseWriter, *http.Request) error {
@@ -186,8 +207,9 @@ func (s *Server) Mount(handle func(pattern string, h http.Handler)) {
 	handle("POST /oauth/authorize", bounded(s.serveConsent))
 }
 
-// behind returns the paths that may stand behind a well-known one: below a prefix also
-// with the prefix before them.
+// behind returns the paths that may stand behind a well-known one: below a prefix also with the
+// prefix before them. RFC 8414 puts the issuer's path there, but a reverse proxy may take the
+// prefix off before the request arrives.
 func (s *Server) behind(paths ...string) []string {
 	if s.prefix != "" {
 		for _, path := range paths {
@@ -197,7 +219,8 @@ func (s *Server) behind(paths ...string) []string {
 	return paths
 }
 
-// refusal is an error of OAuth: an answer of 400, or 401 for a client that is not known.
+// refusal is an OAuth error: an answer of 400, or 401 for a client that is not known. The
+// description is sent to the client, so it never quotes a secret or the cause of a failure.
 type refusal struct{ code, description string }
 
 func (e *refusal) Error() string { return e.code + ": " + e.description }
@@ -226,7 +249,9 @@ func bounded(h handler) httpx.Handler {
 	}
 }
 
-// open lets clients in pages of any origin call: nothing here depends on a cookie.
+// open lets clients in pages of any origin call: nothing here depends on a cookie. A *refusal
+// becomes the JSON error of OAuth, with the description repeated under the service's own name
+// for it; any other error is left to [httpx.Handler].
 func open(h httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -247,6 +272,8 @@ func open(h httpx.Handler) http.Handler {
 	})
 }
 
+// preflight answers a browser that asks before a call. The headers are the ones MCP clients
+// send; Max-Age is a day, which browsers shorten to their own limit.
 func preflight(w http.ResponseWriter, _ *http.Request) error {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST")

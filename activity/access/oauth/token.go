@@ -17,7 +17,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// parseForm returns the fields of a form, each given once.
+// The token and revocation endpoints. A client proves nothing but the code, the verifier or
+// the token it holds, as all clients are public. The token endpoint names the parameter that is
+// missing or malformed, but of a well-formed request it does not tell an unknown token from an
+// expired one or another client's: all are errNoGrant, so answers help nobody guess.
+
+// parseForm returns the fields of a form. A parameter of OAuth that is given twice is refused
+// (RFC 6749, section 3.2); any other may repeat.
 func parseForm(body []byte) (url.Values, error) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -29,7 +35,8 @@ func parseForm(body []byte) (url.Values, error) {
 	return form, nil
 }
 
-// repeated returns the name of a parameter of OAuth that is given more than once, if any.
+// repeated returns the name of a parameter of OAuth that is given more than once, or "". It
+// reads an empty value as given, too.
 func repeated(q url.Values) string {
 	for _, name := range []string{"client_id", "redirect_uri", "response_type", "code_challenge",
 		"code_challenge_method", "state", "scope", "resource", "grant_type", "code", "code_verifier",
@@ -41,7 +48,8 @@ func repeated(q url.Values) string {
 	return ""
 }
 
-// serveToken gives tokens for a code or a refresh token.
+// serveToken gives tokens for a code or a refresh token. After an answer of 503 the code or
+// refresh token may be spent: with it goes the grant, once the client tries it again.
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, body []byte) error {
 	form, err := parseForm(body)
 	if err != nil {
@@ -69,8 +77,9 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, body []byte)
 	return nil
 }
 
-// explain turns an error of a grant into the answer to its client. One that is no longer
-// known is told so, because it can register again.
+// explain turns an error of a grant into the answer to its client. A client that is no longer
+// known gets invalid_client, because it can register again; a client of a metadata document
+// always is known.
 func (s *Server) explain(ctx context.Context, clientID string, err error) error {
 	var refused *refusal
 	switch {
@@ -91,8 +100,9 @@ func (s *Server) explain(ctx context.Context, clientID string, err error) error 
 		"The code or token is not known, has expired, is another client's, or does not go with the other parameters.")
 }
 
-// redeem gives tokens for a code, once, to the client that it was made for. Only a request
-// that is right in everything spends the code or, the second time, ends the grant.
+// redeem gives tokens for a code, once, to the client that it was made for. Only a request that
+// is right in everything spends the code or, the second time, ends the grant: otherwise a thief
+// of the code, without its verifier, could end the session of its owner.
 func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err error) {
 	for _, name := range []string{"code", "redirect_uri", "code_verifier"} {
 		if form.Get(name) == "" {
@@ -111,7 +121,7 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 			return errNoGrant
 		case !verifies(g.Challenge, form.Get("code_verifier")):
 			return errNoGrant
-		case g.Refresh != nil:
+		case g.Refresh != nil: // the code was redeemed before
 			return errReused
 		}
 		given, err = s.renew(g, code, form)
@@ -119,7 +129,8 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 	})
 }
 
-// refresh gives new tokens for a refresh token, once.
+// refresh gives new tokens for a refresh token, once. A spent one ends the grant, whichever
+// client sends it: its family is a secret, so the sender has held a token of the grant.
 func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, err error) {
 	if form.Get("refresh_token") == "" {
 		return given, refuse("invalid_request", "refresh_token is missing.")
@@ -130,9 +141,9 @@ func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, er
 	}
 	err = s.change(ctx, t.productID, t.idOf(), func(g *grant) (err error) {
 		switch {
-		case g.Refresh == nil:
+		case g.Refresh == nil: // the code was not redeemed yet
 			return errNoGrant
-		case !isSecret(g.Refresh, t.secret):
+		case !isSecret(g.Refresh, t.secret): // of this family, but not the newest
 			return errReused
 		case g.ClientID != form.Get("client_id"):
 			return errNoGrant
@@ -150,7 +161,9 @@ func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, er
 	return given, nil
 }
 
-// renew issues tokens for a request that is the grant's, if its key still exists.
+// renew issues tokens for a request that is the grant's, if its key still exists. A key that
+// was removed, or has lost the scope, is errNoGrant, and the grant stays; while keys cannot be
+// checked, the request fails and spends nothing.
 func (s *Server) renew(g *grant, t token, form url.Values) (given tokens, err error) {
 	if resource := form.Get("resource"); resource != "" && !isSameResource(resource, g.Resource) {
 		return given, refuse("invalid_target", "resource must be "+g.Resource+".")
@@ -167,7 +180,8 @@ func (s *Server) renew(g *grant, t token, form url.Values) (given tokens, err er
 	return g.issue(t, time.Now()), nil
 }
 
-// verifies reports whether a verifier matches a challenge by S256 (RFC 7636).
+// verifies reports whether a verifier matches a challenge by S256. The lengths are the bounds
+// of RFC 7636, section 4.1.
 func verifies(challenge, verifier string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 {
 		return false
@@ -176,8 +190,9 @@ func verifies(challenge, verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-// isSameResource reports whether a client means a resource, whose URL it may have written
-// in another way.
+// isSameResource reports whether a client means a resource, whose URL it may have written with
+// another case of the host, with the default port or with a slash at its end. The resource is
+// always normalized along, so its own spelling does not matter.
 func isSameResource(given, resource string) bool {
 	normal := func(s string) string {
 		u, err := url.Parse(s)
@@ -201,7 +216,10 @@ func takesScope(scope string) bool {
 	return len(asked) == 0 || slices.Contains(asked, scopes[0])
 }
 
-// serveRevoke ends the grant of a token (RFC 7009). A token that is not known has ended.
+// serveRevoke ends the grant of an access or refresh token, with all its tokens (RFC 7009). A
+// token that is not known has ended: the answer is 200. A refresh token need not be the newest,
+// as its family is a secret; an access token must be one of the grant's, because its family is
+// not. client_id may be missing, but must be right if given.
 func (s *Server) serveRevoke(w http.ResponseWriter, r *http.Request, body []byte) error {
 	form, err := parseForm(body)
 	if err != nil {

@@ -27,13 +27,14 @@ type clientFlags struct {
 	Key     string `env:"LIVEACTIVITY_KEY" placeholder:"KEY" help:"A key of the product, where no file has one."`
 }
 
-// client is a server as a command sees it.
+// client is a server as a command sees it. product has its ID only, without a product file.
 type client struct {
-	base, key string
+	base, key string // base without a slash at its end; key may be empty
 	product   liveactivity.Product
 }
 
-// client returns the client of the flags, with a key that has the scope.
+// client returns the client of the flags, with the key of the flags or else the first of the
+// file that has the scope. Mistakes are added to the call's; after one the client is of no use.
 func (f clientFlags) client(scope access.Scope, of call) client {
 	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, demoProduct)}}
 	if !isURL(c.base) {
@@ -61,7 +62,8 @@ func isURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// path returns the address of something of the product below the server's.
+// path returns the address of something of the product below the server's. Each * of the format
+// stands for one of parts, which is escaped.
 func (c client) path(format string, parts ...string) string {
 	for _, part := range parts {
 		format = strings.Replace(format, "*", url.PathEscape(part), 1)
@@ -69,7 +71,9 @@ func (c client) path(format string, parts ...string) string {
 	return c.base + strings.Replace(format, "{product_id}", url.PathEscape(c.product.ProductID), 1)
 }
 
-// do makes a request, and decodes the answer. Its errors are sentences.
+// do makes a request, and decodes the answer into answer unless that is nil. An answer other
+// than 200 is a *statusError. All errors are sentences for the terminal; the answer's own text
+// is made printable, because the server may be anybody's.
 func (c client) do(ctx context.Context, method, address string, header http.Header, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -107,7 +111,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// printable returns a text without characters that a terminal would obey.
+// printable returns a text without characters that a terminal would obey, each replaced by a
+// space.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -24,8 +24,8 @@ const demoProduct = "demo"
 // demoUser is the user in the printed curl line.
 const demoUser = "ada"
 
-// addDemo adds the demo product to the options, with the desk of its own, which
-// answers also without a language model.
+// addDemo adds the demo product to the options, with the desk of its own, which answers also
+// without a language model. Its secrets are new. The program's desks stay.
 func (s *settings) addDemo() *demo.Demo {
 	product, key := liveactivity.NewProduct(demoProduct)
 	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]}, rand.Text())
@@ -43,8 +43,8 @@ func (s *settings) addDemo() *demo.Demo {
 	return d
 }
 
-// demoConfig is the configuration of the demo product, in which a visitor who plays for
-// two minutes sees everything.
+// demoConfig is the configuration of the demo product. Its times are short, so a visitor sees
+// everything within two minutes.
 func demoConfig() liveactivity.IntegrationConfig {
 	return liveactivity.IntegrationConfig{
 		Notes: &liveactivity.Notes{
@@ -65,8 +65,8 @@ func demoConfig() liveactivity.IntegrationConfig {
 	}
 }
 
-// printDemo shows how to reach the demo product. The curl line reports a page
-// view and then looks it up.
+// printDemo shows how to reach the demo product. The curl line reports a page view and then
+// looks it up.
 func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs,
 	product liveactivity.Product, key liveactivity.Key, page string,
 ) {

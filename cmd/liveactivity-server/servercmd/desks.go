@@ -35,8 +35,8 @@ const checkDescription = "Asks each help desk of a product file, with requests t
 	"The exit status is 1 where something is missing. " +
 	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 
-// check is the command that asks the help desks of a product file whether the
-// service can work with them. It fails where something is missing.
+// check is the command that asks the help desks of a product file whether the service can work
+// with them. It fails where something is missing, after it has asked about everything.
 func check(ctx context.Context, f checkFlags, c call) error {
 	file, err := c.load(f.Config, f.Product)
 	if err != nil {
@@ -65,7 +65,7 @@ func check(ctx context.Context, f checkFlags, c call) error {
 	return fmt.Errorf("%d things are missing, see above", missing)
 }
 
-// checkProduct checks a product and returns how much is missing.
+// checkProduct checks a product, prints the findings and returns how much is missing.
 func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, public string,
 	stdout io.Writer,
 ) (missing int) {
@@ -102,7 +102,8 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 	return missing
 }
 
-// checkDesk asks a desk whether the service can work with it.
+// checkDesk asks a desk whether the service can work with it. A desk that cannot tell counts as
+// able.
 func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
 	checker := desk.Desk.Capabilities().Checker
 	if checker == nil {
@@ -121,7 +122,8 @@ type provisionFlags struct {
 	command.Common
 }
 
-// provisioner is a desk whose account can be set up, and whose webhooks can be read.
+// provisioner is a desk whose account can be set up, and whose webhooks can be read. Zendesk's
+// is; with dryRun nothing is changed.
 type provisioner interface {
 	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
 	Remove(ctx context.Context, productID string, dryRun bool) (zendesk.Provisioned, error)
@@ -133,7 +135,8 @@ const provisionDescription = "Sets up a product's Zendesk account: creates the w
 	"Webhooks that it made for another address get the " +
 	"new one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
 
-// provision is the command that sets up a product's Zendesk account.
+// provision is the command that sets up a product's Zendesk account, or with --remove takes the
+// setup back. The steps that were made are printed also when a later one fails.
 func provision(ctx context.Context, f provisionFlags, c call) error {
 	c.wrong.Require("--product", f.Product, "the id of a product of the file")
 	switch _, err := zendesk.ContextURL(f.PublicURL, "acme"); {
@@ -166,8 +169,8 @@ func provision(ctx context.Context, f provisionFlags, c call) error {
 	return fmt.Errorf("--product: the product %s has no zendesk in its integration_config", f.Product)
 }
 
-// load returns a product file, with the product of that ID only where an ID is given. The error
-// has all mistakes in the flags so far; without one a product that was asked for is there.
+// load returns a product file, with only the product of that ID if one is given. The error has
+// all mistakes in the flags so far; without an error a product that was asked for is there.
 func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	if c.wrong.Require("--config", path, "the product file"); path == "" {
 		return file, c.wrong.Err()
@@ -184,7 +187,8 @@ func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	return file, c.wrong.Err()
 }
 
-// printProvisioned prints the steps, and the rest to do by hand.
+// printProvisioned prints the steps, and the rest to do by hand: the secrets to put into the
+// file, and, if complete, a trigger of Zendesk's own to change.
 func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bool) {
 	for _, step := range done.Steps {
 		state := cmp.Or(string(step.Change), "is there")

@@ -15,8 +15,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// openLog opens the log that the settings name and puts it into their options.
-// The function release, never nil, releases it.
+// openLog opens the log that the settings name and puts it into their options; without one the
+// service makes its own, in memory. The function release, not nil unless there is an error,
+// releases it once the service has stopped.
 func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	switch {
 	case s.DataDir != "":
@@ -28,6 +29,8 @@ func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	return func() error { return nil }, nil
 }
 
+// openFile opens the file, which takes as long as reading it back takes; the display shows how
+// far it is. One process at a time can have it open.
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
 	var done, total atomic.Int64
 	opened := s.display.during(log, func() (progress, bool) {
@@ -51,6 +54,9 @@ func (s *settings) openFile(log *slog.Logger) (release func() error, err error) 
 	return entries.Release, nil
 }
 
+// openRedis opens Redis, which need not be reachable: the server starts and answers 503 until
+// it is. A Redis that is too old, or has data of a newer program, is an error at once if it can
+// be told.
 func (s *settings) openRedis(log *slog.Logger) (release func() error, err error) {
 	entries, err := redislog.Open(s.RedisURL, &redislog.Options{
 		Retention: s.Retention, MaxEvents: s.MaxEvents, Prefix: s.RedisPrefix, Logger: log,
@@ -72,7 +78,8 @@ func (s *settings) openRedis(log *slog.Logger) (release func() error, err error)
 	return entries.Release, nil
 }
 
-// redisHost returns the part of a Redis URL that is not secret.
+// redisHost returns the part of a Redis URL that is not secret, "" for a URL that cannot be
+// parsed.
 func redisHost(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

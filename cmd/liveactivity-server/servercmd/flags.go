@@ -13,6 +13,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
+// The command gets its settings in three steps: kong fills flags from arguments and
+// environment; settings parses them; check asks the service's own Validate, whose mistakes are
+// renamed from options to flags. A pointer is a flag that may be left out but not be empty: see
+// [command.Mistakes.Given].
+
 // flags of the command. Every flag has an environment variable. Those that must
 // be parsed are taken as text, so that all mistakes are reported at once.
 type flags struct {
@@ -36,7 +41,8 @@ type flags struct {
 	command.Common
 }
 
-// settings are the parsed flags.
+// settings are the parsed flags. Options are the service's; the other fields are the command's
+// own.
 type settings struct {
 	liveactivity.Options
 	Addr        string
@@ -49,8 +55,9 @@ type settings struct {
 	display *display // standard error
 }
 
-// settings parses and checks the flags, beside the options that the program adds, and
-// reports everything that is wrong with them.
+// settings parses and checks the flags, beside the options that the program adds, and adds
+// everything that is wrong with them to wrong. After a mistake the value is zero, and the
+// settings are of no use.
 func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) settings {
 	s := settings{Options: added, Addr: f.Addr}
 	s.AdminKey, s.PublicURL = wrong.Given("--admin-key", f.AdminKey), wrong.Given("--public-url", f.PublicURL)
@@ -91,14 +98,15 @@ func (s settings) check(wrong *command.Mistakes) {
 	wrong.Add(named(s.Options.Validate()))
 }
 
-// flagOf names the flags behind options.
+// flagOf names the flags behind options. An option that is not here has no flag of its own.
 var flagOf = map[string]string{
 	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat",
 	"MaxEvents": "--activity-max-events", "Retention.TTL": "--activity-ttl",
 	"Retention.MaxBytes": "--log-max-bytes", "Retention.StateMaxBytes": "--state-max-bytes",
 }
 
-// named returns mistakes in options in the names of their flags.
+// named returns mistakes in options in the names of their flags. A mistake in an option without
+// a flag, which the program has added, stays as it is.
 func named(err error) error {
 	all := options.Split(err)
 	for i, err := range all {

@@ -25,6 +25,7 @@ func healthcheck(ctx context.Context, f healthFlags, c call) error {
 	if err := c.wrong.Err(); err != nil {
 		return err
 	}
+	// An address that means all interfaces is asked at localhost.
 	host, port, _ := net.SplitHostPort(f.Addr) // CheckAddr has done it
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"

@@ -16,9 +16,10 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// playback replays the log of a product and prints the decisions in the order of time.
-// It holds the sessions that did something lately, and the lines of
-// playbackStep.
+// playback replays the log of a product and prints the decisions in the order of time. It holds
+// the sessions that did something lately, and the lines of playbackStep, so its memory does not
+// grow with the log. The clock is the log's: an entry happens at the time of its ID, whenever
+// the actions began.
 type playback struct {
 	productID string
 	core      *assistance.Core
@@ -26,16 +27,17 @@ type playback struct {
 	out       *bufio.Writer
 
 	sessions    map[string]*played
-	lines       []line // that are not printed yet
-	oldest, now time.Time
+	lines       []line    // that are not printed yet
+	oldest, now time.Time // of the first and the newest entry
 	settled     time.Time // everything until then is decided and printed
 
 	actions   int
-	unmatched int // of the actions
-	outcomes  map[outcome]int
+	unmatched int             // of the actions
+	outcomes  map[outcome]int // all that were decided, printed or not
 }
 
-// played is a session that is being replayed.
+// played is a session that is being replayed, as if it were linked to a conversation of its
+// own.
 type played struct {
 	replay *assistance.Replay
 	page   string // of its newest action
@@ -49,9 +51,12 @@ type line struct {
 	outcome
 }
 
-// playbackStep is how much time is settled at once.
+// playbackStep is how much time is settled at once: lines are sorted within a step, since
+// sessions are replayed one by one.
 const playbackStep = 10 * time.Second
 
+// newPlayback returns a playback with the triggers that the configuration selects among the
+// built-in and the added ones. out is flushed by the caller.
 func newPlayback(productID string, config *proactive.Config, added []proactive.Trigger, out *bufio.Writer) (
 	*playback, error,
 ) {
@@ -69,8 +74,8 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	}, nil
 }
 
-// run replays the whole log as it is now, and then lets time pass for the sessions
-// at its end.
+// run replays the whole log as it is now, and then lets [assistance.WindowSpan] pass for the
+// sessions at its end. Entries that are gone are passed over.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	var into [256]eventlog.Entry
 	for after := (eventlog.ID{}); ; {
@@ -95,7 +100,8 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	}
 }
 
-// take replays the actions of an entry, at the time when the service got them.
+// take replays the actions of an entry, at the time when the service got them. Entries of any
+// other kind, and actions outside sessions, are passed over.
 func (p *playback) take(e eventlog.Entry) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil || batch.SessionID == "" {
@@ -123,7 +129,7 @@ func (p *playback) take(e eventlog.Entry) {
 	}
 }
 
-// begin begins the replay of a session.
+// begin begins the replay of a session, whose decisions become lines.
 func (p *playback) begin(sessionID string) *played {
 	s := &played{}
 	session := assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID}
@@ -137,8 +143,8 @@ func (p *playback) begin(sessionID string) *played {
 	return s
 }
 
-// settle lets the time pass for all sessions, prints the decisions, and forgets the
-// sessions that can have no more.
+// settle lets the time pass for all sessions, prints the decisions, and forgets the sessions
+// that can have no more.
 func (p *playback) settle(to time.Time) {
 	for id, s := range p.sessions {
 		s.replay.Pass(to)

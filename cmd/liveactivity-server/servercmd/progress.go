@@ -13,14 +13,14 @@ import (
 	"golang.org/x/term"
 )
 
-// display is standard error: the log, and on a terminal a bar below it while
-// something takes long. It is safe for concurrent use.
+// display is standard error: the log, and on a terminal a bar below it while something takes
+// long. It is safe for concurrent use. mu also keeps writes to out from mixing.
 type display struct {
 	out      io.Writer
 	terminal *os.File // nil where there is no terminal that can show a bar
 
 	mu  sync.Mutex
-	bar string // shown now
+	bar string // shown now, "" for none; guarded by mu
 }
 
 // newDisplay returns the display on standard error. There is a bar on a terminal,
@@ -36,7 +36,8 @@ func newDisplay(stderr io.Writer, logFormat string) *display {
 
 const clearLine = "\r\x1b[K"
 
-// Write implements [io.Writer]: the bar stays below the written text.
+// Write implements [io.Writer]: the bar stays below the written text, which should end with a
+// newline. The result is of p alone.
 func (d *display) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +60,7 @@ func (d *display) show(bar string) {
 	}
 }
 
-// width returns how many columns there are.
+// width returns how many columns there are, now: a window may change its size.
 func (d *display) width() int {
 	columns, _, err := term.GetSize(int(d.terminal.Fd()))
 	if err != nil || columns <= 0 {
@@ -81,8 +82,9 @@ type progress struct {
 	done, total int64 // in units; a total of zero is unknown
 }
 
-// follow shows how far something is, by a bar or by a line of the log every few
-// seconds, until it is over or ctx ends.
+// follow shows how far something is, by a bar or by a line of the log every few seconds, until
+// it is over or ctx ends. The bar is removed at the end. look must not block; it is called by
+// this goroutine only.
 func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p progress, over bool)) {
 	every := lineEvery
 	if d.terminal != nil && log.Enabled(ctx, slog.LevelInfo) {
@@ -111,8 +113,8 @@ func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p p
 	}
 }
 
-// during follows something in the background until it is over, which the caller
-// says by calling ended.
+// during follows something in the background until it is over, which the caller says by calling
+// ended. ended returns once the bar is gone; it must be called.
 func (d *display) during(log *slog.Logger, look func() (p progress, over bool)) (ended func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
@@ -123,7 +125,8 @@ func (d *display) during(log *slog.Logger, look func() (p progress, over bool)) 
 	}
 }
 
-// bar returns a line of at most that many columns less one.
+// bar returns a line of at most that many columns less one, since some terminals wrap after the
+// last. It is ASCII, so bytes are columns.
 func (p progress) bar(columns int, elapsed time.Duration) string {
 	text := fmt.Sprintf("%s: %s %s", p.what, grouped(p.done), p.unit)
 	if p.total > 0 {

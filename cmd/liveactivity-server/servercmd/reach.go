@@ -17,6 +17,10 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
+// The checks of a public address work from outside, as a help desk would reach it. A webhook
+// that is there refuses a request without a signature with 401; so a 401 is the good answer,
+// and nothing is written.
+
 // reachTimeout bounds a request to the public address.
 const reachTimeout = 10 * time.Second
 
@@ -26,7 +30,8 @@ type asked struct {
 	detail string
 }
 
-// ask makes a request that changes nothing: without a credential, none is taken.
+// ask makes a request that changes nothing: without a credential, none is taken. A redirect is
+// an answer; to follow it would make a GET of a POST.
 func ask(ctx context.Context, method, address string) asked {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -47,8 +52,8 @@ func ask(ctx context.Context, method, address string) asked {
 	return asked{response.StatusCode, cmp.Or(answer.Detail, fmt.Sprintf("the answer is %d", response.StatusCode))}
 }
 
-// checkAddress asks the server at the public address whether it serves the product as its
-// file says.
+// checkAddress asks the server at the public address whether it serves the product as its file
+// says. Without a server that is ready, nothing else is asked.
 func checkAddress(
 	ctx context.Context, public string, product liveactivity.Product, hasDesk bool) (found []helpdesk.Finding,
 ) {
@@ -81,8 +86,8 @@ func checkAddress(
 	return found
 }
 
-// checkAccount reads a Zendesk account and says what zendesk provision would do in it, and
-// whether the file has its secrets.
+// checkAccount reads a Zendesk account and reports the steps that zendesk provision would make
+// in it, and whether the file has its secrets. It changes nothing.
 func checkAccount(ctx context.Context, account provisioner, public string,
 	product liveactivity.Product) (found []helpdesk.Finding) {
 	add := func(ok bool, format string, args ...any) {

@@ -18,6 +18,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/command"
 )
 
+// A rehearsal goes the whole way with a user that nobody else has: it asks the desk, reports a
+// click to the running server, begins a conversation at the desk, waits for the service's note
+// in it, and cleans up. At the desk it touches only its own conversation and user. Each step is
+// a function that returns a sentence for its line, or an error, with advice if the cause can be
+// guessed.
+
 // rehearseFlags are the flags of zendesk test and intercom test.
 type rehearseFlags struct {
 	clientFlags
@@ -31,8 +37,8 @@ const (
 	cleanUpTimeout = 30 * time.Second
 )
 
-// rehearseWith returns the command that begins a test conversation at a product's desk of
-// that name, waits for the note, and removes the conversation.
+// rehearseWith returns the command that begins a test conversation at a product's desk of that
+// name, waits for the note, and removes the conversation.
 func rehearseWith(desk string) subcommand {
 	name := desk + " test"
 	description := "Tests the whole way with a test conversation: reports a click of a made-up user to the running " +
@@ -62,7 +68,7 @@ func rehearseWith(desk string) subcommand {
 	})
 }
 
-// rehearsal is a test conversation.
+// rehearsal is a test conversation. begun is zero until there is something to clean up.
 type rehearsal struct {
 	client
 	desk    connector.Desk
@@ -73,7 +79,8 @@ type rehearsal struct {
 	counted map[string]float64 // the webhooks that the server had answered before, by status
 }
 
-// run makes the steps up to the first that fails, and cleans up in any case.
+// run makes the steps up to the first that fails, and cleans up in any case, even after an
+// interruption: then the clean-up has its own time.
 func (r *rehearsal) run(ctx context.Context) error {
 	id := "liveactivity-test-" + uuid.NewString()[:8]
 	email := id + "@example.com" // reserved by RFC 2606: nobody has the address
@@ -86,6 +93,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 	return err
 }
 
+// steps makes the steps before the clean-up.
 func (r *rehearsal) steps(ctx context.Context, id, email string) error {
 	click := sendFlags{User: id, Email: email, Session: id, Page: "https://example.com/" + id, Click: "Test " + id}
 	for _, step := range []struct {
@@ -112,7 +120,8 @@ type adviceError struct {
 
 func advise(err error, advice ...string) error { return &adviceError{err, advice} }
 
-// step makes a step and prints its outcome, and how long it took.
+// step makes a step and prints its outcome, how long it took, and the advice of an
+// *adviceError. The error it returns only names the step.
 func (r *rehearsal) step(name string, do func() (string, error)) error {
 	begun := time.Now()
 	said, err := do()
@@ -133,7 +142,8 @@ func (r *rehearsal) step(name string, do func() (string, error)) error {
 	return nil
 }
 
-// account asks the desk whether the credentials work.
+// account asks the desk whether the credentials work. One finding that is right is enough: the
+// next steps show the rest.
 func (r *rehearsal) account(ctx context.Context) (string, error) {
 	var said []string
 	works := false
@@ -147,7 +157,7 @@ func (r *rehearsal) account(ctx context.Context) (string, error) {
 	return strings.Join(said, " "), ctx.Err()
 }
 
-// activity reports a click to the server, and reads it back where there is a key.
+// activity reports a click to the server, and reads it back if there is a key.
 func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, error) {
 	err := r.report(ctx, r.product.WebhookSecret, click.event())
 	var answered *statusError
@@ -188,7 +198,8 @@ func (r *rehearsal) begin(ctx context.Context, email string) (said string, err e
 	return fmt.Sprintf("Conversation %s of %s was created.", r.begun.ConversationID, email), nil
 }
 
-// awaitNote waits until a note of the conversation shows the click.
+// awaitNote waits until a note of the conversation shows the click. Passing errors of the desk
+// are tried again until the time is over; any other ends the wait.
 func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -216,7 +227,8 @@ func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, err
 	}
 }
 
-// cleanUp removes the conversation and its user.
+// cleanUp removes the conversation and its user, and returns a sentence about parts that the
+// desk cannot remove.
 func (r *rehearsal) cleanUp(ctx context.Context, email string) (string, error) {
 	left, err := r.desk.Desk.Capabilities().Rehearser.EndRehearsal(ctx, r.begun)
 	switch {

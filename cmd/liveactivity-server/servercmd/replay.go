@@ -35,7 +35,7 @@ const replayDescription = "Prints which offers the triggers would have made for 
 	"holds, and why not: to tune triggers before a user sees an offer. It changes nothing. " + assumption
 
 // replay is the command that prints the offers that the triggers would have made for the
-// activity in a log. It changes nothing.
+// activity in a log. It changes nothing: the file is opened for reading, and no desk is asked.
 func replay(ctx context.Context, f replayFlags, c call) error {
 	c.wrong.Require("--data-dir", f.DataDir, "the folder of the database")
 	configs := map[string]*proactive.Config{}
@@ -68,7 +68,8 @@ func replay(ctx context.Context, f replayFlags, c call) error {
 	return replayProducts(ctx, log, ids, configs, c.added.Triggers, c.stdout)
 }
 
-// openToReplay opens a log with everything that is still in its file.
+// openToReplay opens a log with everything that is still in its file: the retention is endless,
+// so entries that have expired since the server stopped are there, too.
 func openToReplay(dir string) (*boltlog.Log, error) {
 	log, err := boltlog.Open(dir, &boltlog.Options{
 		ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64},
@@ -83,8 +84,8 @@ func openToReplay(dir string) (*boltlog.Log, error) {
 	return log, nil
 }
 
-// replayProducts replays products, each with its configuration or, without one,
-// with defaults.
+// replayProducts replays products, each with its configuration or, without one, with defaults.
+// A configuration that is not enabled is replayed all the same, to try it first.
 func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config,
 	triggers []proactive.Trigger, stdout io.Writer,
 ) error {
@@ -117,7 +118,7 @@ type outcome struct {
 	reason  assistance.Reason
 }
 
-// summarize counts the outcomes of each trigger.
+// summarize counts the outcomes of each trigger, the most frequent first.
 func (p *playback) summarize() {
 	if p.actions == 0 {
 		fmt.Fprintln(p.out, "  0 actions")

@@ -19,11 +19,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// Main is the command: it runs with the arguments and the environment of the process
-// until it is done or a signal ends it, and exits with status 1 after an error.
+// Main is the command: it runs with the arguments and the environment of the process until it
+// is done or a signal ends it, and exits with status 1 after an error. See [command.Main] for
+// the signals.
 //
-// The program adds its Desks, Triggers, Guide, Model, Reply and Views; opts may be nil.
-// The flags and the product file set all other options, and --llm-model the Model too.
+// The program adds its Desks, Triggers, Guide, Model, Reply and Views; opts may be nil. The
+// flags and the product file set all other options, and --llm-model the Model too.
 func Main(opts *liveactivity.Options) {
 	command.Main(program, func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return Run(ctx, args, stdout, stderr, opts)
@@ -32,7 +33,10 @@ func Main(opts *liveactivity.Options) {
 
 const program = "liveactivity-server"
 
-// Run is Main for a program that handles signals itself: it ends with ctx.
+// Run is Main for a program that handles signals itself: it ends with ctx, after everything is
+// finished. It returns [command.ErrHelp] when it has only printed help. The environment
+// variables are the process's. Only these fields of opts are read: Desks, Triggers, Guide,
+// Model, Reply and Views.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
 	var added liveactivity.Options
 	if opts != nil {
@@ -60,14 +64,16 @@ type subcommand struct {
 	run  func(ctx context.Context, args []string, c call) error
 }
 
-// call is the call of a subcommand.
+// call is the call of a subcommand. run gets it with wrong set; mistakes in flags are added
+// there, and reported together by its Err.
 type call struct {
 	stdout, stderr io.Writer
-	added          *liveactivity.Options // by the program
+	added          *liveactivity.Options // by the program; never nil
 	wrong          *command.Mistakes     // in the flags
 }
 
-// newSubcommand returns the subcommand of that name, whose flags are an F.
+// newSubcommand returns the subcommand of that name, whose flags are an F. run is called with
+// flags that could be parsed, and not at all for --help.
 func newSubcommand[F any](
 	name, description string, run func(ctx context.Context, f F, c call) error,
 ) subcommand {
@@ -101,8 +107,9 @@ func commandNames() (names []string) {
 	return names
 }
 
-// server is the command that serves: it returns when ctx ends and everything is
-// finished.
+// server is the command that serves: it returns when ctx ends and everything is finished. All
+// mistakes in flags, the product file and the options are reported at once, before anything is
+// opened. The log is opened first and released last.
 func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
 	description := "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks " +
@@ -138,8 +145,8 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	return wrong.Named(errors.Join(settings.serve(ctx, stdout), release()))
 }
 
-// loadProducts reads the product file into the options or, without one, makes
-// the demo product.
+// loadProducts reads the product file into the options or, without one, makes the demo product.
+// After an error the products may be incomplete.
 func (s *settings) loadProducts(path string) (warnings []string, err error) {
 	if path == "" {
 		s.demo = s.addDemo()
@@ -154,7 +161,7 @@ func (s *settings) loadProducts(path string) (warnings []string, err error) {
 	return warnings, err
 }
 
-// withoutKey returns the products that no key opens.
+// withoutKey returns the products that no key of the file opens.
 func (s *settings) withoutKey() (ids []string) {
 	for _, product := range s.Products {
 		if !slices.ContainsFunc(s.Keys, func(k liveactivity.Key) bool { return k.ExternalID == product.ProductID }) {
@@ -182,13 +189,16 @@ func printServed(w io.Writer, products []liveactivity.Product, urls liveactivity
 	fmt.Fprintf(w, "console at %s/\nthe API is described at %s/openapi.json\n", urls.Base(), urls.Base())
 }
 
-// serve listens and serves until ctx ends and everything is finished.
+// serve listens and serves until ctx ends and everything is finished. It listens before it
+// makes the service, so an address in use is found before anything starts, and port 0 is known
+// to it. The metrics are served until the service has stopped.
 func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	listener, err := serve.Listen("--addr", s.Addr)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
+	// With port 0, the port is known only now.
 	s.LocalURL = serve.URL(listener.Addr())
 	metrics, metricsListener, err := s.openMetrics()
 	if err != nil {

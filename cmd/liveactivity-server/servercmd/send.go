@@ -57,7 +57,8 @@ func send(ctx context.Context, f sendFlags, c call) error {
 	return nil
 }
 
-// report reports an event, in PostHog's form, as a webhook with this secret.
+// report reports an event, in PostHog's form, as a webhook with this secret. An event that the
+// server has ignored is an error, with the reason.
 func (c client) report(ctx context.Context, secret string, event map[string]any) error {
 	body, err := jsontext.Marshal(event)
 	if err != nil {
@@ -78,7 +79,8 @@ func (c client) report(ctx context.Context, secret string, event map[string]any)
 	return errors.New("the event was ignored")
 }
 
-// readBack returns the description of a user's newest action, which the key reads.
+// readBack returns the description of a user's newest action, which the key reads. No action is
+// an error: an accepted one can be read at once.
 func (c client) readBack(ctx context.Context, user string) (string, error) {
 	var read struct{ Actions []activity.Action }
 	header := http.Header{"Authorization": {"Bearer " + c.key}}
@@ -92,7 +94,7 @@ func (c client) readBack(ctx context.Context, user string) (string, error) {
 	return read.Actions[0].Description, nil
 }
 
-// event returns the event in PostHog's form.
+// event returns the event in PostHog's form, with a new ID at each call.
 func (f sendFlags) event() map[string]any {
 	properties := map[string]any{"$session_id": f.Session, "$current_url": f.Page}
 	event := map[string]any{"event": "$pageview", "uuid": uuid.NewString(), "distinct_id": f.User,

@@ -25,7 +25,8 @@ type tailFlags struct {
 const tailDescription = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
 	"liveactivity-server tail --config products.json --product acme --since 10m"
 
-// tail is the command that prints the stream in words until ctx ends.
+// tail is the command that prints the stream in words until ctx ends, which is no error. It
+// reconnects by itself, and ends when the stream is refused.
 func tail(ctx context.Context, f tailFlags, c call) error {
 	from := f.client(access.Stream, c)
 	if from.key == "" {
@@ -63,7 +64,8 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 	return nil
 }
 
-// printer returns a function, for concurrent use, that prints a line: time, user and text.
+// printer returns a function, for concurrent use, that prints a line: time, user and text. All
+// of it came from outside, so it is made printable.
 func printer(w io.Writer) func(at float64, who, text string) {
 	var mu sync.Mutex
 	return func(at float64, who, text string) {

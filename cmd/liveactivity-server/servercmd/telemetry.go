@@ -14,7 +14,8 @@ import (
 )
 
 // openMetrics opens the server of /metrics at its separate address, and has the service
-// register its metrics there. Without such an address it returns nil.
+// register its metrics there. Without such an address it returns nil. The listener is the
+// caller's to close; nothing is served yet.
 func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
 	if s.MetricsAddr == "" {
 		return nil, nil, nil
@@ -33,7 +34,8 @@ func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
 const exportTimeout = 5 * time.Second
 
 // newService returns the service, and a function that ends the export of its traces and
-// metrics, which the environment switches on.
+// metrics, which the environment switches on. Call exported after the service has stopped, so
+// the export has its last figures; after an error it has been called.
 func (s *settings) newService(ctx context.Context) (_ *liveactivity.Service, exported func(), err error) {
 	exporter, err := otlp.Open(ctx, &otlp.Options{Logger: s.Logger})
 	if err != nil {

@@ -17,7 +17,7 @@ type versionFlags struct {
 	command.Common
 }
 
-// build says which program this is.
+// build describes this program.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`   // empty where the build does not know it
@@ -27,7 +27,8 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// printVersion is the command that says which program this is.
+// printVersion is the command that prints the version. The commit is known only to a build in a
+// repository, which go install by version is not.
 func printVersion(_ context.Context, f versionFlags, c call) error {
 	if !f.JSON {
 		fmt.Fprintln(c.stdout, version.Version())

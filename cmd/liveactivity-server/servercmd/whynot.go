@@ -12,7 +12,8 @@ import (
 )
 
 // whyNoNote returns the likely causes, and remedies, of a note that does not come: from the
-// server's figures, and from the account where its webhooks can be read.
+// server's figures, and from the account where its webhooks can be read. The figures count all
+// conversations, so a busy server may hide the cause.
 func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	path := "/chatbot-webhook/" + url.PathEscape(r.product.ProductID)
 	after, known := r.webhooks(ctx)
@@ -37,8 +38,9 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	return append(advice, "docs/help-desks.md has more under \"Why is there no note?\".")
 }
 
-// whyNotHooked returns the problems of the webhook that leads to the path, its trigger, its secret and
-// the server at its address.
+// whyNotHooked returns the problems of the webhook that leads to the path, its trigger, its
+// secret and the server at its address. The account's own address of the webhook counts,
+// whatever the flags say.
 func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path string) (problems []string) {
 	webhooks, err := account.Webhooks(ctx)
 	if err != nil {
@@ -64,8 +66,8 @@ func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path 
 var answeredWebhooks = regexp.MustCompile(
 	`^liveactivity_http_request_duration_seconds_count\{code="(\d+)",route="[^"]*/chatbot-webhook/[^"]*"\} (\S+)`)
 
-// webhooks returns how many webhooks of desks the server has answered, by status, and
-// whether it says so: /metrics may be elsewhere.
+// webhooks returns how many webhooks of desks the server has answered, by status, and whether
+// it tells: /metrics may be elsewhere. Its failure is no error of the rehearsal.
 func (r *rehearsal) webhooks(ctx context.Context) (count map[string]float64, known bool) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/metrics", nil)
 	if err != nil {
