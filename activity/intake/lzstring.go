@@ -39,8 +39,9 @@ type lzEntry struct{ start, end uint32 }
 // unpackLZ64 undoes compressToBase64 of the JavaScript library lz-string, without copying
 // entries: each stands in the output already, as the run written last and the unit behind it.
 // More than limit units, or limit bytes as UTF-8, are refused as soon as a run exceeds them: a
-// short text can stand for a long one.
-func unpackLZ64(text []byte, limit int64) ([]byte, error) {
+// short text can stand for a long one. For the same reason there must be room for more than
+// smallBody units.
+func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 	bits := lzBits{text: text}
 	entries := make([]lzEntry, lzEnd+1, 256)
 	var out []uint16
@@ -51,7 +52,7 @@ func unpackLZ64(text []byte, limit int64) ([]byte, error) {
 		case !ok:
 			return nil, errLZ
 		case code == lzEnd:
-			return appendUTF8(make([]byte, 0, len(out)), out, limit)
+			return appendUTF8(make([]byte, 0, len(out)), out, u.limit)
 		}
 		next := lzEntry{start: uint32(len(out))}
 		switch {
@@ -73,8 +74,8 @@ func unpackLZ64(text []byte, limit int64) ([]byte, error) {
 				out = append(out, out[i])
 			}
 		}
-		if int64(len(out)) > limit {
-			return nil, unpackedTooLarge(limit)
+		if err := u.takes(len(out)); err != nil {
+			return nil, err
 		}
 		next.end = uint32(len(out))
 		switch {
@@ -91,6 +92,17 @@ func unpackLZ64(text []byte, limit int64) ([]byte, error) {
 		}
 		last = next
 	}
+}
+
+// takes reports whether so many units may be unpacked, and then a run that is one longer.
+func (u *unpacker) takes(units int) error {
+	switch {
+	case int64(units) > u.limit:
+		return unpackedTooLarge(u.limit)
+	case units > smallBody/2:
+		return u.room()
+	}
+	return nil
 }
 
 // appendUTF8 appends UTF-16 as UTF-8, at most limit bytes. Half a character becomes

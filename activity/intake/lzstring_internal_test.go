@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -21,13 +22,58 @@ var packed = map[string]string{
 	"NoIghgRp1bP3RDlNS9bMe13P96EHFGknlmUXVW0312MPNOsvtucfde8/99BA4UNEoQAXSA==": `["` + strings.Repeat("ab", 500) + `"]`,
 }
 
+var errNoRoom = errors.New("no room")
+
+func noRoom() error { return errNoRoom }
+func room() error   { return nil }
+
+// A long text waits for room before it is unpacked, as gzip does.
+func TestUnpackLZ64_asksForRoom(t *testing.T) {
+	// Codes of runs that are about to be entered: each is longer by one than the run before it.
+	run := func(runs int) []byte {
+		var bits []byte
+		put := func(v, n uint32) {
+			for i := range n {
+				bits = append(bits, byte(v>>i&1))
+			}
+		}
+		put(lzUnit8, 2)
+		put('[', 8)
+		for i, width := 0, uint32(3); i < runs; i++ {
+			entry := uint32(lzEnd + 2 + i)
+			put(entry, width)
+			if entry+1 == 1<<width {
+				width++
+			}
+		}
+		var text []byte
+		for at := 0; at < len(bits); at += 6 {
+			digit := 0
+			for i := range 6 {
+				digit <<= 1
+				if at+i < len(bits) {
+					digit |= int(bits[at+i])
+				}
+			}
+			text = append(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[digit])
+		}
+		return text
+	}
+	_, err := (&unpacker{limit: 8<<20, room: noRoom}).unpackLZ64(run(200)) // 20,301 units
+	require.ErrorIs(t, err, errLZ, "it breaks off")
+	_, err = (&unpacker{limit: 8<<20, room: noRoom}).unpackLZ64(run(4000)) // 8 million
+	require.ErrorIs(t, err, errNoRoom)
+	_, err = (&unpacker{limit: 1<<20, room: room}).unpackLZ64(run(4000))
+	require.ErrorContains(t, err, "unpacks to more")
+}
+
 func TestUnpackLZ64(t *testing.T) {
 	for text, want := range packed {
 		require.True(t, isLZ64([]byte(text)), text)
-		got, err := unpackLZ64([]byte(text), int64(len(want)))
+		got, err := (&unpacker{limit: int64(len(want)), room: noRoom}).unpackLZ64([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, want, string(got))
-		_, err = unpackLZ64([]byte(text), int64(len(want)-1))
+		_, err = (&unpacker{limit: int64(len(want)-1), room: noRoom}).unpackLZ64([]byte(text))
 		require.ErrorContains(t, err, "unpacks to more")
 	}
 }
@@ -37,7 +83,7 @@ func TestUnpackLZ64_takesMemoryInProportion(t *testing.T) {
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, err := unpackLZ64([]byte(strings.Repeat("A", 1<<20)), 8<<20)
+			_, err := (&unpacker{limit: 8<<20, room: room}).unpackLZ64([]byte(strings.Repeat("A", 1<<20)))
 			assert.ErrorIs(b, err, errLZ)
 		}
 	}).AllocedBytesPerOp()
@@ -55,7 +101,7 @@ func FuzzUnpackLZ64(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := unpackLZ64([]byte(text), 1<<20)
+		got, err := (&unpacker{limit: 1<<20, room: room}).unpackLZ64([]byte(text))
 		require.True(t, err != nil || len(got) <= 1<<20)
 	})
 }

@@ -20,7 +20,7 @@ import (
 type unpacker struct {
 	body  *Body
 	limit int64
-	room  func() error // called before any gzip output of more than smallBody bytes
+	room  func() error // called before any output of more than smallBody bytes, perhaps often
 }
 
 var (
@@ -74,7 +74,7 @@ func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 		case isJSON(text):
 			return text, nil
 		case isLZ64(text):
-			return unpackLZ64(text, u.limit)
+			return u.unpackLZ64(text)
 		}
 	}
 	return u.base64(text, isForm)
