@@ -222,9 +222,6 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 		}
 		signsIn = signsIn || indexOf(docs[1].Value, raw) >= 0
 		changes, evicted := lists(docs[0], docs[1], raw, signsIn)
-		if len(changes) == 0 && docs[2].Exists() {
-			return nil // it was the last one already
-		}
 		put := document.Put(docs[2], value, clientTTL)
 		put.Yields = !signsIn
 		old, err := s.docs.Get(ctx, ofNoProduct, evicted...)
@@ -249,8 +246,7 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 }
 
 // lists returns the changes to the two lists that make a client the last one of its own, and
-// the names of the clients that no longer fit. A list that stays as it is gets no change. The
-// documents and id are only read.
+// the names of the clients that no longer fit. The documents and id are only read.
 func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (changes []document.Change, evicted []string) {
 	for _, list := range []struct {
 		doc  document.Document
@@ -267,7 +263,7 @@ func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (change
 		for ; len(ids) > list.most*idBytes; ids = ids[idBytes:] {
 			evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
 		}
-		if !bytes.Equal(ids, list.doc.Value) {
+		if list.has || !bytes.Equal(ids, list.doc.Value) { // also to live on
 			changes = append(changes, document.Put(list.doc, ids, clientTTL))
 		}
 	}

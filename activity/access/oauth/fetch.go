@@ -47,6 +47,9 @@ type clientError struct {
 func (e *clientError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.detail, e.cause) }
 func (e *clientError) Unwrap() error { return e.cause }
 
+// errBusy reports that all of maxFetches turns were taken.
+var errBusy = errors.New("other fetches are running")
+
 // fetcher fetches and caches metadata documents. It is safe for concurrent use.
 type fetcher struct {
 	http    *http.Client
@@ -118,7 +121,9 @@ func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 		if known.client, known.err = f.fetch(context.WithoutCancel(ctx), id); known.err != nil {
 			known.until = time.Now().Add(failureTTL)
 		}
-		f.cache.Add(id, known)
+		if !errors.Is(known.err, errBusy) { // which says nothing about this client
+			f.cache.Add(id, known)
+		}
 		return known, nil
 	})
 	known := result.(fetched)
@@ -131,7 +136,7 @@ func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	if err := f.running.Acquire(ctx, 1); err != nil {
-		return c, &clientError{"Too many metadata documents are being fetched; please try again", err}
+		return c, &clientError{"Too many metadata documents are being fetched; please try again", errBusy}
 	}
 	defer f.running.Release(1)
 	body, err := f.get(ctx, id)

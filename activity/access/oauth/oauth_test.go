@@ -160,6 +160,19 @@ func TestToken_ofTwoAtOnceGivesOne(t *testing.T) {
 	assert.Equal(t, 1, given)
 }
 
+// A client is known for a month from its last use, be it a sign-in or its registration anew.
+func TestClient_staysFromItsLastUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, publicURL)
+		id := p.register("Claude", callback)
+		for _, use := range []func(){func() { p.signIn(id) }, func() { p.register("Claude", callback) }, func() { p.signIn(id) }} {
+			time.Sleep(oauth.RefreshTTL - time.Hour)
+			assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code)
+			use()
+		}
+	})
+}
+
 func TestTokens_end(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, publicURL)

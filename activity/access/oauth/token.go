@@ -113,7 +113,7 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 	if !ok {
 		return given, errNoGrant
 	}
-	return given, s.change(ctx, code.productID, code.idOf(), func(g *grant) error {
+	err = s.change(ctx, code.productID, code.idOf(), func(g *grant) error {
 		switch {
 		case !isSecret(g.Code, code.secret):
 			return errNoGrant
@@ -127,6 +127,7 @@ func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err
 		given, err = s.renew(g, code, form)
 		return err
 	})
+	return given, err
 }
 
 // refresh gives new tokens for a refresh token, once. A spent one ends the grant, whichever
