@@ -59,11 +59,11 @@ func TestUnpackLZ64_asksForRoom(t *testing.T) {
 		}
 		return text
 	}
-	_, err := (&unpacker{limit: 8<<20, room: noRoom}).unpackLZ64(run(200)) // 20,301 units
+	_, err := (&unpacker{limit: 8 << 20, room: noRoom}).unpackLZ64(run(200)) // 20,301 units
 	require.ErrorIs(t, err, errLZ, "it breaks off")
-	_, err = (&unpacker{limit: 8<<20, room: noRoom}).unpackLZ64(run(4000)) // 8 million
+	_, err = (&unpacker{limit: 8 << 20, room: noRoom}).unpackLZ64(run(4000)) // 8 million
 	require.ErrorIs(t, err, errNoRoom)
-	_, err = (&unpacker{limit: 1<<20, room: room}).unpackLZ64(run(4000))
+	_, err = (&unpacker{limit: 1 << 20, room: room}).unpackLZ64(run(4000))
 	require.ErrorContains(t, err, "unpacks to more")
 }
 
@@ -73,7 +73,7 @@ func TestUnpackLZ64(t *testing.T) {
 		got, err := (&unpacker{limit: int64(len(want)), room: noRoom}).unpackLZ64([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, want, string(got))
-		_, err = (&unpacker{limit: int64(len(want)-1), room: noRoom}).unpackLZ64([]byte(text))
+		_, err = (&unpacker{limit: int64(len(want) - 1), room: noRoom}).unpackLZ64([]byte(text))
 		require.ErrorContains(t, err, "unpacks to more")
 	}
 }
@@ -83,7 +83,7 @@ func TestUnpackLZ64_takesMemoryInProportion(t *testing.T) {
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, err := (&unpacker{limit: 8<<20, room: room}).unpackLZ64([]byte(strings.Repeat("A", 1<<20)))
+			_, err := (&unpacker{limit: 8 << 20, room: room}).unpackLZ64([]byte(strings.Repeat("A", 1<<20)))
 			assert.ErrorIs(b, err, errLZ)
 		}
 	}).AllocedBytesPerOp()
@@ -101,7 +101,7 @@ func FuzzUnpackLZ64(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := (&unpacker{limit: 1<<20, room: room}).unpackLZ64([]byte(text))
+		got, err := (&unpacker{limit: 1 << 20, room: room}).unpackLZ64([]byte(text))
 		require.True(t, err != nil || len(got) <= 1<<20)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/element"
 )
 
 func TestParseChain(t *testing.T) {
@@ -70,10 +71,11 @@ func TestParseChain(t *testing.T) {
 
 		{"empty", ``, nil},
 		{"only separators", `;;;`, nil},
-		{"no tag", `.x:text="a";:text="b";b:text="c"`, chain{{Tag: "b", Text: "c"}}},
-		{"value without an end", `b:text="abc`, chain{{Tag: "b"}}},
+		{"no tag", `.x:text="a";:text="b";b:text="c"`, chain{{Tag: "b", Text: "c"}, element.Unread}},
+		{"value without an end", `b:text="abc`, chain{{Tag: "b"}, element.Unread}},
 		{"key without a value", `b:text=`, chain{{Tag: "b"}}},
-		{"junk after an attribute", `b:text="a"junk;i:text="c"`, chain{{Tag: "b", Text: "a"}, {Tag: "i", Text: "c"}}},
+		{"junk after an attribute", `b:text="a"junk;i:text="c"`, chain{{Tag: "b", Text: "a"}, {Tag: "i", Text: "c"}, element.Unread}},
+		{"an unknown key", `b:style="a"attr__id="x";i:text="c"`, chain{{Tag: "b"}, {Tag: "i", Text: "c"}, element.Unread}},
 		{"separator at the end", `b:text="a";`, chain{{Tag: "b", Text: "a"}}},
 	}
 	for _, c := range cases {
@@ -85,8 +87,8 @@ func TestParseChain(t *testing.T) {
 
 func TestParseChain_followsAChainOnlySoFar(t *testing.T) {
 	elements := posthog.ParseChain(strings.Repeat(`div:nth-child="1"text="x";`, 10_000))
-	assert.Len(t, elements, posthog.MaxElements)
-	assert.Equal(t, posthog.Element{Tag: "div", Text: "x"}, elements[len(elements)-1])
+	assert.Len(t, elements, posthog.MaxElements+1)
+	assert.Equal(t, []posthog.Element{{Tag: "div", Text: "x"}, element.Unread}, elements[posthog.MaxElements-1:])
 }
 
 // TestParseChain_takesTimeInProportion: a chain may be as long as a body, and
@@ -115,7 +117,7 @@ func TestParseChain_takesTimeInProportion(t *testing.T) {
 			t.Run(name+" "+start, func(t *testing.T) {
 				chain := head + strings.Repeat(piece, size/len(piece))
 				requireQuick(t, time.Second, func() {
-					assert.LessOrEqual(t, len(posthog.ParseChain(chain)), posthog.MaxElements)
+					assert.LessOrEqual(t, len(posthog.ParseChain(chain)), posthog.MaxElements+1)
 				})
 			})
 		}

@@ -2,6 +2,7 @@ package posthog
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/internal/element"
 )
@@ -16,28 +17,39 @@ const maxElements = 128
 //	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text"
 //
 // In values only the double quote is escaped, as \". Classes may hold colons
-// and dots. It never fails: anything unexpected ends the chain.
+// and dots. It never fails: for anything unexpected, and for the rest of a chain that is too
+// long, [element.Unread] comes last.
 func parseChain(elements []element.Element, chain string) []element.Element {
+	isRead := len(chain) <= maxChain-utf8.UTFMax // else it is cut
 	for chain != "" && len(elements) < maxElements {
-		head, attrs, hasAttrs := cutHead(chain)
-		e := element.Element{Tag: tagOf(head)} // its case tells native views from HTML
-		if !hasAttrs {
-			attrs = chain[len(head):]
-		}
-		for hasAttrs {
-			key, value, rest, ok := cutAttr(attrs)
-			if !ok {
-				break
-			}
-			e.Set(key, value)
-			attrs = rest
-		}
-		if e.Tag != "" {
+		e, rest, ok := parseElement(chain)
+		if isRead = isRead && ok; e.Tag != "" {
 			elements = append(elements, e)
 		}
-		_, chain, _ = strings.Cut(attrs, ";")
+		_, chain, _ = strings.Cut(rest, ";")
+	}
+	if chain != "" || !isRead {
+		elements = append(elements, element.Unread)
 	}
 	return elements
+}
+
+// parseElement reads the first element of a chain. It reports false for one that is not read to
+// its end, where rest is not empty or begins with a semicolon.
+func parseElement(chain string) (e element.Element, rest string, ok bool) {
+	head, attrs, hasAttrs := cutHead(chain)
+	e.Tag = tagOf(head) // its case tells native views from HTML
+	if !hasAttrs {
+		return e, chain[len(head):], (e.Tag != "" || head == "") && !strings.Contains(head, `="`)
+	}
+	for {
+		key, value, rest, ok := cutAttr(attrs)
+		if !ok {
+			return e, attrs, e.Tag != "" && (attrs == "" || attrs[0] == ';')
+		}
+		e.Set(key, value)
+		attrs = rest
+	}
 }
 
 // cutHead splits "tag.class:attrs…" where the attributes start, which is at

@@ -12,7 +12,7 @@ import (
 // All fields are read in one pass, in any order.
 
 // maxChain is how many bytes of an elements chain are read.
-const maxChain = 32 << 10
+const maxChain = 128 << 10
 
 // traits are the properties of a person that matter here.
 type traits struct {
@@ -197,7 +197,12 @@ func (r *reader) elements(p *properties) {
 	if r.Kind() == '[' {
 		p.Elements = p.Elements[:0]
 	}
-	r.Array(maxElements, func() {
+	r.Array(maxElements+1, func() {
+		if len(p.Elements) == maxElements {
+			p.Elements = append(p.Elements, element.Unread)
+			r.Skip()
+			return
+		}
 		var e element.Element
 		r.Object(func(key []byte) { r.attribute(&e, key) })
 		p.Elements = append(p.Elements, e)
@@ -208,6 +213,8 @@ func (r *reader) elements(p *properties) {
 func (r *reader) attribute(e *element.Element, key []byte) {
 	value := e.Attribute(string(key))
 	switch {
+	case string(key) == "attributes": // of an element as PostHog stores it
+		r.Object(func(key []byte) { r.attribute(e, key) })
 	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
 		r.Skip()
 	case value == (*string)(&e.ContentEditable):

@@ -2,6 +2,7 @@ package posthog_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,6 +258,9 @@ func TestLabel_ofElementsWithoutAChain(t *testing.T) {
 		{"none", []object{}, "Buy", "Click Buy"},
 		{"not an array", object{"tag_name": "button"}, "Buy", "Click Buy"},
 		{"junk", []any{nil, 5, "x", []any{}}, "Buy", "Click Buy"},
+		{"an editor beyond the last that is read", append(slices.Repeat([]object{{"tag_name": "p"}}, 128), object{"attr__contenteditable": ""}), "typed", "Click p"},
+		{"as PostHog stores them", []object{{"tag_name": "div", "$el_text": "typed", "attributes": object{"attr__contenteditable": "true"}}}, "typed", "Click div"},
+		{"fields spelt with hyphens", []object{{"tag_name": "vaadin-password-field", "$el_text": "typed"}}, "typed", "Click field"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -264,6 +268,26 @@ func TestLabel_ofElementsWithoutAChain(t *testing.T) {
 			assert.Equal(t, c.title, a.Title)
 		})
 	}
+}
+
+// An editor so far out that the chain is not read up to it hides typed text all the same.
+func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
+	class := strings.Repeat("flex-row ", 60)
+	around := strings.Repeat(`;div:attr__class="`+class+`"nth-child="1"`, 120)
+	for name, chain := range map[string]string{
+		"by far the longest":        strings.Repeat(around, 3),
+		"long":                      around,
+		"of many elements":          strings.Repeat(`;div:nth-child="1"`, 200),
+		"a long attribute":          `;div:attr__class="` + strings.Repeat(class, 300) + `"attr__id="x"`,
+		"an attribute with no end":  `;div:attr__class="x`,
+		"an attribute nobody knows": `;div:style="x"`,
+	} {
+		a := postOne(t, click(object{"properties.$elements_chain": `p:nth-child="1"text="typed"` + chain + `;div:attr__contenteditable="true"`,
+			"properties.$el_text": "typed"}))
+		assert.Equal(t, "Click p", a.Title, name)
+	}
+	a := postOne(t, click(object{"properties.$elements_chain": `p:text="Go"` + around, "properties.$el_text": "Go"}))
+	assert.Equal(t, "Click Go", a.Title)
 }
 
 // TestLabel_ofAFlatBody: where a custom destination sends no chain, its other

@@ -30,6 +30,10 @@ type Element struct {
 	ContentEditable Flag
 }
 
+// Unread stands for elements around the target that could not be read. Any of them may hold
+// typed text.
+var Unread = Element{ContentEditable: "true"}
+
 // Fold lowers the case of the tag. Of an app's native view, whose tag is the name of its class,
 // Class becomes the names of the class and its superclass in lower case; of anything else it
 // becomes empty. A tag in mixed case is a native view's. The functions of this package expect

@@ -122,7 +122,9 @@ func isField(tag string) bool {
 	if tag == "input" {
 		return false
 	}
-	return containsAny(tag, "input", "textfield", "textview", "textarea", "textbox", "searchbar", "combobox")
+	return containsAny(strings.ReplaceAll(tag, "-", ""),
+		"input", "textfield", "textview", "textarea", "textbox", "searchbar", "searchfield", "combobox",
+		"passwordfield", "emailfield", "numberfield")
 }
 
 // isChooser reports whether a native view's text is the value chosen in it.
