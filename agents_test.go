@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -291,6 +292,29 @@ func TestContext_saysWhoseWordItIs(t *testing.T) {
 	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada")})
 	assert.Regexp(t, `\(user ada, signed\) is on .+\): there for`, s.context("user_id=ada").Text)
 	assert.Contains(t, s.context("user_id=eve").Text, "User eve (claimed, not verified)")
+}
+
+// A user who only claims to be in another's signed or reported session takes nobody to a page.
+func TestContext_ofASessionWithoutClaimedUsers(t *testing.T) {
+	for name, signed := range map[string]map[string]any{"signed": {"$user_hash": userHash("ada")}, "reported": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, withIdentity(""))
+			at := func(page string, more map[string]any) map[string]any {
+				all := map[string]any{"$current_url": "https://app.example.com" + page}
+				maps.Copy(all, more)
+				return all
+			}
+			s.happens(false, "$pageview", "0198c2f4-7a6b-7000-8000-000000000001", "s1", at("/visitor", nil))
+			s.happens(signed == nil, "$pageview", "ada", "s1", at("/hers", signed))
+			s.happens(false, "$identify", "bob", "s1", map[string]any{"$anon_distinct_id": "another"})
+			s.happens(false, "$pageview", "bob", "s1", at("/his", nil))
+			c := s.context("session_id=s1")
+			assert.Equal(t, []string{"ada", name}, []string{c.UserID, c.Identity})
+			assert.Equal(t, 2, c.Count)
+			assert.NotContains(t, c.Text, "/his")
+			assert.Contains(t, s.context("user_id=bob").Text, "/his")
+		})
+	}
 }
 
 // A context costs at most half as much again as a lookup of as many actions.

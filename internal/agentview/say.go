@@ -41,12 +41,16 @@ func (r *reading) know() error {
 	return r.address()
 }
 
-// keepOwn leaves out the actions of a session's other identified users: the person is the
-// session's present user. seen is this call's own slice.
+// keepOwn leaves out the actions of a session's other users: the person is the session's present
+// user. In a session that is more than claimed, any other user but a mere visitor only claims to
+// be there. seen is this call's own slice.
 func (r *reading) keepOwn(s directory.Session) {
 	r.userID = s.UserID
-	others := slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.UserID })
-	r.seen = slices.DeleteFunc(r.seen, func(a recent.Record) bool { return slices.Contains(others, a.User) })
+	identified := s.Identified()
+	r.seen = slices.DeleteFunc(r.seen, func(a recent.Record) bool {
+		return a.User != s.UserID && (slices.Contains(identified, a.User) ||
+			s.Standing > activity.Claimed && a.User != "" && !directory.IsVisitor(a.User))
+	})
 }
 
 // ordered returns the sessions of which anything is known, the one seen last at the end.

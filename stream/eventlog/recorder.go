@@ -373,6 +373,7 @@ func (a *appending) addHalves(b *activity.Batch) error {
 // same user's; the next one of the last may be in a later step.
 func (a *appending) batch(p *part) *activity.Batch {
 	actions := make([]activity.BatchAction, len(p.actions))
+	conversationID := "" // where all actions are another user's
 	next := p.session.Actions
 	for i := range p.actions {
 		e := &p.actions[i]
@@ -380,6 +381,8 @@ func (a *appending) batch(p *part) *activity.Batch {
 			Email: p.session.Email, ConversationID: p.session.ConversationOf(e)}
 		if p.isAnothers(e) {
 			did.Email, did.ConversationID = "", ""
+		} else {
+			conversationID = p.session.ConversationID
 		}
 		if did.ID = e.ID; !e.IsMark() {
 			did.Index = next
@@ -397,7 +400,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 	}
 	return &activity.Batch{
 		Type: activity.BatchType, ProductID: a.productID, SessionID: p.sessionID,
-		UserID: p.session.UserID, Email: p.session.Email, ConversationID: p.session.ConversationID,
+		UserID: p.session.UserID, Email: p.session.Email, ConversationID: conversationID,
 		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
 		Actions: actions,
 	}

@@ -512,16 +512,19 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	require.NoError(t, err)
 	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)), does("s1", "anon", "before", 4),
 		reports(signsIn("s1", "anon", "ada", 5)))
-	got := map[string][2]string{}
+	r.record(t, does("s1", "eve", "alone", 6))
+	got, batches := map[string][2]string{}, []string{}
 	for _, e := range r.entries(t) {
 		if b, err := e.Decode(); err == nil && b != nil {
+			batches = append(batches, b.ConversationID)
 			for _, a := range b.Actions {
 				got[a.Title] = [2]string{a.Email, a.ConversationID}
 			}
 		}
 	}
 	own := [2]string{"ada@x.example", "7"}
-	require.Equal(t, map[string][2]string{"first": {"ada@x.example"}, "claimed": {}, "reported": own, "before": own}, got)
+	require.Equal(t, map[string][2]string{"first": {"ada@x.example"}, "claimed": {}, "reported": own, "before": own, "alone": {}}, got)
+	require.Equal(t, []string{"", "7", ""}, batches, "a batch of another's actions alone is in no conversation")
 }
 
 // The fields of an entry are part of the contract, by name.
