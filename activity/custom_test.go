@@ -58,6 +58,13 @@ func TestNewError_putsInWords(t *testing.T) {
 		{"E", long, "Error E", seen + ": E: " + long[:120]},
 		{"E", "boom\n    at pay (https://a.example/app.js:3:4)", "Error E", seen + ": E: boom"},
 		{"E", "boom\npay@https://a.example/app.js:3:4", "Error E", seen + ": E: boom"},
+		{"E", "boom\napp/models/user.rb:12:in `pay'\n\tfrom app.rb:3:in `run'", "Error E", seen + ": E: boom"},
+		{"E", "boom in b.php:3\nStack trace:\n#0 /var/www/b.php(3): pay()", "Error E", seen + ": E: boom in b.php:3"},
+		{"E", "boom\n#0 /var/www/b.php(3): pay()", "Error E", seen + ": E: boom"},
+		{"E", "boom\nstack backtrace:\n   0: std::panicking::begin", "Error E", seen + ": E: boom"},
+		{"E", "boom at pay (https://a.example/x.js:1:2) at run (b.js:3:4)", "Error E", seen + ": E: boom"},
+		{"E", "boom at https://a.example/x.js:1:2", "Error E", seen + ": E: boom"},
+		{"E", "the meeting at 10:30 is over", "Error E", seen + ": E: the meeting at 10:30 is over"},
 		{"E", "first\nsecond", "Error E", seen + ": E: first second"},
 		{"E", "GET https://a.example/?token=s3cr3t failed", "Error E", seen + ": E: GET https://a.example/?token=redacted failed"},
 	} {

@@ -99,7 +99,9 @@ func NewError(typ, message, rawURL string) Action {
 // stackForm is the beginning of a stack, in the words of browsers and of languages on servers,
 // also where its line breaks are escaped.
 var stackForm = regexp.MustCompile(
-	`(?m)^(?:\s*at \S|\s*at .*:\d+|\s*File "|Traceback \(|goroutine \d|\S*@\S+:\d+).*|\\n +at `)
+	`(?m)^(?:\s*at \S|\s*at .*:\d+|\s*File "|Traceback \(|goroutine \d|\S*@\S+:\d+` +
+		`|(?i:stack (?:back)?trace:)|#\d+ |\s*(?:from )?\S+:\d+:in ).*|\\n +at ` +
+		`| at (?:\S+ )?\(?\S+:\d+:\d+\)?`)
 
 // withoutStack returns a message up to the stack that some programs put behind it.
 func withoutStack(message string) string {

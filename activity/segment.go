@@ -30,9 +30,9 @@ var (
 	numberedForm = regexp.MustCompile(`^[A-Za-z]?[a-z]*[0-9]*$`)
 )
 
-// slugWord is a word, one with up to four digits in or behind it ("a11y", "2026"),
+// slugWord is a word, one with up to four digits in or behind it ("a11y", "HTML5", "OAuth2"),
 // or a number with a few letters ("2fa").
-const slugWord = `(?:[A-Za-z]+|[0-9]{1,4}[A-Za-z]{0,3}|[A-Za-z][a-z]*[0-9]{1,4}[a-z]{0,2})`
+const slugWord = `(?:[A-Za-z]+|[0-9]{1,4}[A-Za-z]{0,3}|[A-Z]*[a-z]*[0-9]{1,4}[a-z]{0,2})`
 
 const decimals = "0123456789"
 

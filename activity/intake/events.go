@@ -148,9 +148,10 @@ func (e *Events) Mark(name string) string {
 // Marks reports whether marks may follow clicks. Sources make clicks Markable only then.
 func (e *Events) Marks() bool { return e.Mark(EventRageClick)+e.Mark(EventDeadClick) != "" }
 
-// rule is Find for marks, too. It takes time in the number of rules that end in "*".
+// rule is Find for marks, too. It takes time in the number of rules that end in "*". A name of
+// nothing visible has no rule, since its action would have no title.
 func (e *Events) rule(name string) *Rule {
-	if e == nil || name == "" {
+	if e == nil || activity.CleanLabel(name) == "" {
 		return nil
 	}
 	if rule := e.exact[name]; rule != nil {

@@ -55,6 +55,7 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 		"its name first":    {intake.Rules{"Invoice Sent": {}, "Invoice *": rule}, "Invoice Sent", "User did Invoice Sent on the billing page"},
 		"all but PostHog's": {intake.Rules{"*": {}}, "$pageleave", ""},
 		"no error":          {intake.Rules{"*": {}}, "$exception", ""},
+		"nothing visible":   {intake.Rules{"*": {}}, " \u200b", ""},
 		"a mark":            {intake.Rules{"$rageclick": {}, "$*": {}}, "$rageclick", ""},
 		"a page view stays": {intake.Rules{"$pageview": rule}, "$pageview", "User landed on the billing page"},
 	} {
