@@ -333,6 +333,7 @@ var isolationTests = []test{
 		require.Empty(f, f.recent(product, "nobody", maxEvents))
 		f.add(NewBatch(product, "s", "ada", f.click(1)))
 		require.Empty(f, f.recent(product, "nobody", maxEvents))
+		require.Empty(f, f.recent(product, "", maxEvents))
 		require.Empty(f, f.recent("other", "ada", maxEvents))
 	}},
 	{name: "action without a user id belongs to no user", run: func(f fixture) {
