@@ -157,9 +157,9 @@ var sessionTests = []test{
 		for _, session := range []string{"unknown", "", "ada"} {
 			require.Empty(f, f.session(session))
 		}
-		found, err := f.store.Session(f.Context(), "other", "s", 1000)
+		others, err := f.store.Session(f.Context(), "other", "s", 1000)
 		require.NoError(f, err)
-		require.Empty(f, found, "another product's session is another session")
+		require.Empty(f, others, "another product's session is another session")
 	}},
 }
 
