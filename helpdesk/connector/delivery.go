@@ -173,7 +173,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	l := d.lane(key, now)
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
-		d.join(l, s.ID, s.Cursor.After, s.by() == byBrowser)
+		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byBrowser)
 		if s.Cursor.After.Compare(from) < 0 {
 			from = s.Cursor.After
 		}

@@ -127,7 +127,7 @@ func (j *job) begin() {
 	}
 	j.keepCalm()
 	for i := range c.Sessions { // one may have joined of which no notice was seen
-		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.Cursor.After,
+		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.LinkedAt, s.Cursor.After,
 			s.by() == byBrowser) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
 		}

@@ -189,3 +189,30 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 		assert.Equal(t, 2, d.count("note"))
 	})
 }
+
+// Triggers look at the conversation of a session's newest link, also after jobs of earlier ones
+// and after a restart, whose documents come in any order.
+func TestDelivery_ordersTheConversationsOfASession(t *testing.T) {
+	d := &delivery{bySession: map[string][]*lane{}}
+	first, second := &lane{key: "zendesk/9"}, &lane{key: "zendesk/12"}
+	newest := func() string { return d.bySession["s"][len(d.bySession["s"])-1].key }
+	join := func(l *lane, linkedAt int) { d.join(l, "s", linkedAt, eventlog.ID{}, false) }
+	join(first, newLink)
+	join(first, 0)
+	join(second, newLink)
+	assert.Equal(t, "zendesk/12", newest())
+	join(first, 0)
+	assert.Equal(t, "zendesk/12", newest(), "a job of the earlier one runs before the document of the newest was read")
+	join(second, 3)
+	join(first, 0)
+	assert.Equal(t, "zendesk/12", newest(), "or after")
+	join(first, newLink)
+	assert.Equal(t, "zendesk/9", newest(), "it is linked again")
+	join(first, 3)
+	assert.Equal(t, "zendesk/9", newest())
+
+	d.bySession = map[string][]*lane{}
+	join(second, 3)
+	join(first, 0)
+	assert.Equal(t, []*lane{first, second}, d.bySession["s"])
+}

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -45,6 +46,7 @@ type lane struct {
 type laneSession struct {
 	id       string
 	after    eventlog.ID // everything up to here is written; zero while that is unknown
+	linkedAt int         // as in the document; newLink until that is read
 	stranger bool        // only a stranger has linked it
 }
 
@@ -165,28 +167,46 @@ func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
 	return later(schedule.Quiet(l.since, now, debounce), l.calm)
 }
 
+// newLink is linkedAt of a link whose document was not read yet: it is the session's newest.
+const newLink = math.MaxInt
+
 // join lets a session's entries wake up the lane, and reports whether they did not
-// before: then everything after its cursor is to be read. The lane becomes the last in bySession,
-// where triggers look for the conversation to offer help in; the others still get the actions that
-// are their own. A zero after leaves the cursor unknown, and the next job sets it.
-func (d *delivery) join(l *lane, sessionID string, after eventlog.ID, stranger bool) (fresh bool) {
+// before: then everything after its cursor is to be read. The lanes of a session are in the order
+// of its links. Triggers look for the conversation to offer help in at the last one; the others
+// still get the actions that are their own. A zero after leaves the cursor unknown, and the next
+// job sets it.
+func (d *delivery) join(l *lane, sessionID string, linkedAt int, after eventlog.ID, stranger bool) (fresh bool) {
 	s := l.session(sessionID)
 	if s == nil {
 		l.sessions = append(l.sessions, laneSession{id: sessionID})
 		s = &l.sessions[len(l.sessions)-1]
 	}
-	if of := d.bySession[sessionID]; len(of) == 0 || of[len(of)-1] != l {
-		if len(of) > 0 {
-			d.watch.forget(sessionID) // triggers do not see another person's actions
-		}
-		d.bySession[sessionID] = append(slices.DeleteFunc(of, func(o *lane) bool { return o == l }), l)
-	}
-	s.stranger = stranger
+	s.linkedAt, s.stranger = linkedAt, stranger
+	d.order(l, sessionID)
 	fresh = s.after == eventlog.ID{}
 	if fresh {
 		s.after = after
 	}
 	return fresh
+}
+
+// order puts a lane in its place among those of a session. A new link goes behind an equal one.
+func (d *delivery) order(l *lane, sessionID string) {
+	of := d.bySession[sessionID]
+	var newest *lane
+	if len(of) > 0 {
+		newest = of[len(of)-1]
+	}
+	if s := l.session(sessionID); s.linkedAt == newLink || !slices.Contains(of, l) {
+		of = append(slices.DeleteFunc(of, func(o *lane) bool { return o == l }), l)
+	}
+	slices.SortStableFunc(of, func(a, b *lane) int {
+		return cmp.Compare(a.session(sessionID).linkedAt, b.session(sessionID).linkedAt)
+	})
+	d.bySession[sessionID] = of
+	if newest != nil && newest != of[len(of)-1] {
+		d.watch.forget(sessionID) // triggers do not see another person's actions
+	}
 }
 
 // lane returns the lane of a conversation, and makes one if there is none. The caller holds mu.

@@ -111,7 +111,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 	}
 	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
 	if n.SessionID != "" {
-		d.join(l, n.SessionID, eventlog.ID{}, n.Stranger)
+		d.join(l, n.SessionID, newLink, eventlog.ID{}, n.Stranger)
 		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
 	}
 	d.lookAt(l, now, !n.Stranger)
