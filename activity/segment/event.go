@@ -227,11 +227,12 @@ func (e *event) who() activity.Event {
 	return out
 }
 
-// view returns the view of a page or of an app's screen.
+// view returns the view of a page or of an app's screen. A page that a server reports by its name
+// alone is like a screen.
 func (e *event) view() (activity.Action, bool) {
 	p := &e.properties
 	address := intake.First(p.tabURL, p.url, e.context.pageURL)
-	if e.typ == typeScreen {
+	if e.typ == typeScreen || address == "" {
 		name := intake.First(e.name, p.name)
 		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
 	}

@@ -125,6 +125,7 @@ func TestDecode_meanings(t *testing.T) {
 		"an erasure":                     {`{"type":"delete","userId":"u"}`, "", "erases u"},
 		"an erasure of nobody":           {`{"type":"delete","userId":"null"}`, "", "ignored: malformed"},
 		"no object":                      {`[7]`, "identify", "ignored: malformed"},
+		"a page's name":                  {`{"type":"page","userId":"u","name":"Order Details"}`, "", "Page Load: Order details | app://screen/order-details | u | "},
 		"a page without an address":      {`{"type":"page","anonymousId":"d"}`, "", "ignored: malformed"},
 		"the page that it came from":     {`{"type":"page","anonymousId":"d","context":{"page":{"url":"https://x.example/a"}}}`, "", onA + "d | d"},
 		"the tab's address": {`{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/c","tab_url":"https://x.example/a"}}`,
