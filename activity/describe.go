@@ -111,24 +111,30 @@ func withoutStack(message string) string {
 	return message
 }
 
-// withoutSecrets cleans the addresses in a text, as [CleanURL] does. A text with an address has
-// its white space folded, a text without one stays as it is.
+// withoutSecrets cleans the addresses in a text, as [CleanURL] does, and paths with a query. A text
+// with one has its white space folded, a text without stays as it is.
 func withoutSecrets(s string) string {
-	if !strings.Contains(s, "://") {
+	if !strings.Contains(s, "://") && !queryForm.MatchString(s) {
 		return s
 	}
 	words := strings.Fields(s)
 	for i, word := range words {
-		if at := strings.Index(word, "://"); at >= 0 {
-			for at > 0 && unicode.IsLetter(rune(word[at-1])) {
-				at--
-			}
-			clean, _ := CleanURL(word[at:])
-			words[i] = word[:at] + clean
+		at := strings.Index(word, "://")
+		if at < 0 && !queryForm.MatchString(word) {
+			continue
 		}
+		for at > 0 && unicode.IsLetter(rune(word[at-1])) {
+			at--
+		}
+		at = max(at, 0)
+		clean, _ := CleanURL(word[at:])
+		words[i] = word[:at] + clean
 	}
 	return strings.Join(words, " ")
 }
+
+// queryForm is a query with a parameter, behind anything.
+var queryForm = regexp.MustCompile(`\?\S*=`)
 
 // onPage returns the end of a sentence about something on a page, which may have no
 // name.
