@@ -389,6 +389,17 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
+// An app may lack the right to redact alone.
+func TestRedact_withoutTheRightIsOneConversationsFailure(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 403, Times: 1})
+	e := failed(t, w.client.Redact(t.Context(), w.conversation, "1"))
+	assert.True(t, e.OneConversation)
+	assert.False(t, e.AccountWide() || e.Temporary())
+	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 401})
+	assert.True(t, failed(t, w.client.Redact(t.Context(), w.conversation, "1")).AccountWide(), "the token is refused")
+}
+
 func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
 	code := "conversation_part_not_redactable"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
