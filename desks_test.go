@@ -471,7 +471,7 @@ func TestDesks_replyToUsers(t *testing.T) {
 
 	echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": replies()[0]})
 	require.NoError(t, err)
-	assert.Equal(t, "accepted", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
+	assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
 	assert.Equal(t, "accepted", s.send(d.zendesk.AgentReply(s.url+"/zendesk/chat/acme", ticket, "I am on it.")).says(t))
 	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, strings.Repeat("Thanks ", 15_000))).says(t))
 	waittest.Until(t, "the ticket is answered again", func() bool { return len(replies()) == 2 })
@@ -479,4 +479,28 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Len(t, replies(), 2)
 	assert.EqualValues(t, 2, asked.Load(), "neither for the echo nor for the agent")
 	assert.Less(t, len(last.Load().(string)), 20_000)
+}
+
+// Of messaging tickets Zendesk lists no public comment, and the trigger that fires on the service's
+// own must not have it answer itself.
+func TestDesks_doNotAnswerTheirOwnRepliesInMessaging(t *testing.T) {
+	d := desks{helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{Messaging: true}), helpdesktest.NewIntercom(nil)}
+	var asked atomic.Int64
+	s := d.start(t, withModel(func(string) string { return fmt.Sprintf("Answer %d: <b>see</b>\npricing", asked.Add(1)) }))
+	target := s.url + "/zendesk/chat/acme"
+	ticket, _ := d.zendesk.NewTicket(target, mail, "Help!")
+	answered := func(n int) func() bool {
+		return func() bool { return len(d.zendesk.Comments(ticket)) == n }
+	}
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(target, ticket, "Which plan?")).says(t))
+	waittest.Until(t, "the ticket is answered", answered(3))
+	reply := d.zendesk.Comments(ticket)[2]
+	for _, text := range []string{reply.Text, reply.HTML} {
+		echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": text})
+		require.NoError(t, err)
+		assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(target, echo)).says(t))
+	}
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(target, ticket, "And how?")).says(t))
+	waittest.Until(t, "the next message is answered", answered(5))
+	assert.EqualValues(t, 2, asked.Load())
 }

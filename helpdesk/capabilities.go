@@ -135,13 +135,15 @@ type Offer struct {
 	Labels []string // at most MaxLabels; none for the body alone
 }
 
-// Remover deletes conversations in which nobody has written and an offer was ignored.
+// Remover deletes conversations that the service alone has filled, and in which an offer was
+// ignored.
 type Remover interface {
-	// Engaged reports whether the contact or a teammate wrote into the conversation
-	// after the part with the ID after or, if that is empty, at any time, the message
-	// that opened it included. It is true where the desk cannot tell. It is called right
-	// before Remove.
-	Engaged(ctx context.Context, conversationID, after string) (bool, error)
+	// Engaged reports whether anybody but the service wrote into the conversation after
+	// the part with the ID after or, if that is empty, at any time, the message that opened
+	// it included. The service's own are its notes and offers, and offered is the body of its
+	// last offer. It is true where the desk cannot tell, as for a teammate whose name the
+	// service uses. It is called right before Remove.
+	Engaged(ctx context.Context, conversationID, after, offered string) (bool, error)
 
 	// Remove deletes a conversation. One that is gone is no error.
 	Remove(ctx context.Context, conversationID string) error

@@ -59,10 +59,11 @@ func (e *APIError) Unwrap() error { return e.Err }
 func (e *APIError) RetryAfter() time.Duration { return e.Wait }
 
 // Temporary reports whether the same request may succeed later though nothing is
-// changed: no answer, 408, 409, 425, 429 and 5xx.
+// changed: no answer, 407 of a proxy, 408, 409, 421, 423 of something locked, 425, 429 and 5xx.
 func (e *APIError) Temporary() bool {
 	switch e.Status {
-	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+	case 0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusMisdirectedRequest,
+		http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
 		return !e.Gone
 	}
 	return !e.Gone && e.Status >= 500
@@ -77,7 +78,7 @@ func (e *APIError) AccountWide() bool {
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
 		return !e.Gone && !e.OneConversation
-	case http.StatusConflict:
+	case http.StatusConflict, http.StatusLocked:
 		return false
 	}
 	return e.Temporary() && !e.OneConversation

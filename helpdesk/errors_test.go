@@ -15,6 +15,18 @@ func TestAPIError_ofAWrongConfigurationIsAccountWide(t *testing.T) {
 	}
 }
 
+func TestAPIError_isTemporaryOnlyWhereTheSameRequestMaySucceed(t *testing.T) {
+	for _, status := range []int{0, 407, 408, 409, 421, 423, 425, 429, 500, 503} {
+		assert.True(t, (&helpdesk.APIError{Status: status}).Temporary(), status)
+		assert.False(t, (&helpdesk.APIError{Status: status, Gone: true}).Temporary(), status)
+		one := status == 409 || status == 423
+		assert.Equal(t, !one, (&helpdesk.APIError{Status: status}).AccountWide(), status)
+	}
+	for _, status := range []int{400, 401, 402, 403, 404, 405, 406, 410, 412, 413, 415, 418, 422, 424, 426, 428, 431, 451} {
+		assert.False(t, (&helpdesk.APIError{Status: status}).Temporary(), status)
+	}
+}
+
 func TestAPIError_ofOneConversationIsNotAccountWide(t *testing.T) {
 	for _, status := range []int{403, 429} {
 		assert.True(t, (&helpdesk.APIError{Status: status}).AccountWide(), status)

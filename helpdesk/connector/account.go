@@ -127,6 +127,10 @@ func because(err error) string {
 		return "the desk limits the account"
 	case e.Status == http.StatusConflict:
 		return "another change to the conversation is in progress"
+	case e.Status == http.StatusLocked:
+		return "the conversation is locked"
+	case e.Status == http.StatusProxyAuthRequired:
+		return "the proxy refuses the credentials"
 	}
 	return "the desk fails"
 }

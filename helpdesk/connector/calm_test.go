@@ -71,6 +71,34 @@ func flooded(t *testing.T, desk string, notes connector.Notes) (written, summari
 	return written + redactions, summaries, redactions
 }
 
+// An app that may not redact writes its notes in time, and tries each redaction once.
+func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{})
+		w.core, w.notes = nil, prompt()
+		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: jane}, "")
+		w.desk.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: http.StatusForbidden})
+		defer w.close()
+		s := w.start(connector.Options{})
+		w.visit("/home")
+		require.Equal(t, "linked", w.deliver(s, webhook))
+		for i := range 30 {
+			w.visit(fmt.Sprint("/", []string{"pricing", "docs", "plans"}[i%3]))
+			time.Sleep(time.Second)
+			assert.GreaterOrEqual(t, len(w.desk.Notes(conversation)), i+1)
+		}
+		time.Sleep(time.Hour)
+		tries := 0
+		for _, r := range w.desk.Requests() {
+			if strings.Contains(r.Path, "redact") {
+				tries++
+			}
+		}
+		assert.Equal(t, 20, tries)
+	})
+}
+
 // By default, an agent finds a few notes, and a summary in their place where the desk
 // can redact. Written at once, there are as many notes as page views.
 func TestNotes_leaveAnAgentCalm(t *testing.T) {

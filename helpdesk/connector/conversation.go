@@ -38,6 +38,7 @@ type conversation struct {
 	Blank    bool      `json:"blank,omitempty"`
 	Contact  *lookUp   `json:"contact,omitempty"`
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
+	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
 	Machine *snapshot `json:"machine,omitempty"`
 }
@@ -233,7 +234,10 @@ func (c *conversation) owned() bool {
 }
 
 // isEmpty reports whether the document has nothing to say: then it is deleted, or not made.
-func (c *conversation) isEmpty() bool {
+func (c *conversation) isEmpty() bool { return len(c.Said) == 0 && c.isOver() }
+
+// isOver reports whether the document has nothing to say but the replies that were made.
+func (c *conversation) isOver() bool {
 	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil &&
 		len(c.Redact) == 0 && !c.Blank
 }

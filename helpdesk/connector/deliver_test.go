@@ -297,6 +297,35 @@ func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 	})
 }
 
+// A proxy that wants credentials, a request that came to another host, and a conversation that
+// somebody has locked say nothing of the note. Only the last is about one conversation.
+func TestFollow_triesANoteAgainAfterARefusalThatPasses(t *testing.T) {
+	for status, others := range map[int]int{407: 0, 421: 0, 423: 1} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+				f.desk.refuses(func(_, conversationID string) *helpdesk.APIError {
+					if status == 423 && conversationID == "8" {
+						return nil
+					}
+					return &helpdesk.APIError{Status: status}
+				})
+				f.visit(t, "s", "a")
+				f.linkAs(t, "7", "s", byWebhook)
+				time.Sleep(500 * time.Millisecond)
+				f.visit(t, "other", "b")
+				f.linkAs(t, "8", "other", byWebhook)
+				time.Sleep(time.Second)
+				assert.Len(t, f.desk.texts("8"), others)
+				f.desk.refuses(nil)
+				time.Sleep(30 * time.Second)
+				assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+				assert.Equal(t, []string{"[1] User visited b"}, f.desk.texts("8"))
+				assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
+			})
+		})
+	}
+}
+
 // valueOf returns the value of a counter or gauge.
 func valueOf(t testing.TB, m prometheus.Metric) float64 {
 	t.Helper()

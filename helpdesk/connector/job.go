@@ -337,7 +337,11 @@ func (j *job) store(ctx context.Context, s *step) error {
 			}
 			// A copy: earlier steps share the slice.
 			c.Messages = append([]message{c.Messages[0]}, c.Messages[1:]...)
-			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, j.d.store.now()
+			now := j.d.store.now()
+			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, now
+			if j.can.Chatter != nil {
+				c.say(s.text, now)
+			}
 			return nil
 		})
 	case s.kind == kindOffer:

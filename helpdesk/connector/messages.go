@@ -106,10 +106,13 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 	if err == nil && in.receipt.stored {
 		c.assisted.took(in.productID, in.key(), h.before, h.effects)
 	}
+	if err == nil && h.echo && in.receipt.was == "" {
+		c.metrics.replies.WithLabelValues(in.productID, in.desk.Name, "echo").Inc()
+	}
 	return result, err
 }
 
-// hearing is a message on its way into a conversation's document. Its last three
+// hearing is a message on its way into a conversation's document. Its last four
 // fields are of the newest attempt: another change of the document may come first. They are valid
 // for metrics only after the change is stored.
 type hearing struct {
@@ -121,15 +124,21 @@ type hearing struct {
 	before  assistance.Machine
 	effects []assistance.Effect
 	failed  error
+	echo    bool
 }
 
 // take takes the message into the conversation. It reports whether the document
-// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. An error
-// is left in failed, and then nothing is to be stored. The guidance starts before the message is
-// stored, so it may start again after a conflict or a repetition.
+// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. An echo of
+// the service's own reply changes nothing. An error is left in failed, and then nothing is to be
+// stored. The guidance starts before the message is stored, so it may start again after a conflict
+// or a repetition.
 func (h *hearing) take(ctx context.Context, r *record) (answer status, changes bool) {
 	c, in := h.c, h.in
-	h.effects, h.failed = nil, nil
+	h.effects, h.failed, h.echo = nil, nil, false
+	if h.chats && r.echoes(h.text, c.store.now()) {
+		h.echo = true
+		return ignored, false
+	}
 	if in.product.offers(in.desk.Name) {
 		h.before, _ = r.machine()
 		effects, err := r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: h.text})

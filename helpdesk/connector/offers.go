@@ -255,10 +255,11 @@ var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, min(offerTime, time.Until(j.lease.Until())))
 	defer cancel()
+	shown, _ := j.r.machine()
 	engaged := func(after string) (yes bool) {
 		if o.err == nil {
 			o.err = j.request(ctx, func(ctx context.Context) (err error) {
-				yes, err = j.can.Remover.Engaged(ctx, id, after)
+				yes, err = j.can.Remover.Engaged(ctx, id, after, shown.Body())
 				return err
 			})
 		}

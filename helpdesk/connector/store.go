@@ -113,8 +113,11 @@ func (s *store) change(r record) (c document.Change, ok bool, err error) {
 		return c, false, fmt.Errorf("connector: encode conversation: %w", err)
 	}
 	ttl := s.ttl
-	if r.Machine != nil {
+	switch {
+	case r.Machine != nil:
 		ttl = max(ttl, machineTTL)
+	case r.isOver():
+		ttl = echoTTL
 	}
 	return document.Put(r.doc, value, ttl), true, nil
 }

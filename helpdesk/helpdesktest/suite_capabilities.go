@@ -160,12 +160,12 @@ var offererTests = []deskTest{
 var removerTests = []deskTest{
 	{"Engaged sees what the contact writes", func(f *deskFixture) {
 		id := f.note("Before")
-		engaged, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, id)
+		engaged, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, id, "")
 		require.NoError(f, err)
 		assert.False(f, engaged)
 		time.Sleep(time.Second)
 		f.Write("Still there?")
-		engaged, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, id)
+		engaged, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, id, "")
 		require.NoError(f, err)
 		assert.True(f, engaged)
 	}},
@@ -174,7 +174,7 @@ var removerTests = []deskTest{
 			require.NoError(f, f.can.Remover.Remove(f.Context(), f.ConversationID))
 			_, err := f.Desk.Note(f.Context(), f.ConversationID, "Lost")
 			f.gone(err)
-			_, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, "1")
+			_, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, "1", "")
 			f.gone(err)
 		}
 	}},

@@ -80,8 +80,8 @@ func (b broken) IsRequesters(ctx context.Context, id, message string) (bool, err
 	return is || b.mistake == "answers itself", err
 }
 
-func (b broken) Engaged(ctx context.Context, id, after string) (bool, error) {
-	engaged, err := b.Client.Engaged(ctx, id, after)
+func (b broken) Engaged(ctx context.Context, id, after, offered string) (bool, error) {
+	engaged, err := b.Client.Engaged(ctx, id, after, offered)
 	return engaged && b.mistake != "overlooks the contact", err
 }
 

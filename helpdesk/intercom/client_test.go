@@ -389,6 +389,17 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
+// An app may lack the right to redact alone.
+func TestRedact_withoutTheRightIsOneConversationsFailure(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 403, Times: 1})
+	e := failed(t, w.client.Redact(t.Context(), w.conversation, "1"))
+	assert.True(t, e.OneConversation)
+	assert.False(t, e.AccountWide() || e.Temporary())
+	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 401})
+	assert.True(t, failed(t, w.client.Redact(t.Context(), w.conversation, "1")).AccountWide(), "the token is refused")
+}
+
 func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
 	code := "conversation_part_not_redactable"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -480,25 +491,37 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 		part    string
 		engaged bool
 	}{
-		"the contact's message":          {partJSON(51, "comment", "user 7", "Yes", 100), true},
-		"a lead's message":               {partJSON(51, "comment", "lead 7", "Yes", 101), true},
-		"a contact with the admin's id":  {partJSON(51, "open", "user 42", "Yes", 101), true},
-		"the contact's message before":   {partJSON(49, "comment", "user 7", "Yes", 100), false},
-		"a message of an earlier second": {partJSON(51, "comment", "user 7", "Yes", 99), false},
-		"a teammate's message":           {partJSON(51, "comment", "admin 41", "Hi", 101), true},
-		"a teammate takes it":            {partJSON(51, "assignment", "admin 41", "", 101), true},
-		"a teammate's note":              {partJSON(51, "note", "admin 41", "mine", 101), true},
-		"our note":                       {partJSON(51, "note", "admin 42", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] …", 101), false},
-		"our note that was redacted":     {partJSON(51, "note", "admin 42", "This note was deleted", 101)[:1] + `"redacted":true,` + partJSON(51, "note", "admin 42", "This note was deleted", 101)[1:], false},
-		"a person's note as our admin":   {partJSON(51, "note", "admin 42", "Call her back", 101), true},
-		"a person's image as our admin":  {partJSON(51, "comment", "admin 42", "<img src='x'>", 101), true},
-		"our next offer":                 {partJSON(51, "quick_reply", "admin 42", "Still there?", 101), false},
-		"what the offer did":             {partJSON(51, "open", "admin 42", "", 101), false},
-		"our comment":                    {partJSON(51, "comment", "admin 42", "Hi", 101), true},
-		"a bot's message":                {partJSON(51, "comment", "bot 5", "We will be back", 101), false},
+		"the contact's message":           {partJSON(51, "comment", "user 7", "Yes", 100), true},
+		"a lead's message":                {partJSON(51, "comment", "lead 7", "Yes", 101), true},
+		"a contact with the admin's id":   {partJSON(51, "open", "user 42", "Yes", 101), true},
+		"the contact's message before":    {partJSON(49, "comment", "user 7", "Yes", 100), false},
+		"a message of an earlier second":  {partJSON(51, "comment", "user 7", "Yes", 99), false},
+		"a teammate's message":            {partJSON(51, "comment", "admin 41", "Hi", 101), true},
+		"a teammate takes it":             {partJSON(51, "assignment", "admin 41", "", 101), true},
+		"a teammate's note":               {partJSON(51, "note", "admin 41", "mine", 101), true},
+		"our note":                        {partJSON(51, "note", "admin 42", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] …", 101), false},
+		"our note that was redacted":      {partJSON(51, "note", "admin 42", "This note was deleted", 101)[:1] + `"redacted":true,` + partJSON(51, "note", "admin 42", "This note was deleted", 101)[1:], false},
+		"a person's note as our admin":    {partJSON(51, "note", "admin 42", "Call her back", 101), true},
+		"a person's image as our admin":   {partJSON(51, "comment", "admin 42", "<img src='x'>", 101), true},
+		"our offer, shown late":           {partJSON(51, "quick_reply", "admin 42", "<p>Need a  hand?</p>", 101), false},
+		"an offer without its body":       {partJSON(51, "quick_reply", "admin 42", "", 101), false},
+		"a quick reply of another tool":   {partJSON(51, "quick_reply", "admin 42", "Which plan?", 101), true},
+		"another admin's quick reply":     {partJSON(51, "quick_reply", "admin 41", "Need a hand?", 101), true},
+		"closed with a text as our admin": {partJSON(51, "close", "admin 42", "Solved by phone", 101), true},
+		"assigned with a text":            {partJSON(51, "assignment", "admin 42", "Please call her", 101), true},
+		"reopened with a text":            {partJSON(51, "open", "admin 42", "Please look", 101), true},
+		"closed as our admin":             {partJSON(51, "close", "admin 42", "", 101), false},
+		"a redacted comment":              {`{"redacted":true,` + partJSON(51, "comment", "admin 42", "This message was deleted", 101)[1:], true},
+		"a file as our admin":             {`{"attachments":[{"name":"x.pdf"}],` + partJSON(51, "comment", "admin 42", "", 101)[1:], true},
+		"no files":                        {`{"attachments":[],` + partJSON(51, "close", "admin 42", "", 101)[1:], false},
+		"what the offer did":              {partJSON(51, "open", "admin 42", "", 101), false},
+		"our comment":                     {partJSON(51, "comment", "admin 42", "Hi", 101), true},
+		"a bot's message":                 {partJSON(51, "comment", "bot 5", "Your order was refunded", 101), true},
+		"a bot's note":                    {partJSON(51, "note", "bot 5", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC", 101), true},
+		"what a bot did":                  {partJSON(51, "assignment", "bot 5", "", 101), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engaged, err := canned(t, partsOf(test.part, offer)).Engaged(t.Context(), "1", "50")
+			engaged, err := canned(t, partsOf(test.part, offer)).Engaged(t.Context(), "1", "50", "Need a hand?")
 			require.NoError(t, err)
 			assert.Equal(t, test.engaged, engaged)
 		})
@@ -524,13 +547,19 @@ func TestEngaged_isWhateverTheContactSaid(t *testing.T) {
 		"an attachment":             {byContact(`"body":"","attachments":[{"name":"x.pdf"}]`), true},
 		"a remark":                  {begins + `"conversation_rating":{"rating":1,"remark":"Never again"}}`, true},
 		"no rating":                 {begins + `"conversation_rating":null}`, false},
-		"our opening":               {begins + `"source":{"author":{"type":"admin","id":"42"},"body":"<p>Hello</p>","subject":"Hi"}}`, false},
+		"an opening as our admin":   {begins + `"source":{"author":{"type":"admin","id":"42"},"body":"<p>Your invoice is overdue</p>"}}`, true},
+		"a bot's opening":           {begins + `"source":{"author":{"type":"bot","id":"5"},"body":"<p>Your order was refunded</p>"}}`, true},
+		"a bot's empty opening":     {begins + `"source":{"author":{"type":"bot","id":"5"},"body":""}}`, false},
+		"a ticket":                  {begins + `"ticket":{"type":"ticket","id":"5"}}`, true},
+		"no ticket":                 {begins + `"ticket":null,"linked_objects":{"type":"list","data":[],"total_count":0}}`, false},
+		"a linked ticket":           {begins + `"linked_objects":{"type":"list","data":[{"type":"ticket","id":"5"}]}}`, true},
+		"our offer and its change":  {partsOf(partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100), partJSON(51, "open", "admin 42", "", 100)), false},
 		"parts that are not shown":  {begins + `"conversation_parts":{"conversation_parts":[],"total_count":7}}`, true},
 		"an answer of another form": {`{}`, true},
 		"another conversation":      {`{"type":"conversation","id":"2"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engaged, err := canned(t, test.body).Engaged(t.Context(), "1", "")
+			engaged, err := canned(t, test.body).Engaged(t.Context(), "1", "", "Need a hand?")
 			require.NoError(t, err)
 			assert.Equal(t, test.engaged, engaged)
 		})

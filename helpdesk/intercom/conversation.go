@@ -35,6 +35,10 @@ type conversation struct {
 		Total int    `json:"total_count"` // of which the newest are shown
 	} `json:"conversation_parts"`
 	Rating struct{ Remark string } `json:"conversation_rating"` // the contact's
+	Ticket any                     // that it became; nil for none
+	Linked struct {
+		Data []json.RawMessage // tickets and conversations
+	} `json:"linked_objects"`
 }
 
 // part is something that was written or done in a conversation.
@@ -45,6 +49,8 @@ type part struct {
 	CreatedAt unix   `json:"created_at"`
 	Author    author
 	Redacted  bool
+
+	Attachments []json.RawMessage
 }
 
 // The types of part that matter. A part that reopened its conversation may have the type
@@ -97,21 +103,28 @@ func (p part) by(adminID string) bool {
 // maxParts is how many parts of a conversation Intercom shows.
 const maxParts = 500
 
-// opened reports whether somebody other than the admin with this ID, or a bot, began
-// the conversation with a message.
-func (c conversation) opened(adminID string) bool {
-	by := c.Source.Author
-	own := by.Type == "bot" || by.Type == "admin" && string(by.ID) == adminID
-	return !own && (!isBlank(c.Source.Body) || c.Source.Subject != "" || len(c.Source.Attachments) > 0)
+// isOpened reports whether the conversation began with a message. The service opens none, so the
+// author makes no difference.
+func (c conversation) isOpened() bool {
+	return !isBlank(c.Source.Body) || c.Source.Subject != "" || len(c.Source.Attachments) > 0
 }
 
-// isOurs reports whether the part is one that the service makes as the admin with this ID: no
-// message to the contact, and no note of another form than ours. The same admin may also be a
-// person.
-func (p part) isOurs(adminID string) bool {
-	foreign := !p.Redacted && !isBlank(p.Body) &&
-		(p.Type == "comment" || p.Type == partNote && !helpdesk.IsNote(bodyText(p.Body)))
-	return p.by(adminID) && !foreign
+// isLinked reports whether a ticket or another conversation belongs to this one.
+func (c conversation) isLinked() bool { return c.Ticket != nil || len(c.Linked.Data) > 0 }
+
+// isOurs reports whether the part is one that the service makes as the admin with this ID: a note
+// of our form or a redacted one, or the offer with this body. The same admin may also be a person.
+// A part of the admin or a bot that shows nothing, such as a change of state, counts as ours.
+func (p part) isOurs(adminID, offered string) bool {
+	switch {
+	case len(p.Attachments) > 0 || !p.by(adminID) && p.Author.Type != "bot":
+		return false
+	case isBlank(p.Body):
+		return true
+	case p.Type == partNote:
+		return p.by(adminID) && (p.Redacted || helpdesk.IsNote(bodyText(p.Body)))
+	}
+	return p.by(adminID) && shows(p.Body, offered)
 }
 
 // compare orders parts by the time they were made: by the second, and then by their IDs.

@@ -2,6 +2,7 @@ package intercom
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -82,9 +83,10 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 }
 
 // Engaged implements [helpdesk.Remover]. Anything that a contact or another teammate did counts,
-// and the admin's own messages to the contact and notes. So does a conversation that Intercom
-// does not show, or not with all its parts: a deletion cannot be undone. Bots do not count.
-func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
+// and any text that is not the service's own, of the admin and of bots, too. So does a ticket of
+// the conversation, and one that Intercom does not show, or not with all its parts: a deletion
+// cannot be undone.
+func (c *Client) Engaged(ctx context.Context, conversationID, after, offered string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {
 		return false, err
@@ -95,13 +97,10 @@ func (c *Client) Engaged(ctx context.Context, conversationID, after string) (boo
 	}
 	shown := len(read.Parts.Parts)
 	hidden := string(read.ID) != conversationID || shown >= maxParts || shown < read.Parts.Total
-	if after == "" && (hidden || read.opened(adminID) || read.Rating.Remark != "") {
+	if after == "" && (hidden || read.isOpened() || read.isLinked() || read.Rating.Remark != "") {
 		return true, nil
 	}
-	for _, p := range read.after(after, time.Time{}) {
-		if !p.isOurs(adminID) && p.Author.Type != "bot" {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(read.after(after, time.Time{}), func(p part) bool {
+		return !p.isOurs(adminID, offered)
+	}), nil
 }

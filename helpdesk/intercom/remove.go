@@ -9,7 +9,7 @@ import (
 )
 
 // Redact implements [helpdesk.Redactor]. A note that Intercom does not have is no error, nor is
-// one without text.
+// one without text. A missing right to redact is an error of this conversation only.
 func (c *Client) Redact(ctx context.Context, conversationID, noteID string) error {
 	const op = "redact note"
 	if _, err := conversationPath(op, conversationID); err != nil {
@@ -20,9 +20,13 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
 		}}, nil)
 	e, ok := errors.AsType[*helpdesk.APIError](err)
-	if ok && (isMissing(e) || e.Code == "conversation_part_not_redactable") {
+	switch {
+	case !ok:
+		return err
+	case isMissing(e), e.Code == "conversation_part_not_redactable":
 		return nil // it is gone, or has no text
 	}
+	e.OneConversation = e.Status == http.StatusForbidden // notes may still be written
 	return err
 }
 

@@ -123,8 +123,8 @@ func (c *Client) find(ctx context.Context, ticketID, text string, public bool, a
 
 // IsRequesters reports whether a message was written by the requester: it is
 // not if the newest public comment that says the same has another author. Zendesk
-// does not list the public comments of messaging tickets; there the condition of
-// the trigger is all there is.
+// does not list the public comments of messaging tickets; there only the condition of
+// the trigger keeps agents' messages away, and the connector knows its own replies.
 func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bool, error) {
 	ticket, err := c.ticket(ctx, ticketID)
 	if err != nil {

@@ -99,6 +99,14 @@ func (m Machine) Trigger() string {
 	return m.Offer.Trigger
 }
 
+// Body returns the text of the offer that was shown last, empty if none was shown.
+func (m Machine) Body() string {
+	if m.Offer == nil {
+		return ""
+	}
+	return m.Offer.Body
+}
+
 // InFlight reports whether an offer is being sent, or was when the process that
 // was sending it ended.
 func (m Machine) InFlight() bool { return m.Claim != nil }

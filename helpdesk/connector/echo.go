@@ -1,0 +1,80 @@
+package connector
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"html"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// An echo is a reply of the service that a chat's trigger brings back as a message. A desk that
+// does not list its public comments cannot tell it from the requester's, and an answer to it would
+// be echoed, too. So a conversation remembers its last replies, each from before it is sent: an
+// echo may overtake the answer of the desk, come to another server, or find a new process.
+
+// said is a reply that a conversation remembers: a digest of its words, and when it was stored.
+type said struct {
+	Words string    `json:"words"`
+	At    time.Time `json:"at"`
+}
+
+// Bounds of the replies that a conversation remembers.
+const (
+	echoTTL = time.Hour // a message with the same words is the requester's own after that
+	maxSaid = 20        // the newest
+)
+
+// say remembers a reply and forgets the old ones. It replaces the slice.
+func (c *conversation) say(text string, now time.Time) {
+	words := wordsOf(text)
+	kept := slices.DeleteFunc(slices.Clone(c.Said), func(s said) bool {
+		return s.Words == words || now.Sub(s.At) > echoTTL
+	})
+	kept = append(kept, said{words, now})
+	c.Said = kept[max(0, len(kept)-maxSaid):]
+}
+
+// echoes reports whether a message says the same as one of the last replies.
+func (c *conversation) echoes(text string, now time.Time) bool {
+	if len(c.Said) == 0 {
+		return false
+	}
+	words := wordsOf(text)
+	return slices.ContainsFunc(c.Said, func(s said) bool { return s.Words == words && now.Sub(s.At) <= echoTTL })
+}
+
+// wordsOf returns a digest of the letters and digits of a text, in any case: the desk and its
+// trigger may add or drop markup, entities, white space, marks of quotation and of lists. A text
+// without any is known by its other characters.
+func wordsOf(text string) string {
+	for range maxEscapes {
+		text = html.UnescapeString(text)
+	}
+	text = markup.ReplaceAllString(text, "")
+	words := only(text, unicode.Letter, unicode.Mark, unicode.Number)
+	if words == "" {
+		words = only(text, unicode.Punct, unicode.Symbol)
+	}
+	digest := sha256.Sum256([]byte(words))
+	return hex.EncodeToString(digest[:16])
+}
+
+// maxEscapes is how often a text may be escaped that was itself about entities.
+const maxEscapes = 3
+
+// markup matches tags. A < before a space or a digit begins none.
+var markup = regexp.MustCompile(`</?[A-Za-z!][^<>]*>`)
+
+// only returns the characters of a text that are in the tables, in lower case.
+func only(text string, tables ...*unicode.RangeTable) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, tables...) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}
