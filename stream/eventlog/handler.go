@@ -211,7 +211,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	bounds, err := boundsFor(r.Context(), h.log, productID, start)
+	bounds, err := h.log.Bounds(r.Context(), productID)
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
@@ -302,7 +302,7 @@ func parseStart(r *http.Request) (start, error) {
 
 // cursor returns where to start reading, and whether there is a gap: the log no
 // longer has all entries after the id, or never assigned it, as after a restart of
-// a log in memory.
+// a log in memory. An id is a client's word, and so no evidence of lost entries.
 func (s start) cursor(b Bounds) (at ID, gap bool) {
 	switch {
 	case s.id != "":
@@ -322,20 +322,4 @@ func (s start) cursor(b Bounds) (at ID, gap bool) {
 		return id, false
 	}
 	return b.Newest, false
-}
-
-// boundsFor returns the bounds of a product's log after the engine has seen
-// the client's last id: an id beyond the newest may date from before a
-// failover, and the engine then continues after it.
-func boundsFor(ctx context.Context, log Log, productID string, s start) (Bounds, error) {
-	b, err := log.Bounds(ctx, productID)
-	if err != nil || s.id == "" {
-		return b, err
-	}
-	if id, err := ParseID(s.id); err != nil || id.Compare(b.Newest) <= 0 {
-		return b, nil
-	} else if _, err := log.Read(ctx, productID, id, make([]Entry, 1)); err != nil {
-		return b, nil // the reader retries
-	}
-	return log.Bounds(ctx, productID)
 }

@@ -77,7 +77,7 @@ type following struct {
 // begin finds the first cursor and delivers "open", and then a gap if the cursor is before one.
 // It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
-	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
+	bounds, err := f.bounds(ctx)
 	if err != nil {
 		return f.retryRead(ctx, err)
 	}
@@ -88,6 +88,22 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 		return pace{}, err
 	}
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
+}
+
+// bounds returns the bounds of the log after the engine has seen the cursor: one beyond the newest
+// entry may date from before a failover, and the engine then goes on after it. A program's own
+// cursor is evidence of that, unlike the ID that a client of the stream names.
+func (f *following) bounds(ctx context.Context) (Bounds, error) {
+	b, err := f.log.Bounds(ctx, f.productID)
+	if err != nil {
+		return b, err
+	}
+	if id, err := ParseID(f.from.id); err != nil || id.Compare(b.Newest) <= 0 {
+		return b, nil
+	} else if _, err := f.log.Read(ctx, f.productID, id, make([]Entry, 1)); err != nil {
+		return b, nil // the reader retries
+	}
+	return f.log.Bounds(ctx, f.productID)
 }
 
 // see delivers the entries that a client of the stream would be sent. An error of deliver ends

@@ -50,10 +50,11 @@
 //
 // Replication is asynchronous, so a failover may lose entries that the old master
 // had acknowledged. IDs and versions grow all the same: the newest ID that a server
-// or a reader knows raises the next one. Redis remembers between which IDs it has
+// knows raises the next one. Redis remembers between which IDs it has
 // lost entries, of the newest 16 failovers: it is told as soon as a server that knew
-// of them appends, a reader begins there, or one that waits there looks again, which
-// it does within seconds after a connection was lost. A reader that has not
+// of them appends or reads, or a reader that waits there looks again, which
+// it does within seconds after a connection was lost. An ID that only a client of a
+// stream names is no evidence: it gets a gap and everything retained. A reader that has not
 // seen them then gets a gap for each failover, at every server. A server that was up
 // forgets the lost entries that it has in memory; a reader that has seen them goes
 // on without a gap. Lookups and documents come from Redis, and views in the memory

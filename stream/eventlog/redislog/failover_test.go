@@ -37,7 +37,7 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 	return replica
 }
 
-// A reader that resumes on a promoted replica gets nothing again and goes on;
+// A program that resumes on a promoted replica gets nothing again and goes on, as do then clients of the stream;
 // one that has not seen what was lost gets a gap.
 func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	t.Parallel()
@@ -52,9 +52,9 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	})
 	log := open(t, replica.URL(), options)
 	require.Equal(t, seen, newest(t, log))
-	events := resume(t, log, lost)
 	resumed := follow(t, log, lost)
 	waittest.Until(t, "the clock has passed what was lost", func() bool { return newest(t, log).Compare(lost) >= 0 })
+	events := resume(t, log, lost)
 	next := appendOne(t, log, eventlogtest.Entry("s", 2))
 	require.Positive(t, next.ID.Compare(lost))
 	require.Equal(t, next.ID, resumed.has(t, 1)[0].ID)
@@ -226,6 +226,27 @@ func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() string {
 		}
 		return ""
 	}
+}
+
+// An ID that a client of the stream names, such as one of another product, gets that client a gap, and
+// changes nothing for anybody else.
+func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
+	t.Parallel()
+	log := open(t, redistest.Start(t).URL(), nil)
+	start := newest(t, log)
+	e := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
+	connected := follow(t, log, start)
+	connected.has(t, 1)
+	for _, ahead := range []eventlog.ID{{Milli: e.Milli, Seq: e.Seq + 1}, {Milli: e.Milli + 1}, {Milli: e.Milli + 30_000}} {
+		require.Equal(t, "event: gap", resume(t, log, ahead)(), ahead)
+	}
+	next := appendOne(t, log, eventlogtest.Entry("s", 1)).ID
+	require.Less(t, next.Milli, e.Milli+30_000, "IDs go by the clock")
+	require.Equal(t, next, connected.has(t, 2)[1].ID)
+	require.Zero(t, connected.told())
+	later := follow(t, log, start)
+	later.has(t, 2)
+	require.Zero(t, later.told())
 }
 
 // A cursor that is of no time there was changes nothing.
