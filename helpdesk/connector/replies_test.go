@@ -504,6 +504,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.Empty(t, model.prompts)
 		require.NoError(t, held.Release(t.Context()))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		assert.Equal(t, []string{"Summarize"}, model.prompts)
 		assert.Equal(t, []string{"Hello"}, d.labels(t.Context(), "acme", key, product, "s"))
 	})
