@@ -92,13 +92,18 @@ func (m *model) add(id, said string, actions int, at time.Time) {
 func (m *model) overwrite(id, said string, replaces int, at time.Time) {
 	ss := m.open(id)
 	ss.raw = ss.raw[min(replaces, len(ss.raw)):]
-	chunks := []modelChunk{{said: said, at: at}}
+	chunks, replaced := []modelChunk{{said: said, at: at}}, at
 	for _, c := range ss.chunks {
 		if slices.ContainsFunc(c.actions, func(a int) bool { return slices.Contains(ss.raw, a) }) {
 			chunks = append(chunks, c)
+		} else {
+			replaced = c.at
 		}
 	}
-	if len(chunks) > 1 && chunks[1].at.Before(at) {
+	if replaced.Before(at) {
+		chunks[0].at = replaced
+	}
+	if len(chunks) > 1 && chunks[1].at.Before(chunks[0].at) {
 		chunks[0].at = chunks[1].at
 	}
 	if len(chunks) > m.maxChunks {

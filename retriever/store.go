@@ -224,7 +224,8 @@ func (s *Store) isExpired(forwardedAt float64, now time.Time) bool {
 // chunks whose actions are all among the next sum.Replaces actions, counted from
 // the end of the earlier summary and including dropped ones. Chunks with a later
 // action stay and count as newer; if they fill the session, the oldest of them is
-// dropped. The summary's time is never after theirs. An unknown session is
+// dropped. The summary has the time of the newest chunk that it replaces, so it lives no longer
+// and is never after what stays. An unknown session is
 // created; other sessions do not change. A summary without a session ID is
 // ignored. One without text is an error and changes nothing.
 func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
@@ -235,16 +236,23 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 		return errors.New("retriever: overwrite: the summary is empty")
 	}
 	now := time.Now()
+	replaced := now.UnixMicro()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
 	ss.summed += min(max(sum.Replaces, 0), ss.written-ss.summed)
-	ss.drop(func(old chunk) bool { return old.last <= ss.summed })
 	at := s.believe(sum.ForwardedAt, now)
+	ss.drop(func(old chunk) bool {
+		isReplaced := old.last <= ss.summed
+		if isReplaced { // the last one is the newest
+			replaced = old.at
+		}
+		return isReplaced
+	})
 	if len(ss.chunks) > 0 {
 		at = min(at, ss.chunks[0].at)
 	}
-	c := encode(sum.Text, at)
+	c := encode(sum.Text, min(at, replaced))
 	c.last = ss.summed
 	ss.insert(0, c, s.maxChunks)
 	s.keep(ss)
