@@ -236,27 +236,32 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 		return errors.New("retriever: overwrite: the summary is empty")
 	}
 	now := time.Now()
-	replaced := now.UnixMicro()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
-	ss.summed += min(max(sum.Replaces, 0), ss.written-ss.summed)
-	at := s.believe(sum.ForwardedAt, now)
-	ss.drop(func(old chunk) bool {
-		isReplaced := old.last <= ss.summed
-		if isReplaced { // the last one is the newest
-			replaced = old.at
-		}
-		return isReplaced
-	})
-	if len(ss.chunks) > 0 {
-		at = min(at, ss.chunks[0].at)
-	}
-	c := encode(sum.Text, min(at, replaced))
+	c := encode(sum.Text, ss.replace(max(sum.Replaces, 0), s.believe(sum.ForwardedAt, now)))
 	c.last = ss.summed
 	ss.insert(0, c, s.maxChunks)
 	s.keep(ss)
 	return nil
+}
+
+// replace drops the chunks that a summary of the next actions replaces, and returns its time: at,
+// unless the newest of them or the oldest that stays is earlier.
+func (ss *session) replace(actions int, at int64) int64 {
+	ss.summed += min(actions, ss.written-ss.summed)
+	newest := at
+	ss.drop(func(old chunk) bool {
+		if old.last > ss.summed {
+			return false
+		}
+		newest = old.at // the last one is the newest
+		return true
+	})
+	if len(ss.chunks) > 0 {
+		at = min(at, ss.chunks[0].at)
+	}
+	return min(at, newest)
 }
 
 // believe returns when something was forwarded, in epoch microseconds: at that

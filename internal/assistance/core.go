@@ -85,10 +85,7 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	}
 	d := Decision{Reason: NoMatch, Again: c.again(tc, m)}
 	if result, ok := c.first(tc, m, q.timed); ok {
-		moment := q.of
-		if q.now.Before(moment) {
-			moment = q.now
-		}
+		moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
 		d.Match = Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
 		if n > 0 {
 			d.Match.used = instantOf(w.newest())
