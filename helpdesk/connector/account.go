@@ -20,7 +20,8 @@ import (
 //
 // An account-wide failure makes it away and sets until, longer with each probe that fails. A 429
 // that names a time only sets until: the desk answers. Any answer about one conversation only, or
-// a success, makes it answer again, but until stays.
+// a success, makes it answer again, but until stays. A failure that a conversation repeats, while
+// the desk takes requests of others, is its own and changes nothing here; see isOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // but for those of the turns
@@ -31,6 +32,7 @@ type account struct {
 	until   time.Time // no request is made before
 	failing time.Time // since when the desk is away; zero while it answers
 	probes  int       // that failed since then
+	taken   int       // requests that succeeded, of conversations without a failure
 }
 
 // Bounds of an account.
@@ -38,6 +40,10 @@ const (
 	maxInside = 32 // conversations that are worked on at once
 	// lastProbe is the longest pause between two probes, unless the desk asks for a longer one.
 	lastProbe = 10 * time.Second
+	// After so many probes that the desk refused the pauses grow; before, the next conversation may
+	// be one that it does not refuse.
+	refusedProbes = 16
+	refusedPause  = time.Second / 4
 )
 
 // inside returns the number of conversations that are worked on.
@@ -105,8 +111,43 @@ func (a *account) observe(err error, logger *slog.Logger) {
 	case a.isClosed() && asked == 0:
 		return // one of those that were inside when the first failed
 	}
-	a.pause(max(asked, min(time.Second<<min(a.probes, 4), lastProbe)))
+	a.pause(max(asked, a.probePause(isAPI && isRefusal(failed))))
 	a.probes++
+}
+
+// probePause returns the pause before the next probe after one that failed.
+func (a *account) probePause(isRefused bool) time.Duration {
+	grown := a.probes
+	if isRefused {
+		if grown -= refusedProbes; grown < 0 {
+			return refusedPause
+		}
+	}
+	return min(time.Second<<min(grown, 4), lastProbe)
+}
+
+// isRefusal reports whether the failure, though the account's by its status, may be of one
+// conversation only.
+func isRefusal(e *helpdesk.APIError) bool {
+	return !e.Misconfigured && e.Wait == 0 && (e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
+}
+
+// isOwn reports whether a failure is the conversation's own although its status may be the
+// account's: the conversation has failed so before, and the desk has taken requests of others
+// since. Such a failure says nothing of the desk.
+func (a *account) isOwn(l *lane, err error) bool {
+	var failed *helpdesk.APIError
+	switch {
+	case err == nil && l.failures == 0:
+		a.taken++
+		return false
+	case !errors.As(err, &failed), !isRefusal(failed):
+		return false
+	}
+	m := l.rare()
+	before := m.refused
+	m.refused = a.taken + 1
+	return before > 0 && before < m.refused
 }
 
 // because says in words why notes are late.
@@ -117,8 +158,10 @@ func because(err error) string {
 		return "the desk cannot be asked"
 	case e.Status == 0:
 		return "the desk does not answer"
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+	case e.Status == http.StatusUnauthorized:
 		return "the desk refuses the credentials"
+	case e.Status == http.StatusForbidden:
+		return "the desk forbids the request"
 	case e.Status == http.StatusPaymentRequired:
 		return "the account of the desk has ended"
 	case e.Status == http.StatusTooManyRequests && e.OneConversation:

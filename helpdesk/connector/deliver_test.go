@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -368,6 +369,36 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 		assert.Zero(t, f.parkedNow(t))
 		assert.Positive(t, valueOf(t, f.metrics.retries.WithLabelValues("acme", "zendesk", "503")))
 	})
+}
+
+// Conversations that the desk refuses do not hold up the others for longer than it takes to see that.
+func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
+	const all, healthy = 18, 6
+	for _, status := range []int{403, 500} {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+			f.many(t, all)
+			f.desk.refuses(func(op, conversationID string) *helpdesk.APIError {
+				if n, err := strconv.Atoi(conversationID); err == nil && n >= healthy && op == "note" {
+					return &helpdesk.APIError{Status: status}
+				}
+				return nil
+			})
+			for n := range 20 {
+				for i := range all {
+					f.visit(t, fmt.Sprint("s", i), fmt.Sprintf("x%d.", n))
+				}
+				time.Sleep(4 * time.Second)
+				if n == 0 {
+					time.Sleep(6 * time.Second)
+				}
+				synctest.Wait()
+				for i := range healthy {
+					assert.Contains(t, strings.Join(f.desk.texts(fmt.Sprint(i)), " "), fmt.Sprintf("visited x%d.", n), "%d: %d", status, n)
+				}
+			}
+			assert.Less(t, f.desk.count("note"), all+20*healthy+12*12, "those refused keep their back-off")
+		})
+	}
 }
 
 func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {

@@ -467,7 +467,11 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	defer cancel()
 	err := do(limited)
 	if ctx.Err() == nil {
-		j.locked(func() { j.account.observe(err, j.d.logger) })
+		j.locked(func() {
+			if !j.account.isOwn(j.lane, err) {
+				j.account.observe(err, j.d.logger)
+			}
+		})
 	}
 	return err
 }

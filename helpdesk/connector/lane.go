@@ -67,6 +67,7 @@ type more struct {
 	composing bool
 	failures  [classes]int
 	again     [classes]time.Time // when failed steps are due again
+	refused   int                // the account's taken at its last failure, and one; zero for none, see isOwn
 }
 
 // session returns the session with that ID, or nil.
@@ -335,8 +336,10 @@ func (j *job) done(due, own time.Time, waits bool) {
 			l.own, more = l.own || j.r.owned(), true
 		}
 	}
-	if l.more == nil || !l.more.again[notes].After(now) {
+	if l.more == nil {
 		l.failures = 0
+	} else if !l.more.again[notes].After(now) {
+		l.failures, l.more.refused = 0, 0
 	}
 	switch {
 	case more:

@@ -118,6 +118,9 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	room := a.room()
 	pop := func(from *schedule.Agenda[*lane]) bool {
 		l, ok := from.Pop(now)
+		if ok && configured && !a.failing.IsZero() {
+			l = leastFailed(from, l, now)
+		}
 		if ok {
 			lanes = append(lanes, l)
 		}
@@ -142,6 +145,27 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 		d.put(l, now.Add(deskRetry))
 	}
 	return nil
+}
+
+// leastFailed returns the lane to probe the desk with: of the due ones, the popped one included, the
+// first of the fewest failures. Those that the desk refuses for reasons of their own would keep it
+// away. The others stay due as they were.
+func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lane {
+	best, passed := popped, []*lane(nil)
+	for best.failures > 0 {
+		l, ok := from.Pop(now)
+		if !ok {
+			break
+		}
+		if l.failures < best.failures {
+			best, l = l, best
+		}
+		passed = append(passed, l)
+	}
+	for _, l := range passed {
+		from.Set(&l.slot, l.slot.Due())
+	}
+	return best
 }
 
 // start reads the documents of jobs and their ranges of the log, all at once, and starts the
