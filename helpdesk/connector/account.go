@@ -21,7 +21,7 @@ import (
 // An account-wide failure makes it away and sets until, longer with each probe that fails. A 429
 // that names a time only sets until: the desk answers. Any answer about one conversation only, or
 // a success, makes it answer again, but until stays. A failure that a conversation repeats, while
-// the desk takes requests of others, is its own and changes nothing here; see isOwn.
+// the desk takes requests of others, is its own and changes nothing here; see takeOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // but for those of the turns
@@ -132,10 +132,10 @@ func isRefusal(e *helpdesk.APIError) bool {
 	return !e.Misconfigured && e.Wait == 0 && (e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
 }
 
-// isOwn reports whether a failure is the conversation's own although its status may be the
-// account's: the conversation has failed so before, and the desk has taken requests of others
-// since. Such a failure says nothing of the desk.
-func (a *account) isOwn(l *lane, err error) bool {
+// takeOwn remembers the outcome of a conversation's request, and reports whether it is a failure of
+// its own although the status may be the account's: the conversation has failed so before, and the
+// desk has taken requests of others since. Such a failure says nothing of the desk.
+func (a *account) takeOwn(l *lane, err error) bool {
 	var failed *helpdesk.APIError
 	switch {
 	case err == nil && l.failures == 0:

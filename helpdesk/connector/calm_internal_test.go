@@ -44,14 +44,19 @@ func withCalm(t *testing.T, test func(t *testing.T, f *following, linked time.Ti
 	})
 }
 
+// visitsOn has the session view a page a second for 50 seconds, and then rest for a minute.
+func (f *following) visitsOn(t *testing.T) {
+	time.Sleep(time.Second / 2)
+	for range 50 {
+		time.Sleep(time.Second)
+		f.visit(t, "s", "b")
+	}
+	time.Sleep(time.Minute)
+}
+
 func TestCalm_holdsEverythingSinceTheNoteBefore(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
-		time.Sleep(time.Second / 2)
-		for range 50 {
-			time.Sleep(time.Second)
-			f.visit(t, "s", "b")
-		}
-		time.Sleep(time.Minute)
+		f.visitsOn(t)
 		assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
 		assert.Equal(t, 29, strings.Count(f.desk.texts("7")[1], "visited b"))
 		time.Sleep(time.Minute)
@@ -102,12 +107,7 @@ func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 				f.visit(t, "s", "a")
 				f.linkAs(t, "7", "s", byWebhook)
 				linked := time.Now()
-				time.Sleep(time.Second / 2)
-				for range 50 {
-					time.Sleep(time.Second)
-					f.visit(t, "s", "b")
-				}
-				time.Sleep(time.Minute)
+				f.visitsOn(t)
 				assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
 				assert.Less(t, docs.gets.Load(), int64(1000))
 				f.stop()

@@ -468,7 +468,7 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	err := do(limited)
 	if ctx.Err() == nil {
 		j.locked(func() {
-			if !j.account.isOwn(j.lane, err) {
+			if !j.account.takeOwn(j.lane, err) {
 				j.account.observe(err, j.d.logger)
 			}
 		})

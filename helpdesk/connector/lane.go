@@ -67,7 +67,7 @@ type more struct {
 	composing bool
 	failures  [classes]int
 	again     [classes]time.Time // when failed steps are due again
-	refused   int                // the account's taken at its last failure, and one; zero for none, see isOwn
+	refused   int                // the account's taken at its last failure, and one; zero for none, see takeOwn
 }
 
 // session returns the session with that ID, or nil.

@@ -194,6 +194,24 @@ func TestFetcher_forgetsInTime(t *testing.T) {
 	})
 }
 
+// That other fetches are running says nothing about a client: it is asked for again at once.
+func TestFetcher_remembersNoBusyMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
+		f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			_, _ = w.Write(described(r.URL.String()))
+			return w.Result(), nil
+		})
+		require.True(t, f.running.TryAcquire(maxFetches))
+		_, err := f.client(t.Context(), "https://claude.ai/client")
+		require.ErrorIs(t, err, errBusy)
+		f.running.Release(maxFetches)
+		_, err = f.client(t.Context(), "https://claude.ai/client")
+		require.NoError(t, err)
+	})
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
