@@ -271,6 +271,21 @@ func TestContext_ofAConversation(t *testing.T) {
 	waittest.Until(t, "a summary is written", func() bool { return s.context("email="+mail).Summary != "" })
 }
 
+func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	conversation, _ := d.intercom.Created("", helpdesktest.IntercomContact{}, "Hello")
+	for _, id := range []string{"a", "b", "c", "d"} {
+		s.happens(false, "$pageview", "$posthog_cookieless", id, map[string]any{"$current_url": "https://app.example.com/" + id})
+		r := s.do(http.MethodPost, "/sessions/link", fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":%q,"desk":"intercom"}`,
+			id, conversation), "Origin: https://app.acme.example")
+		require.Equal(t, http.StatusOK, r.status, r.body)
+	}
+	c := s.context("conversation_id=" + conversation)
+	assert.Equal(t, "a b c d", paths(c))
+	assert.ElementsMatch(t, []string{"a", "b", "c", "d"}, c.SessionIDs)
+}
+
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.
 func TestContext_saysWhoseWordItIs(t *testing.T) {
 	s := start(t, withIdentity(""))

@@ -163,7 +163,7 @@ func (r *reading) findConversation() error {
 	if err != nil {
 		return err
 	}
-	linked := r.ids[:0]
+	var linked []string
 	for i, s := range slices.Backward(known) { // the newest link says who it is
 		user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID)
 		if ok {
