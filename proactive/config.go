@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
@@ -34,8 +35,8 @@ type Config struct {
 type TriggerConfig struct {
 	// ID names a trigger of this package or a custom one.
 	ID string `json:"id"`
-	// Page limits the trigger to pages under it; see [Under]. For
-	// back_on_pricing it is the pricing page, /pricing.
+	// Page limits the trigger to pages under its canonical form; see [Under] and
+	// [activity.CanonicalURL]. For back_on_pricing it is the pricing page, /pricing.
 	Page string `json:"page,omitempty"`
 	// Body and ReplyOptionLabels replace the product's.
 	Body              string   `json:"body,omitempty"`
@@ -105,7 +106,7 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	known := available(custom)
 	triggers := make([]Trigger, len(c.Triggers))
 	for i, t := range c.Triggers {
-		triggers[i] = Saying(Result{Body: t.Body, ReplyOptionLabels: t.ReplyOptionLabels}, known[t.ID](t.Page))
+		triggers[i] = Saying(Result{Body: t.Body, ReplyOptionLabels: t.ReplyOptionLabels}, known[t.ID](activity.CanonicalURL(t.Page)))
 	}
 	return triggers, CheckTriggers(custom...)
 }

@@ -2,6 +2,7 @@ package proactive_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,14 @@ func TestConfig_listsTriggersInOrder(t *testing.T) {
 	proactivetest.RunConfig(t, `t+0s /a; t+60s /pricing; t+120s → offer user_page_dwell "Yes"`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /plans; t+1s /b; t+2s /plans → offer back_on_pricing`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → no offer no_match; t+70s → no offer`, config, mine)
+}
+
+func TestConfig_takesThePageAsItStandsInTheAddressBar(t *testing.T) {
+	mine := proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true })
+	for _, page := range []string{"https://APP.example.com/orders/1234?tab=items", "/orders/1234", "/orders/"} {
+		config := parse(t, fmt.Sprintf(`{"triggers": [{"id": "mine", "page": %q}]}`, page))
+		proactivetest.RunConfig(t, `t+0s https://app.example.com/plans → no offer; t+1s https://app.example.com/orders/5678 → offer mine`, config, mine)
+	}
 }
 
 func TestConfig_setsTimes(t *testing.T) {
