@@ -162,6 +162,12 @@ type Result struct {
 	Ignored   int // had an ID that is missing, too long or not UTF-8, or told nothing of anybody
 }
 
+// Plus returns the sums of two results.
+func (r Result) Plus(s Result) Result {
+	return Result{r.Accepted + s.Accepted, r.Duplicate + s.Duplicate, r.Expired + s.Expired,
+		r.Repeated + s.Repeated, r.Unmarked + s.Unmarked, r.Ignored + s.Ignored}
+}
+
 // Sink takes the events of one request. It gives them their times: corrected
 // for the sender's clock, never after their arrival, and of two events of a
 // session the one that the sender's clock stamped later is never placed before

@@ -376,7 +376,7 @@ func (s *service) metric(t testing.TB, name string) float64 {
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
 			}
 		}
 	}

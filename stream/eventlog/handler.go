@@ -215,7 +215,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	setHeader(w.Header())
+	h.setHeader(w.Header())
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -230,8 +230,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, rd)
 }
 
-// setHeader makes the answer a stream of server-sent events.
-func setHeader(header http.Header) {
+// setHeader makes the answer a stream of server-sent events. Its date is by the log's clock, as
+// the IDs are, so that a client may name it as since.
+func (h *Handler) setHeader(header http.Header) {
+	header.Set("Date", h.log.Now().UTC().Format(http.TimeFormat))
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform") // compression would delay events
 	header.Set("X-Accel-Buffering", "no")                 // so would buffering in nginx
@@ -246,7 +248,7 @@ func (h *Handler) ServeForm(w http.ResponseWriter, r *http.Request, productID st
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	setHeader(w.Header())
+	h.setHeader(w.Header())
 	return h.start(w, r, &reader{h: h, productID: strings.Clone(productID), cursor: bounds.Newest, form: form,
 		check: check, opening: form.Opening()})
 }

@@ -81,6 +81,24 @@ func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
 	}
 }
 
+// A client may begin anew at the date of its stream, and the lag is the log's own, on a server
+// whose clock is another than that of the IDs.
+func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := elsewhere{newMemoryLog(), -time.Hour}
+			s := serve(t, tr, log, nil)
+			sub := s.subscribe(t, "", nil)
+			date, err := http.ParseTime(sub.response.Header.Get("Date"))
+			require.NoError(t, err)
+			require.WithinDuration(t, log.Now(), date, time.Minute)
+			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
+			waittest.Until(t, "the lag is measured", func() bool { return s.metric(t, "liveactivity_stream_lag_seconds") > 0 })
+			require.InDelta(t, 3600, s.metric(t, "liveactivity_stream_lag_seconds"), 60)
+		})
+	}
+}
+
 // The answer to HEAD has no body, and the connection can be used again.
 func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	s := serve(t, takenOver, newMemoryLog(), nil)

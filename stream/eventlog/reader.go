@@ -195,7 +195,7 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	}
 	if b.sent > 0 {
 		r.h.metrics.sent.Add(float64(b.sent))
-		r.h.metrics.lag.Observe(time.Since(b.oldest.Time()).Seconds())
+		r.h.metrics.lag.Observe(r.h.log.Now().Sub(b.oldest.Time()).Seconds())
 	}
 	r.cursor, r.begun = b.cursor, b.begun
 	return b.found, nil
@@ -371,7 +371,6 @@ func awaitFarewell(conn net.Conn) {
 // connection, so events need no further framing.
 func responseHead(header http.Header) []byte {
 	header.Set("Connection", "close")
-	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
 	_ = header.Write(b) // cannot fail
 	b.WriteString("\r\n")

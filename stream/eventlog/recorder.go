@@ -99,17 +99,19 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
 	duplicates := a.group(r.byEngine(events))
-	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
+	result := activity.Result{Duplicate: duplicates}
 	for s := range a.steps() {
-		if err := r.record(ctx, a, s, timeout, &result); err != nil {
+		did, err := r.record(ctx, a, s, timeout)
+		if err != nil {
 			return activity.Result{}, err
 		}
+		result = result.Plus(did)
 		timeout = stepTimeout
 	}
 	r.end(a)
-	r.meter.Count(productID, activity.Flow{
-		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired + result.Repeated + result.Unmarked,
-	})
+	if duplicates > 0 {
+		r.meter.Count(productID, activity.Flow{Duplicate: duplicates})
+	}
 	return result, nil
 }
 
@@ -193,54 +195,52 @@ func (r *Recorder) end(a *appending) {
 	r.idle.Put(a)
 }
 
-// record records a step and counts the events that it omits in result. It tries again for as
-// long as timeout allows. After an error nothing of the step is recorded, or it is unknown.
+// record records a step, meters it and returns its outcome. It tries again for as long as
+// timeout allows. After an error nothing of the step is recorded, or it is unknown.
 func (r *Recorder) record(
-	ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result,
-) error {
+	ctx context.Context, a *appending, s *step, timeout time.Duration,
+) (activity.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	a.turns = s.appendTurns(a.turns[:0], a.productID)
 	done, err := r.turns.take(ctx, a.turns)
 	if err != nil {
-		return fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
+		return activity.Result{}, fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
 	defer done()
+	duplicates := 0
 	for {
 		expired, err := r.append(ctx, a, s)
-		if err != nil {
-			if err = s.again(ctx, err, result); err != nil {
-				return err
-			}
-			continue
+		if err == nil {
+			did := s.outcome(expired, duplicates)
+			r.count(a, did)
+			return did, nil
 		}
-		repeated, unmarked := s.omitted()
-		result.Accepted -= expired + repeated + unmarked
-		result.Expired += expired
-		result.Repeated += repeated
-		result.Unmarked += unmarked
-		return nil
+		dropped, err := s.again(ctx, err)
+		if err != nil {
+			return activity.Result{}, err
+		}
+		duplicates += dropped
 	}
 }
 
-// again prepares a step for another attempt after an error of append, or returns the error.
-// Duplicates that it cannot drop would come again for ever, so they are an error.
-func (s *step) again(ctx context.Context, err error, result *activity.Result) error {
+// again prepares a step for another attempt after an error of append, and returns how many
+// duplicates it dropped, or the error. Duplicates that it cannot drop would come again for ever,
+// so they are an error.
+func (s *step) again(ctx context.Context, err error) (dropped int, _ error) {
 	var seen *DuplicateError
 	var conflict *document.ConflictError
 	switch {
 	case errors.As(err, &seen):
 		dropped, any := s.drop(seen.Keys)
 		if !any {
-			return fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
+			return 0, fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
 		}
-		result.Accepted -= dropped
-		result.Duplicate += dropped
-		return nil
+		return dropped, nil
 	case errors.As(err, &conflict) && ctx.Err() == nil:
-		return nil // another request came first: start again from the current state
+		return 0, nil // another request came first: start again from the current state
 	}
-	return err
+	return 0, err
 }
 
 // append appends the actions of a step together with the changes to their sessions. It returns
@@ -269,9 +269,6 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
 	if r.tracer != nil {
 		r.trace(a, s.events[0].Received, began, err)
-	}
-	if err == nil {
-		r.count(a.productID, a.entries)
 	}
 	return expired, err
 }
@@ -426,11 +423,11 @@ func (a *appending) keysOf(b *activity.Batch) []activity.Key {
 	return slices.Clip(a.keys[from:])
 }
 
-// count counts the appended actions, by type in the metrics and all of them in the meter.
-func (r *Recorder) count(productID string, entries []Entry) {
+// count counts a step that was appended: its actions by type in the metrics, all of it in the meter.
+func (r *Recorder) count(a *appending, did activity.Result) {
 	byType := map[string]int{}
 	n := 0
-	for _, e := range entries {
+	for _, e := range a.entries {
 		if e.Batch == nil {
 			continue
 		}
@@ -440,9 +437,8 @@ func (r *Recorder) count(productID string, entries []Entry) {
 		n += len(e.Batch.Actions)
 	}
 	for typ, n := range byType {
-		r.actions.WithLabelValues(productID, typ).Add(float64(n))
+		r.actions.WithLabelValues(a.productID, typ).Add(float64(n))
 	}
-	if n > 0 {
-		r.meter.Count(productID, activity.Flow{Actions: n})
-	}
+	r.meter.Count(a.productID, activity.Flow{Accepted: did.Accepted, Duplicate: did.Duplicate,
+		Ignored: did.Expired + did.Repeated + did.Unmarked, Actions: n})
 }

@@ -791,6 +791,48 @@ func TestRecorder_metersWhatItReturns(t *testing.T) {
 	assert.Equal(t, want.Plus(activity.Flow{Duplicate: 2}), metered, "what is to be sent again is counted then")
 }
 
+// The events of a request that fails are metered once, whichever of its requests recorded them.
+func TestRecorder_metersWhatItRecordedBeforeAFailure(t *testing.T) {
+	var metered activity.Flow
+	log := &fullLog{Log: newMemoryLog(), room: 1}
+	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(_ string, f activity.Flow) {
+		metered = metered.Plus(f)
+	}}))
+	events := make([]activity.Event, 300)
+	for i := range events {
+		events[i] = does(fmt.Sprint("s", i), "u1", fmt.Sprint("e", i), 1)
+	}
+	_, err := recorder.Record(t.Context(), product, events)
+	require.ErrorIs(t, err, errFull)
+	first := metered.Accepted
+	assert.Positive(t, first)
+	assert.Less(t, first, 300)
+	log.room = 2
+	result, err := recorder.Record(t.Context(), product, events)
+	require.NoError(t, err)
+	assert.Equal(t, activity.Result{Accepted: 300 - first, Duplicate: first}, result)
+	assert.Equal(t, activity.Flow{Accepted: 300, Duplicate: first, Actions: 300}, metered)
+}
+
+var errFull = errors.New("the log is full")
+
+// fullLog has room for so many appends.
+type fullLog struct {
+	eventlog.Log
+	room int
+}
+
+func (l *fullLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if l.room == 0 {
+		return errFull
+	}
+	err := l.Log.Append(ctx, productID, entries, changes...)
+	if err == nil && len(entries) > 0 {
+		l.room--
+	}
+	return err
+}
+
 // Followers in the process that recorded a batch share it, decoded. The log does
 // not keep it in memory; later followers decode the same.
 func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {

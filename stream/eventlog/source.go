@@ -77,6 +77,7 @@ type following struct {
 // begin finds the first cursor and delivers "open", and then a gap if the cursor is before one.
 // It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
+	opened := f.log.Now().Truncate(time.Second) // before the end of the log is looked up
 	bounds, err := f.bounds(ctx)
 	if err != nil {
 		return f.retryRead(ctx, err)
@@ -84,7 +85,7 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
 	f.begun, f.lenient = true, f.from.id == "" && !f.from.since.IsZero()
-	if err := f.deliver(feed.Event{Kind: feed.Open, Opened: time.Now().Truncate(time.Second)}); err != nil || !isGap {
+	if err := f.deliver(feed.Event{Kind: feed.Open, Opened: opened}); err != nil || !isGap {
 		return pace{}, err
 	}
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
@@ -186,38 +187,5 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(at ID, entries 
 			}
 			return see(after, entries)
 		})
-	})
-}
-
-const (
-	closedEvery  = 50 * time.Millisecond // how often at most AwaitClose looks
-	untilChanged = 24 * time.Hour        // a close is a change
-)
-
-// AwaitClose returns ErrClosed soon after the log is closed, or the error of ctx if
-// that ends first. It is for work on a log that does not follow it all the
-// time.
-func (s *Source) AwaitClose(ctx context.Context) error {
-	var looked time.Time
-	cursor, begun := ID{}, false
-	return follow(ctx, s.log, s.productID, func(ctx context.Context) (next pace, err error) {
-		if early := closedEvery - time.Since(looked); early > 0 {
-			return pace{wait: early}, nil
-		}
-		looked = time.Now()
-		if !begun {
-			bounds, err := s.log.Bounds(ctx, s.productID)
-			if err != nil {
-				return s.retryRead(ctx, err)
-			}
-			cursor, begun = bounds.Newest, true
-		}
-		for err == nil && next == (pace{}) {
-			next, err = s.advance(ctx, &cursor, func(ID, []Entry, *GapError) error { return nil })
-		}
-		if next.orChange {
-			next.wait = untilChanged
-		}
-		return next, err
 	})
 }

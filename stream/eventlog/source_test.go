@@ -252,21 +252,16 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 	})
 }
 
-func TestSource_AwaitClose_returnsWhenTheLogIsClosed(t *testing.T) {
+func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		source := musttest.New(eventlog.NewSource(log, "acme"))
-		ended := make(chan error, 2)
-		go func() { ended <- source.AwaitClose(t.Context()) }()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { ended <- source.AwaitClose(ctx) }()
-		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("1")})
-		time.Sleep(time.Hour)
-		require.Empty(t, ended)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-		require.NoError(t, log.Close())
-		require.ErrorIs(t, <-ended, eventlog.ErrClosed)
+		log := elsewhere{newMemoryLog(), time.Hour}
+		defer log.Close()
+		began := errors.New("began")
+		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{}, "", func(e feed.Event) error {
+			assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
+			return began
+		})
+		require.ErrorIs(t, err, began)
 	})
 }
 

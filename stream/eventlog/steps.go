@@ -143,13 +143,16 @@ func (s *step) add(p part) {
 	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
 }
 
-// omitted returns how many errors and marks the last attempt left out.
-func (s *step) omitted() (repeated, unmarked int) {
+// outcome returns the result of the last attempt, of which so many events had expired, after
+// duplicates were dropped in those before it.
+func (s *step) outcome(expired, duplicates int) activity.Result {
+	did := activity.Result{Duplicate: duplicates, Expired: expired}
 	for i := range s.parts {
-		repeated += s.parts[i].repeated
-		unmarked += s.parts[i].unmarked
+		did.Repeated += s.parts[i].repeated
+		did.Unmarked += s.parts[i].unmarked
 	}
-	return repeated, unmarked
+	did.Accepted = len(s.events) - duplicates - expired - did.Repeated - did.Unmarked
+	return did
 }
 
 // release forgets the recorded events.
