@@ -175,7 +175,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
 		s.agents = agentview.New(store, dir, s.connector, s.ofAgents, o.Retention.TTL, o.MaxEvents)
-		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
+		s.views = append(slices.Clone(s.views), s.presence.Follow, s.followDesks)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})
 	wrong.Add(err)

@@ -68,6 +68,16 @@ func (s *Service) endViews(viewed map[string]*viewed) {
 	}
 }
 
+// followDesks works on a product's conversations. A product without desks has none that could be
+// written to, so its log is not followed for them.
+func (s *Service) followDesks(ctx context.Context, productID string, source *eventlog.Source) error {
+	product, known, err := s.products.Product(productID)
+	if err != nil || known && len(product.Desks) == 0 {
+		return err
+	}
+	return s.connector.Follow(ctx, productID, source)
+}
+
 // viewed is a registration of a product whose views run. end ends them, and running is done
 // when they have ended.
 type viewed struct {

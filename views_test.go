@@ -2,10 +2,12 @@ package liveactivity_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -346,5 +348,47 @@ func TestRetention_boundsTheStore(t *testing.T) {
 		}
 		assert.Equal(t, 1, kept("user 499"))
 		assert.Zero(t, kept("ada"), "what was written first goes first")
+	})
+}
+
+// readCounter is a log that counts the reads of each product.
+type readCounter struct {
+	eventlog.Log
+	mu    sync.Mutex
+	reads map[string]int
+}
+
+func (c *readCounter) Read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
+	c.mu.Lock()
+	c.reads[productID]++
+	c.mu.Unlock()
+	return c.Log.Read(ctx, productID, after, into)
+}
+
+// of returns how often a product's log was read since the last call.
+func (c *readCounter) of(productID string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer delete(c.reads, productID)
+	return c.reads[productID]
+}
+
+func TestService_readsNoLogForConversationsOfAProductWithoutDesks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &readCounter{Log: musttest.New(memorylog.New(nil)), reads: map[string]int{}}
+		desk := liveactivity.IntegrationConfig{Desks: map[string]json.RawMessage{
+			"intercom": json.RawMessage(`{"base_url":"http://127.0.0.1:1","access_token":"t","admin_id":"1"}`)}}
+		service, stop := runService(t, &liveactivity.Options{Log: log, Products: []liveactivity.Product{
+			{ProductID: "plain", WebhookSecret: acmeSecret}, {ProductID: "desk", WebhookSecret: acmeSecret, IntegrationConfig: desk}}})
+		reads := map[string]int{}
+		for _, id := range []string{"plain", "desk"} {
+			synctest.Wait()
+			log.of(id)
+			record(t, service, id, "e1")
+			synctest.Wait()
+			reads[id] = log.of(id)
+		}
+		require.NoError(t, stop())
+		assert.Equal(t, 2*reads["plain"], reads["desk"], "one view reads where another one does nothing")
 	})
 }
