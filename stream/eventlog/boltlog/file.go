@@ -34,8 +34,8 @@ var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; t
 // lockTimeout is how long Open waits for another process to release the file.
 const lockTimeout = time.Second
 
-// openFile opens the file in dir. Both are created if they are missing, and a file of an earlier
-// format is migrated, unless the file is only to be read, which never changes it.
+// openFile opens the file in dir. Both are created if they are missing, unless the file is only to
+// be read.
 func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(dir, FileName)
 	if !readOnly {
@@ -48,14 +48,7 @@ func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 			}
 		}
 	}
-	db, err := openBolt(path, readOnly)
-	if err != nil || readOnly {
-		return db, err
-	}
-	if err := migrate(db); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+	return openBolt(path, readOnly)
 }
 
 // syncFolder makes the entries of a folder last, and then the folder itself and each one around

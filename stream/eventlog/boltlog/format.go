@@ -41,7 +41,7 @@ var (
 )
 
 const (
-	format        = "6" // every change of the layout raises it, and adds a step to migrations
+	format        = "6" // every change of the layout raises it
 	productPrefix = "p/"
 	maxProductID  = bolt.MaxKeySize - len(productPrefix)
 
@@ -49,9 +49,9 @@ const (
 	pageElement = 16
 )
 
-// writeFormat sets the number of the layout. In a new file it makes the bucket, too.
+// writeFormat makes the bucket with the number of the layout, in a new file.
 func writeFormat(tx *bolt.Tx) error {
-	b, err := tx.CreateBucketIfNotExists(bucketFormat)
+	b, err := tx.CreateBucket(bucketFormat)
 	if err != nil {
 		return err
 	}
