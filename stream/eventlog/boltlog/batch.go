@@ -124,41 +124,17 @@ func (b *batch) add(a *addition) (refusal, err error) {
 	if document.Ended(a.of, document.Version(b.state.Dropped)) {
 		return document.ErrDropped, nil
 	}
-	if err := b.claim(a.entries); err != nil {
+	if err := engine.Duplicates(a.entries, b.holds); err != nil {
 		return err, nil
 	}
 	before, refusal, err := b.check(a.changes)
 	if refusal != nil || err != nil {
-		for _, e := range a.entries {
-			b.forget(e.Keys)
-		}
 		return refusal, err
 	}
 	if err := b.change(a, before); err != nil {
 		return nil, err
 	}
 	return nil, b.append(a)
-}
-
-// claim adds the keys of the entries to those retained, or none if one is among them or comes
-// twice. Its error, a *DuplicateError, has every such key.
-func (b *batch) claim(entries []eventlog.Entry) error {
-	var claimed, seen []activity.Key
-	for i := range entries {
-		for _, key := range entries[i].Keys {
-			if b.holds(key) {
-				seen = append(seen, key)
-				continue
-			}
-			b.keys[key] = true
-			claimed = append(claimed, key)
-		}
-	}
-	if seen == nil {
-		return nil
-	}
-	b.forget(claimed)
-	return &eventlog.DuplicateError{Keys: seen}
 }
 
 // holds reports whether the key is of an entry that is retained or was added by this
@@ -171,19 +147,15 @@ func (b *batch) holds(key activity.Key) bool {
 	return held
 }
 
-// forget takes the keys out of those retained.
-func (b *batch) forget(keys []activity.Key) {
-	for _, key := range keys {
-		b.keys[key] = false
-	}
-}
-
-// append writes the entries, whose keys are claimed, under IDs that it assigns.
+// append writes the entries, whose keys are new, under IDs that it assigns.
 func (b *batch) append(a *addition) error {
 	for i := range a.entries {
 		b.last = engine.NextID(b.last, b.t.now)
 		a.entries[i].Encode(b.last)
 		a.filings[i].Arrived = recent.Position(b.last)
+		for _, key := range a.entries[i].Keys {
+			b.keys[key] = true
+		}
 		key, value := appendID(nil, b.last), encodeEntry(a.entries[i])
 		if err := b.log.Put(key, seal(key, value)); err != nil {
 			return err
@@ -239,7 +211,9 @@ func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
 		if err != nil || !goes(e.id) {
 			return n, err
 		}
-		b.forget(engine.ParseKeys(e.keys))
+		for _, key := range engine.ParseKeys(e.keys) {
+			b.keys[key] = false
+		}
 		b.state.Entries--
 		b.state.Bytes -= entrySize(v)
 		b.state.TrimmedTo = e.id

@@ -12,10 +12,11 @@
 //	if err != nil {
 //		return err
 //	}
-//	if err := engine.Claim(keys, entries); err != nil {
+//	if err := engine.Duplicates(entries, keys.Has); err != nil {
 //		return err
 //	}
 //	for i := range entries {
+//		keys.Add(entries[i].Keys...)
 //		entries[i].Own() // they are kept after the call
 //		newest = engine.NextID(newest, time.Now())
 //		entries[i].Encode(newest)
@@ -114,30 +115,23 @@ func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
 	return filings, nil
 }
 
-// usualKeys is how many keys most calls claim, at most.
-const usualKeys = 16
-
-// Claim adds the keys of entries to the keys of a product's retained entries, or it adds none
-// and returns an [*eventlog.DuplicateError] with every key that is there already or comes
-// twice.
-func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
-	claimed := make([]activity.Key, 0, usualKeys)
+// Duplicates returns an [*eventlog.DuplicateError] with every key of the entries that is held
+// already or comes twice, or nil without any. held reports whether a key is one of a retained
+// entry; nil means that none is.
+func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
 	var seen []activity.Key
+	own := map[activity.Key]struct{}{}
 	for i := range entries {
 		for _, key := range entries[i].Keys {
-			if _, ok := retained[key]; ok {
+			_, twice := own[key]
+			own[key] = struct{}{}
+			if twice || held != nil && held(key) {
 				seen = append(seen, key)
-				continue
 			}
-			retained[key] = struct{}{}
-			claimed = append(claimed, key)
 		}
 	}
 	if seen == nil {
 		return nil
-	}
-	for _, key := range claimed {
-		delete(retained, key)
 	}
 	return &eventlog.DuplicateError{Keys: seen}
 }

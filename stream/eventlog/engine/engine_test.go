@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"maps"
 	"math"
 	"testing"
 	"time"
@@ -42,7 +41,7 @@ func TestNextID_growsStrictly(t *testing.T) {
 	}
 }
 
-func TestClaim_addsTheKeysOfAllEntriesOrNone(t *testing.T) {
+func TestDuplicates_areTheKeysThatAreHeldOrComeTwice(t *testing.T) {
 	key := activity.EventKey
 	entries := func(keys ...string) (entries []eventlog.Entry) {
 		for _, k := range keys {
@@ -50,24 +49,21 @@ func TestClaim_addsTheKeysOfAllEntriesOrNone(t *testing.T) {
 		}
 		return entries
 	}
-	retained := map[activity.Key]struct{}{}
-	require.NoError(t, engine.Claim(retained, entries("a", "b")))
-	require.NoError(t, engine.Claim(retained, nil))
-	want := maps.Clone(retained)
-	require.Len(t, want, 2)
-
+	held := func(k activity.Key) bool { return k == key("a") || k == key("b") }
+	require.NoError(t, engine.Duplicates(entries("c", "d"), held))
+	require.NoError(t, engine.Duplicates(entries("a"), nil))
+	require.NoError(t, engine.Duplicates(nil, held))
 	for name, given := range map[string][]eventlog.Entry{
-		"retained":      entries("c", "b", "d"),
-		"in it already": entries("b", "c", "c"),
+		"held":         entries("c", "b", "d"),
+		"come twice":   entries("b", "b"),
+		"in one entry": {{Keys: []activity.Key{key("c"), key("b")}}},
 	} {
 		var duplicate *eventlog.DuplicateError
-		require.ErrorAs(t, engine.Claim(retained, given), &duplicate, name)
+		require.ErrorAs(t, engine.Duplicates(given, held), &duplicate, name)
 		require.Contains(t, duplicate.Keys, key("b"), name)
-		require.NotContains(t, duplicate.Keys, key("a"), name)
-		require.Equal(t, want, retained, name)
+		require.NotContains(t, duplicate.Keys, key("c"), name)
 	}
-	require.NoError(t, engine.Claim(retained, entries("c")))
-	require.Contains(t, retained, key("c"))
+	require.Equal(t, &eventlog.DuplicateError{Keys: []activity.Key{key("c")}}, engine.Duplicates(entries("c", "d", "c"), held))
 }
 
 func TestValidate_refusesWhatIsMoreThanOneLine(t *testing.T) {

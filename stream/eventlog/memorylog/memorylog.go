@@ -128,9 +128,9 @@ func (l *Log) Append(
 	return nil
 }
 
-// append appends, with the product locked. Everything that can be refused comes first, and a
-// refusal takes the claims back; nothing fails from users.File on. A lookup finds the actions
-// before readers wake, and documents can be read before both.
+// append appends, with the product locked. Everything that can be refused comes first; nothing
+// fails once the documents are written. A lookup finds the actions before readers wake, and
+// documents can be read before both.
 func (l *Log) append(ctx context.Context, productID string, entries []eventlog.Entry, changes []document.Change) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -150,20 +150,20 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	}
 	now := time.Now()
 	p.expire(now, l.retention.TTL)
-	if err := engine.Claim(p.keys, entries); err != nil {
+	if err := engine.Duplicates(entries, p.holds); err != nil {
 		return err
 	}
 	if len(changes) > 0 {
 		if _, err := l.docs.Write(ctx, productID, changes...); err != nil {
-			for _, e := range entries {
-				p.forget(e)
-			}
 			return err
 		}
 	}
 	newest := p.tail.Bounds().Newest
 	for i := range entries {
 		newest = engine.NextID(newest, now)
+		for _, key := range entries[i].Keys {
+			p.keys[key] = struct{}{}
+		}
 		entries[i].Own()
 		entries[i].Encode(newest)
 		filings[i].Arrived = recent.Position(newest)
@@ -213,7 +213,13 @@ func (p *product) account() {
 // minKeys is the size of a map that is not worth shrinking.
 const minKeys = 64
 
-// forget frees the keys of an entry that was trimmed or is not appended.
+// holds reports whether the key is of an entry that is retained.
+func (p *product) holds(key activity.Key) bool {
+	_, held := p.keys[key]
+	return held
+}
+
+// forget frees the keys of an entry that was trimmed.
 func (p *product) forget(e eventlog.Entry) {
 	for _, key := range e.Keys {
 		delete(p.keys, key)

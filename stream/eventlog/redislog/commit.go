@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -51,7 +50,7 @@ func (l *Log) Append(
 	case len(entries) == 0 && len(changes) == 0:
 		return nil
 	}
-	if err := engine.Claim(map[activity.Key]struct{}{}, entries); err != nil { // a key is there more than once
+	if err := engine.Duplicates(entries, nil); err != nil {
 		return err
 	}
 	c := &commit{args: newArguments(), appends: true, of: document.Generation(ctx, productID)}
