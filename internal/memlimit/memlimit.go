@@ -14,11 +14,11 @@ import (
 )
 
 // Bytes returns how many bytes of memory the process may use: the least of the
-// limits of its control groups, of the machine's memory, and of GOMEMLIMIT.
+// limits of its control groups, of the machine's memory, and of the Go runtime (GOMEMLIMIT).
 // Where nothing is known it is 4 GiB. The limits are read once.
 func Bytes() int64 { return limit() }
 
-var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), os.Getenv("GOMEMLIMIT")) })
+var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), debug.SetMemoryLimit(-1)) })
 
 // Kept returns how many bytes the process may keep for others in all: two fifths
 // of [Bytes].
@@ -35,11 +35,10 @@ func Apply() {
 // unknown is the limit of a system that does not say.
 const unknown = 4 << 30
 
-// read finds the least of the limits below a root folder. A file that is missing or in another
-// form counts as no limit.
-func read(root fs.FS, goMemLimit string) int64 {
-	limit := int64(math.MaxInt64)
-	for _, n := range append(groupLimits(root), machine(root), goLimit(goMemLimit)) {
+// read finds the least of the runtime's limit, math.MaxInt64 for none, and of the limits below a
+// root folder. A file that is missing or in another form counts as no limit.
+func read(root fs.FS, limit int64) int64 {
+	for _, n := range append(groupLimits(root), machine(root)) {
 		if n > 0 {
 			limit = min(limit, n)
 		}
@@ -96,20 +95,4 @@ func machine(root fs.FS) int64 {
 		}
 	}
 	return 0
-}
-
-// goLimit reads GOMEMLIMIT as the runtime does: a number with an optional unit. It is zero for
-// none, "off" and anything else.
-func goLimit(value string) int64 {
-	shift := 0
-	for unit, bits := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40} {
-		if number, ok := strings.CutSuffix(value, unit); ok {
-			value, shift = number, bits
-		}
-	}
-	n, err := strconv.ParseInt(strings.TrimSuffix(value, "B"), 10, 64)
-	if err != nil || n > math.MaxInt64>>shift {
-		return 0
-	}
-	return n << shift
 }
