@@ -216,7 +216,7 @@ func (m *Memory) Drop(productID string, through Version) bool {
 	if through != 0 {
 		m.dropped[strings.Clone(productID)] = through
 	}
-	m.docs.Drop(productID, nil)
+	m.docs.Drop(productID)
 	delete(m.byName, productID)
 	return true
 }

@@ -43,19 +43,29 @@ type Memory struct {
 	maxHeld   int // of a session
 	seed      maphash.Seed
 
-	mu       sync.Mutex
-	newest   map[string]Position // by product, that was filed; of products that hold something, and some others
-	most     int                 // of these, before the others are forgotten
-	users    *memoryCache        // *memoryUser by user
-	sessions *memoryCache        // *memorySession by session
-	outside  *memoryCache        // *memorySession, of what a user does outside any session, by user
+	mu     sync.Mutex
+	newest map[string]Position // by product, that was filed; of products that hold something, and some others
+	most   int                 // of these, before the others are forgotten
+	users  map[string]int      // how many a product has
+	held   *fair.Cache[memoryKey, any]
 }
 
-// memoryCache is one of the caches beside each other.
-type memoryCache = fair.Cache[string, any]
+// memoryKey is the key of a user or a session.
+type memoryKey struct {
+	kind memoryKind
+	id   string
+}
 
-// memoryEntry is the place of a user or a session in its cache.
-type memoryEntry = fair.Entry[string, any]
+type memoryKind uint8
+
+const (
+	aUser   memoryKind = iota // *memoryUser by user
+	inside                    // *memorySession by session
+	outside                   // *memorySession, of what a user does outside any session, by user
+)
+
+// memoryEntry is the place of a user or a session in the cache.
+type memoryEntry = fair.Entry[memoryKey, any]
 
 // memoryUser is the sessions in which there are actions of a user.
 type memoryUser struct {
@@ -78,7 +88,7 @@ type memorySession struct {
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "recent"}
-	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{},
+	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{}, users: map[string]int{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -87,8 +97,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m.maxHeld = MaxHeld(m.maxEvents)
-	m.users = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
-	m.sessions, m.outside = m.users.Beside(), m.users.Beside()
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
 	return m, nil
 }
 
@@ -174,7 +183,7 @@ func (m *Memory) File(productID string, filings ...Filing) {
 			m.erase(productID, f.erasure)
 		}
 	}
-	m.sessions.Trim(productID)
+	m.held.Trim(productID)
 }
 
 // leastKnown is how many products' newest positions are kept in any case.
@@ -188,7 +197,7 @@ func (m *Memory) arrive(productID string, f *Filing) {
 	}
 	if !known {
 		if len(m.newest) >= m.most {
-			maps.DeleteFunc(m.newest, func(id string, _ Position) bool { return m.users.Bytes(id) == 0 })
+			maps.DeleteFunc(m.newest, func(id string, _ Position) bool { return m.held.Bytes(id) == 0 })
 			m.most = max(leastKnown, 2*len(m.newest))
 		}
 		productID = strings.Clone(productID)
@@ -206,8 +215,8 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	m.expireSession(s, oldest)
 	held := a.HeldAction
 	held.id = maphash.Bytes(m.seed, a.key[:])
-	if known := m.users.Find(product, held.User); known != nil {
-		held.User = known.Key() // one copy for all sessions
+	if known := m.held.Find(product, memoryKey{aUser, held.User}); known != nil {
+		held.User = known.Key().id // one copy for all sessions
 	}
 	before := len(s.Actions)
 	if s.insert(held, m.maxEvents, m.maxHeld) {
@@ -237,14 +246,14 @@ func (m *Memory) identify(product string, who *activity.Identity, arrived Positi
 // erase forgets the activity that an erasure covers.
 func (m *Memory) erase(product string, e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
-		if held := m.sessions.Find(product, id); held != nil {
+		if held := m.held.Find(product, memoryKey{inside, id}); held != nil {
 			m.eraseIn(held.Value.(*memorySession), e)
 		}
 	}
-	if held := m.outside.Find(product, e.UserID); held != nil {
+	if held := m.held.Find(product, memoryKey{outside, e.UserID}); held != nil {
 		m.eraseIn(held.Value.(*memorySession), e)
 	}
-	if u := m.users.Find(product, e.UserID); u != nil { // in sessions that the erasure does not name
+	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // in sessions that the erasure does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
 			m.eraseIn(s, e)
 		}
@@ -275,16 +284,16 @@ func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
 // session returns the session of that id, or the user's actions outside any, which
 // begins here if it is new.
 func (m *Memory) session(product, user, session string) *memorySession {
-	cache, id := m.sessions, session
+	key := memoryKey{inside, session}
 	if session == "" {
-		cache, id = m.outside, user
+		key = memoryKey{outside, user}
 	}
-	if e := cache.Find(product, id); e != nil {
+	if e := m.held.Find(product, key); e != nil {
 		return e.Value.(*memorySession)
 	}
 	s := &memorySession{Held: Held{Session: session}}
 	s.Value, s.users = s, s.first[:0]
-	cache.Insert(product, id, &s.memoryEntry)
+	m.held.Insert(product, key, &s.memoryEntry)
 	return s
 }
 
@@ -349,7 +358,7 @@ func (m *Memory) prune(s *memorySession) {
 		owners[owner] = true
 	}
 	for _, u := range slices.Clone(s.users) {
-		if !owners[u.Key()] {
+		if !owners[u.Key().id] {
 			m.unlink(s, u)
 		}
 	}
@@ -378,6 +387,9 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
 	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
 	if len(u.sessions) == 0 {
+		if m.users[u.Product()]--; m.users[u.Product()] == 0 {
+			delete(m.users, u.Product())
+		}
 		u.Remove()
 		return
 	}
@@ -386,26 +398,27 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 
 // user returns the user of that id, which begins here if it is new.
 func (m *Memory) user(product, id string) *memoryUser {
-	if e := m.users.Find(product, id); e != nil {
+	if e := m.held.Find(product, memoryKey{aUser, id}); e != nil {
 		return e.Value.(*memoryUser)
 	}
 	u := &memoryUser{}
 	u.Value, u.sessions = u, u.first[:0]
-	m.users.Insert(product, id, &u.memoryEntry)
+	m.held.Insert(product, memoryKey{aUser, id}, &u.memoryEntry)
+	m.users[u.Product()]++
 	return u
 }
 
 // userItem returns the user's cost. A user is never evicted.
 func (m *Memory) userItem(u *memoryUser) fair.Item {
 	const pointer = 8
-	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) +
+	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key().id)) +
 		2*fair.Size(pointer*cap(u.sessions))}
 }
 
 // sessionItem returns the session's cost, and when its oldest action has expired or, without
 // any, its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
-	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key())) +
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key().id)) +
 		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
@@ -476,10 +489,10 @@ func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
 	defer m.mu.Unlock()
 	s := Snapshot{Upto: m.newest[productID]}
 	if of.UserID == "" {
-		if e := m.sessions.Find(productID, of.SessionID); e != nil {
+		if e := m.held.Find(productID, memoryKey{inside, of.SessionID}); e != nil {
 			s.Records = e.Value.(*memorySession).Records(oldest, limit)
 		}
-	} else if e := m.users.Find(productID, of.UserID); e != nil {
+	} else if e := m.held.Find(productID, memoryKey{aUser, of.UserID}); e != nil {
 		held := make([]*Held, 0, 8)
 		for _, s := range e.Value.(*memoryUser).sessions {
 			held = append(held, &s.Held)
@@ -510,7 +523,7 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	defer m.mu.Unlock()
 	oldest := m.oldest()
 	for range expireStep {
-		due := m.sessions.Due(m.due(oldest - 1))
+		due := m.held.Due(m.due(oldest - 1))
 		if due == nil {
 			return forgotten, false
 		}
@@ -530,15 +543,16 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.users.Drop(productID, nil)
+	m.held.Drop(productID)
 	delete(m.newest, productID)
+	delete(m.users, productID)
 }
 
 // Users returns how many users of a product are held.
 func (m *Memory) Users(productID string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users.Count(productID)
+	return m.users[productID]
 }
 
 // Bytes returns the size of a product's users and sessions in memory. Expired ones count until
@@ -546,7 +560,7 @@ func (m *Memory) Users(productID string) int {
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users.Bytes(productID)
+	return m.held.Bytes(productID)
 }
 
 // oldest returns when the oldest action that is kept may have started, in microseconds since

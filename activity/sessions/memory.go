@@ -252,7 +252,7 @@ func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.orders, productID)
-	m.held.Drop(productID, nil)
+	m.held.Drop(productID)
 }
 
 // Bytes returns the memory of a product's sessions, in bytes. Expired ones count until they are

@@ -24,7 +24,6 @@ import (
 	"container/heap"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"unsafe"
 )
@@ -38,16 +37,9 @@ type Options struct {
 }
 
 // Cache keeps values by product and key. It is not safe for concurrent use: its owner must
-// guard the cache, its entries and all caches beside it. Methods cost a map access and at most
-// the logarithm of the number of values; Get and Find do not allocate.
+// guard the cache and its entries. Methods cost a map access and at most the logarithm of the
+// number of values; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
-	*state[K, V]
-	space int // of its keys, among those beside each other
-}
-
-// state is shared by caches that are beside each other.
-type state[K comparable, V any] struct {
-	spaces   int
 	maxBytes int64 // of a product; math.MaxInt64 for no bound
 	maxItems int
 	evicted  func(*Entry[K, V]) // called with entries that are removed already; never nil
@@ -55,7 +47,7 @@ type state[K comparable, V any] struct {
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
 	due      dueHeap[K, V]
-	length   int // values of all products and spaces
+	length   int // values of all products
 }
 
 // Item states the cost and the lifetime of a value.
@@ -78,18 +70,17 @@ type Entry[K comparable, V any] struct {
 	at           int32 // in the heap, -1 for not
 	unlisted     bool  // it is pinned, or was never kept
 	last         bool
-	space        uint8 // of the key
 	older, newer *Entry[K, V]
 }
 
 // holder holds the values of a product.
 type holder[K comparable, V any] struct {
-	all     *state[K, V]
+	all     *Cache[K, V]
 	product string
 	share   *Share[*holder[K, V]]
 	bytes   int64
-	spaces  []space[K, V]
-	length  int           // entries in all spaces
+	items   map[K]*Entry[K, V]
+	peak    int           // the most there were since the map was made
 	lists   [2]list[K, V] // the second has the values that go last
 	listed  int
 	written *Entry[K, V] // last, of the listed; nil once that has gone
@@ -98,12 +89,6 @@ type holder[K comparable, V any] struct {
 // list is the unpinned values in the order they were written. Its links are in the
 // items: an entry of golang-lru takes as much memory again.
 type list[K comparable, V any] struct{ oldest, newest *Entry[K, V] }
-
-// space is the entries of a product by key.
-type space[K comparable, V any] struct {
-	items map[K]*Entry[K, V]
-	peak  int // the most there were since the map was made
-}
 
 // holderOverhead is the cost of a product that holds something, in bytes.
 const holderOverhead = 1024
@@ -128,20 +113,9 @@ func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[
 	size := Size(unsafe.Sizeof(e)) +
 		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
 		2*pointer // in due
-	return (&state[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
-		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}).cache()
+	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
+		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}
 }
-
-// cache returns a cache of keys of its own.
-func (s *state[K, V]) cache() *Cache[K, V] {
-	s.spaces++
-	return &Cache[K, V]{s, s.spaces - 1}
-}
-
-// Beside returns a cache of other keys within the bounds of c: the values of both
-// are in one order, in which they are evicted, and Due, Drop, Trim, Len and Bytes of
-// either are about both. There may be 256 caches beside each other.
-func (c *Cache[K, V]) Beside() *Cache[K, V] { return c.cache() }
 
 // Size returns the memory of an allocation of n bytes: the next size class of
 // the runtime, approximately.
@@ -168,8 +142,8 @@ func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
 
 // Find returns the entry of the key, nil if there is none. It does not renew it.
 func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
-	if h, ok := c.products[product]; ok && c.space < len(h.spaces) {
-		return h.spaces[c.space].items[key]
+	if h, ok := c.products[product]; ok {
+		return h.items[key]
 	}
 	return nil
 }
@@ -178,18 +152,18 @@ func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 // It stays until it is removed: a value that was never kept is not evicted.
 func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	h := c.holder(product)
-	if e = h.space(c.space).items[key]; e != nil {
+	if e = h.items[key]; e != nil {
 		return e, false
 	}
 	e = &Entry[K, V]{}
-	h.insert(c.space, key, e)
+	h.insert(key, e)
 	return e, true
 }
 
 // Insert makes e, which may be a part of something larger, the entry of a key that
 // has none. It stays as one that Open began.
 func (c *Cache[K, V]) Insert(product string, key K, e *Entry[K, V]) {
-	c.holder(product).insert(c.space, key, e)
+	c.holder(product).insert(key, e)
 }
 
 // Put keeps a value, as [Entry.Keep] does, under a key that may have one.
@@ -258,11 +232,10 @@ func (e *Entry[K, V]) Remove() {
 		heap.Remove(&all.due, int(e.at))
 	}
 	h.unlink(e)
-	h.space(int(e.space)).remove(e.key)
+	h.forget(e.key)
 	h.bytes -= e.bytes + all.overhead
-	h.length--
 	all.length--
-	if h.length == 0 {
+	if len(h.items) == 0 {
 		h.share.Set(0, false)
 		delete(all.products, h.product)
 		return
@@ -270,21 +243,12 @@ func (e *Entry[K, V]) Remove() {
 	h.account()
 }
 
-// Drop forgets everything of a product, which is not evicted, and calls each,
-// if not nil, with every value.
-func (c *Cache[K, V]) Drop(product string, each func(V)) {
-	h, ok := c.products[product]
-	if !ok {
-		return
-	}
-	for i := range h.spaces {
-		for _, e := range slices.Collect(maps.Values(h.spaces[i].items)) {
-			e.Remove()
-			if each != nil {
-				each(e.Value)
-			}
-		}
-	}
+// Drop forgets everything of a product, which is not evicted.
+func (c *Cache[K, V]) Drop(product string) {
+	c.Each(product, func(e *Entry[K, V]) bool {
+		e.Remove()
+		return true
+	})
 }
 
 // Trim evicts values beyond the bounds, after one was kept for the product. The value written
@@ -318,11 +282,11 @@ func (c *Cache[K, V]) evict(h *holder[K, V]) {
 	c.evicted(oldest)
 }
 
-// Each calls see with the values of a product that the cache's own keys have, in any order,
-// until it returns false. It may remove the value that it is given.
+// Each calls see with the values of a product, in any order, until it returns false. It may
+// remove the value that it is given.
 func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
-	if h, ok := c.products[product]; ok && c.space < len(h.spaces) {
-		for _, e := range h.spaces[c.space].items {
+	if h, ok := c.products[product]; ok {
+		for _, e := range h.items {
 			if !see(e) {
 				return
 			}
@@ -347,16 +311,7 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 // Len returns how many values are kept.
 func (c *Cache[K, V]) Len() int { return c.length }
 
-// Count returns how many values a product has in this cache, without caches beside it.
-func (c *Cache[K, V]) Count(product string) int {
-	if h, ok := c.products[product]; ok {
-		return len(h.space(c.space).items)
-	}
-	return 0
-}
-
-// Bytes returns the cost of a product's values, with the overhead, in all caches beside this
-// one.
+// Bytes returns the cost of a product's values, with the overhead.
 func (c *Cache[K, V]) Bytes(product string) int64 {
 	if h, ok := c.products[product]; ok {
 		return h.bytes
@@ -368,7 +323,8 @@ func (c *Cache[K, V]) Bytes(product string) int64 {
 func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	h, ok := c.products[product]
 	if !ok {
-		h = &holder[K, V]{all: c.state, product: strings.Clone(product), bytes: holderOverhead + Size(len(product))}
+		h = &holder[K, V]{all: c, product: strings.Clone(product), items: map[K]*Entry[K, V]{},
+			bytes: holderOverhead + Size(len(product))}
 		h.share = c.shares.Join(h)
 		c.products[h.product] = h
 	}
@@ -376,22 +332,12 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 }
 
 // insert begins an entry, which is in no list and not due.
-func (h *holder[K, V]) insert(space int, key K, e *Entry[K, V]) {
-	e.of, e.key, e.at, e.unlisted, e.space = h, key, -1, true, uint8(space)
-	s := h.space(space)
-	s.items[key] = e
-	s.peak = max(s.peak, len(s.items))
+func (h *holder[K, V]) insert(key K, e *Entry[K, V]) {
+	e.of, e.key, e.at, e.unlisted = h, key, -1, true
+	h.items[key] = e
+	h.peak = max(h.peak, len(h.items))
 	h.bytes += h.all.overhead
-	h.length++
 	h.all.length++
-}
-
-// space returns the entries of a space, which begins here if it is new.
-func (h *holder[K, V]) space(i int) *space[K, V] {
-	for len(h.spaces) <= i {
-		h.spaces = append(h.spaces, space[K, V]{items: map[K]*Entry[K, V]{}})
-	}
-	return &h.spaces[i]
 }
 
 // link makes an entry, unless it is pinned, the one written last.
@@ -445,13 +391,13 @@ func (h *holder[K, V]) account() { h.share.Set(h.bytes, h.listed > 0) }
 // minShrink is the peak of a map that is worth freeing.
 const minShrink = 64
 
-// remove removes an entry, and frees the memory of a map that has become much
-// smaller: maps do not.
-func (s *space[K, V]) remove(key K) {
-	delete(s.items, key)
-	if old := s.items; s.peak > minShrink && len(old) < s.peak/2 {
-		s.items, s.peak = make(map[K]*Entry[K, V], len(old)), len(old)
-		maps.Copy(s.items, old)
+// forget takes a key out of the map, and frees the memory of one that has become much smaller:
+// maps do not.
+func (h *holder[K, V]) forget(key K) {
+	delete(h.items, key)
+	if old := h.items; h.peak > minShrink && len(old) < h.peak/2 {
+		h.items, h.peak = make(map[K]*Entry[K, V], len(old)), len(old)
+		maps.Copy(h.items, old)
 	}
 }
 

@@ -135,36 +135,17 @@ func TestCache_evictsNothingBeforeItIsKept(t *testing.T) {
 	assert.Equal(t, "a", kept(t, c, "p", "a", "b", "c"))
 }
 
-// Caches beside each other have keys of their own, and all else in common.
-func TestCache_sharesItsBoundsWithThoseBeside(t *testing.T) {
-	var evicted []string
-	c := fair.New(&fair.Options{MaxBytes: base(t) + 3*one(t)}, func(e *fair.Entry[string, string]) { evicted = append(evicted, e.Value) })
-	d := c.Beside()
-	assert.Nil(t, d.Find("p", "a"))
-	c.Put("p", "a", "first", fair.Item{Due: 1})
-	assert.Nil(t, d.Find("p", "a"))
-	d.Put("p", "a", "second", fair.Item{Due: 2})
-	d.Put("p", "b", "third", fair.Item{Due: 3})
-	put(c, "q", "a")
-	for _, either := range []*cache{c, d} {
-		assert.Equal(t, base(t)+3*one(t), either.Bytes("p"))
-		assert.Equal(t, 4, either.Len())
-		assert.Equal(t, "first", either.Due(2).Value)
+func TestCache_dropsAllOfAProduct(t *testing.T) {
+	c := fair.New(nil, func(e *fair.Entry[string, string]) { assert.Fail(t, "it is not evicted", e.Value) })
+	for i := range 1000 {
+		c.Put("p", fmt.Sprint(i), "", fair.Item{Due: 1, Pinned: i%2 == 0})
 	}
-	c.Remove("p", "b")
-	require.NotNil(t, d.Find("p", "b"), "another key")
-	c.Put("p", "c", "fourth", fair.Item{})
-	d.Put("p", "c", "fifth", fair.Item{})
-	d.Trim("p")
-	assert.Equal(t, []string{"first", "second"}, evicted)
-	assert.Nil(t, c.Find("p", "a"))
-	d.Remove("p", "b")
-	assert.Nil(t, d.Find("p", "b"))
-	assert.Equal(t, base(t)+2*one(t), c.Bytes("p"))
-	dropped := 0
-	d.Drop("p", func(string) { dropped++ })
-	assert.Equal(t, 2, dropped)
-	assert.Equal(t, 1, d.Len())
+	put(c, "q", "a")
+	c.Drop("p")
+	c.Drop("unheard of")
+	assert.Zero(t, c.Bytes("p"))
+	assert.Equal(t, 1, c.Len())
+	assert.Nil(t, c.Due(1))
 }
 
 func TestCache_takesAnEntryOfItsOwner(t *testing.T) {
@@ -217,7 +198,7 @@ func TestCache_takesFromWhoHoldsMost(t *testing.T) {
 	assert.Equal(t, "999", kept(t, c, "other", "0", "800", "999"))
 	assert.Equal(t, "999", kept(t, c, "large", "0", "800", "999"))
 
-	c.Drop("large", nil)
+	c.Drop("large")
 	fill("other", 1000)
 	assert.InDelta(t, 250, count("other"), 10, "what is dropped is there for others")
 	assert.EqualValues(t, 50, count("small"))
@@ -378,14 +359,6 @@ func TestCache_costsWhatItSays(t *testing.T) {
 				}
 			}
 		},
-		"two beside each other": func(c *cache) {
-			for _, c := range []*cache{c, c.Beside()} {
-				for i := range 10_000 {
-					c.Put("p", fmt.Sprint(i), "", item("1234567"))
-					c.Trim("p")
-				}
-			}
-		},
 		"all pinned, and no longer": func(c *cache) {
 			for i := range 10_000 {
 				key := fmt.Sprint(i)
@@ -395,7 +368,7 @@ func TestCache_costsWhatItSays(t *testing.T) {
 				c.Find("p", fmt.Sprint(i)).Set(item("1234567"))
 			}
 			c.Trim("p")
-			c.Drop("p", nil)
+			c.Drop("p")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
