@@ -21,11 +21,13 @@ package fair
 
 import (
 	"cmp"
-	"container/heap"
 	"maps"
 	"math"
 	"strings"
+	"time"
 	"unsafe"
+
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // Options are the bounds of a [Cache]. Zero means no bound. Bytes include the cache's own
@@ -46,7 +48,7 @@ type Cache[K comparable, V any] struct {
 	overhead int64              // of a value, beyond its Item
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
-	due      dueHeap[K, V]
+	due      schedule.Agenda[*Entry[K, V]]
 	length   int // values of all products
 }
 
@@ -65,10 +67,9 @@ type Entry[K comparable, V any] struct {
 
 	of           *holder[K, V]
 	key          K
-	bytes, due   int64 // as its Item says
-	asked        int64 // the time it is in the heap by: never after it is due
-	at           int32 // in the heap, -1 for not
-	unlisted     bool  // it is pinned, or was never kept
+	bytes, due   int64                       // as its Item says
+	slot         schedule.Slot[*Entry[K, V]] // among those that are due, never after due
+	unlisted     bool                        // it is pinned, or was never kept
 	last         bool
 	older, newer *Entry[K, V]
 }
@@ -205,32 +206,22 @@ func (e *Entry[K, V]) Set(as Item) {
 	e.of.account()
 }
 
-// set takes over an item and keeps the heap in order. A value that becomes due later stays
-// where it is in the heap, and is put right when Due comes to it: values that are renewed often
-// cost nothing there.
+// set takes over an item. A value that becomes due later keeps its slot until Due comes to it:
+// values that are renewed often cost nothing there.
 func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
 	e.bytes, e.due, e.unlisted, e.last = as.Bytes, as.Due, as.Pinned, as.Last
-	due := &e.of.all.due
-	switch {
-	case as.Due == 0 && e.at >= 0:
-		heap.Remove(due, int(e.at))
-	case as.Due == 0 || e.at >= 0 && e.asked <= as.Due: // an entry that is asked too early is asked again
-	case e.at >= 0:
-		e.asked = as.Due
-		heap.Fix(due, int(e.at))
-	default:
-		e.asked = as.Due
-		heap.Push(due, e)
+	if as.Due == 0 {
+		e.of.all.due.Remove(&e.slot)
+	} else if at := time.Unix(0, as.Due); !e.slot.IsSet() || at.Before(e.slot.Due()) {
+		e.of.all.due.Set(&e.slot, at)
 	}
 }
 
 // Remove forgets the value, and the product with its last one. Call it once at most.
 func (e *Entry[K, V]) Remove() {
 	h, all := e.of, e.of.all
-	if e.at >= 0 {
-		heap.Remove(&all.due, int(e.at))
-	}
+	all.due.Remove(&e.slot)
 	h.unlink(e)
 	h.forget(e.key)
 	h.bytes -= e.bytes + all.overhead
@@ -294,18 +285,16 @@ func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
 	}
 }
 
-// Due returns the entry of a value that was due at that time or before, nil if there
-// is none. Before the next call the value is to be removed, or set to be due later.
+// Due returns the entry of a value that was due at that time or before, nil if there is none. The
+// value is not due again before it is set again.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
-	for len(c.due) > 0 && c.due[0].asked <= now {
-		e := c.due[0]
-		if e.due <= now {
+	for {
+		e, _ := c.due.Pop(time.Unix(0, now))
+		if e == nil || e.due <= now {
 			return e
 		}
-		e.asked = e.due
-		heap.Fix(&c.due, 0)
+		c.due.Set(&e.slot, time.Unix(0, e.due))
 	}
-	return nil
 }
 
 // Len returns how many values are kept.
@@ -333,7 +322,7 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 
 // insert begins an entry, which is in no list and not due.
 func (h *holder[K, V]) insert(key K, e *Entry[K, V]) {
-	e.of, e.key, e.at, e.unlisted = h, key, -1, true
+	e.of, e.key, e.unlisted, e.slot.Value = h, key, true, e
 	h.items[key] = e
 	h.peak = max(h.peak, len(h.items))
 	h.bytes += h.all.overhead
@@ -399,32 +388,4 @@ func (h *holder[K, V]) forget(key K) {
 		h.items, h.peak = make(map[K]*Entry[K, V], len(old)), len(old)
 		maps.Copy(h.items, old)
 	}
-}
-
-// dueHeap is a heap of entries by the time they are asked. Each entry knows its place. It gives
-// up memory that it no longer needs.
-type dueHeap[K comparable, V any] []*Entry[K, V]
-
-func (d dueHeap[K, V]) Len() int           { return len(d) }
-func (d dueHeap[K, V]) Less(a, b int) bool { return d[a].asked < d[b].asked }
-func (d dueHeap[K, V]) Swap(a, b int) {
-	d[a], d[b] = d[b], d[a]
-	d[a].at, d[b].at = int32(a), int32(b)
-}
-
-func (d *dueHeap[K, V]) Push(x any) {
-	e := x.(*Entry[K, V])
-	e.at = int32(len(*d))
-	*d = append(*d, e)
-}
-
-func (d *dueHeap[K, V]) Pop() any {
-	last := len(*d) - 1
-	e := (*d)[last]
-	e.at = -1
-	(*d)[last] = nil
-	if *d = (*d)[:last]; cap(*d) > 4*last+minShrink {
-		*d = append(make(dueHeap[K, V], 0, 2*last), *d...)
-	}
-	return e
 }

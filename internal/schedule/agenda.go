@@ -77,13 +77,20 @@ func (s *slots[T]) Push(x any) {
 	x.(*Slot[T]).place = int32(len(*s))
 }
 
+// Pop gives up memory that a heap which has become much smaller no longer needs.
 func (s *slots[T]) Pop() any {
 	end := len(*s) - 1
 	last := (*s)[end]
 	(*s)[end], *s = nil, (*s)[:end]
 	last.place = 0
+	if cap(*s) > 4*end+leastRoom {
+		*s = append(make(slots[T], 0, 2*end), *s...)
+	}
 	return last
 }
+
+// leastRoom is how many slots an agenda has room for in any case.
+const leastRoom = 64
 
 // Quiet returns when a key is due whose first waiting item came at first and whose
 // newest came at last: once it has been quiet for the debounce time, and no later
