@@ -22,9 +22,8 @@ type Group[T any] struct {
 
 // call is a call of Do.
 type call[T any] struct {
-	value    T
-	done     chan struct{} // closed after the commit
-	panicked any           // by the commit that it was the first of
+	value T
+	done  chan struct{} // closed after the commit
 }
 
 // New returns a group that calls commit with at least one and at most max values. The outcome
@@ -36,8 +35,7 @@ func New[T any](max int, commit func([]T)) *Group[T] {
 // Do returns nil when the value was part of a commit, and the context's error
 // when that ends before. The value is then never committed when it was still
 // waiting for its turn; else its commit goes on, its outcome is unknown, and the
-// value belongs to the commit. A panic of the commit is passed to one of its
-// callers.
+// value belongs to the commit.
 func (g *Group[T]) Do(ctx context.Context, value T) error {
 	c := &call[T]{value: value, done: make(chan struct{})}
 	g.mu.Lock()
@@ -49,9 +47,6 @@ func (g *Group[T]) Do(ctx context.Context, value T) error {
 	g.mu.Unlock()
 	select {
 	case <-c.done:
-		if c.panicked != nil {
-			panic(c.panicked)
-		}
 		return nil
 	case <-ctx.Done():
 		g.withdraw(c)
@@ -89,17 +84,14 @@ func (g *Group[T]) next() []*call[T] {
 	return calls
 }
 
-// commitAll commits the values of calls, and lets all of them return, also after a panic.
+// commitAll commits the values of calls, and lets all of them return.
 func (g *Group[T]) commitAll(calls []*call[T]) {
-	defer func() {
-		calls[0].panicked = recover()
-		for _, c := range calls {
-			close(c.done)
-		}
-	}()
 	values := make([]T, len(calls))
 	for i, c := range calls {
 		values[i] = c.value
 	}
 	g.commit(values)
+	for _, c := range calls {
+		close(c.done)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 )
@@ -48,16 +47,6 @@ func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 		})
 	}
 	running.Wait()
-}
-
-func TestDo_goesOnAfterAPanic(t *testing.T) {
-	g := groupcommit.New(4, func(values []int) {
-		if values[0] == 0 {
-			panic("zero")
-		}
-	})
-	require.Panics(t, func() { _ = g.Do(t.Context(), 0) })
-	require.NoError(t, g.Do(t.Context(), 1))
 }
 
 // Who stops waiting for a turn leaves nothing behind; a commit in flight goes on,

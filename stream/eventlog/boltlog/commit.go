@@ -54,14 +54,11 @@ type transaction struct {
 	changed bool // there is something to commit
 }
 
-// errPanicked is the error of operations whose commit did not come to an end.
-var errPanicked = errors.New("boltlog: a commit was given up")
-
 // do commits an operation, together with others. It returns when that is over, or ctx: the
 // operation then no longer belongs to the caller. One that was still waiting never happens; of
 // one that was being committed the outcome is unknown.
 func (l *Log) do(ctx context.Context, make func(*transaction) (refusal, err error)) error {
-	o := &operation{make: make, err: errPanicked}
+	o := &operation{make: make}
 	if err := l.group.Do(ctx, o); err != nil {
 		return fmt.Errorf("boltlog: commit: %w", err)
 	}

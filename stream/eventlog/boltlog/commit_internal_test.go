@@ -342,28 +342,6 @@ func TestPing_writesNowAndThen(t *testing.T) {
 	})
 }
 
-// A mistake of this program ends the call that came upon it, and acknowledges
-// none of those that share the commit.
-func TestCommit_thatPanicsAcknowledgesNothing(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, nil)
-		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
-		before := memoryOf(l)
-		leader := func() error {
-			assert.PanicsWithValue(t, "mistake", func() { _ = l.appends(eventlogtest.Entries("a", 2))() })
-			return errPanicked
-		}
-		mistake := func(*bolt.Tx) error { panic("mistake") }
-		for i, err := range together(l, mistake, leader, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("b", 2))) {
-			require.ErrorIs(t, err, errPanicked, "call %d", i)
-		}
-		require.Equal(t, before, memoryOf(l))
-		require.NoError(t, l.appends(eventlogtest.Entries("a", 2))())
-		requireTrueMemory(t, l, dir, nil)
-	})
-}
-
 // What bbolt does not expect is damage of the file. Nothing is written to it any
 // more, but what can be read is.
 func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
