@@ -33,8 +33,6 @@ type API struct {
 	// HTTP makes the requests; a client of its own by default. Redirects are not
 	// followed, as they would lose the body or leak credentials.
 	HTTP *http.Client
-	// Timeout bounds each request, with its Authorize; DefaultTimeout.
-	Timeout time.Duration
 	// Retries is how often a request is repeated at most that definitely had no
 	// effect, or that may be repeated, with exponential back-off from 1 to 30
 	// seconds and not before the time that the desk asked for. It is zero for
@@ -60,8 +58,8 @@ func (a *API) Pause() time.Duration { return a.hold.pause() }
 
 // Bounds of an [API].
 const (
-	DefaultTimeout = 10 * time.Second
-	maxAnswer      = 8 << 20 // bytes
+	requestTimeout = 10 * time.Second // with Authorize
+	maxAnswer      = 8 << 20          // bytes
 )
 
 // pauses are those before a request is repeated.
@@ -154,7 +152,7 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	if err := a.hold.refuse(r.Op); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, DefaultTimeout))
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, r.Method, a.BaseURL+r.Path, bytes.NewReader(body))
 	if err != nil {

@@ -190,7 +190,7 @@ func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sess
 // was there before goes on from its cursor, for its new user.
 func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
-	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
+	result, n := linked, notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
 	switch s := r.session(sessionID); {
 	case s != nil && isNew: // its user is back, or another one is there
@@ -336,7 +336,7 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
 	}
-	n := notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
+	n := notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
 	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
 	if _, ok := errors.AsType[*document.ConflictError](err); ok {
 		return pending, nil // it waits already
@@ -392,7 +392,7 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 	if docs[0].Exists() {
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: linkType, Desk: desk, ConversationID: conversationID, Waiting: &w,
+	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,
 		Over: true}, change)
 	if _, ok := errors.AsType[*document.ConflictError](err); ok {
 		return nil // the next look comes to it

@@ -69,7 +69,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		if final {
 			all = append(all, in.receipt.changes(result)...)
 		}
-		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name,
+		err = c.store.commit(ctx, in.productID, notice{Type: noticeType, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID}, all...)
 		if _, ok := errors.AsType[*document.ConflictError](err); !ok || ctx.Err() != nil {
 			in.receipt.stored = final && err == nil

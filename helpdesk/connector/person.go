@@ -106,7 +106,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 			plan.Changes = append(plan.Changes, put)
 		}
 		plan.Conversations++
-		if err := plan.add(notice{Type: linkType, Desk: desk, ConversationID: id}); err != nil {
+		if err := plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id}); err != nil {
 			return plan, err
 		}
 	}
@@ -114,7 +114,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	for i, w := range links {
 		desk, id := splitKey(w.Conversation)
 		plan.Changes = append(plan.Changes, document.Delete(docs[i]))
-		err = errors.Join(err, plan.add(notice{Type: linkType, Desk: desk, ConversationID: id, Gone: docs[i].Name}))
+		err = errors.Join(err, plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id, Gone: docs[i].Name}))
 	}
 	return plan, err
 }

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,11 +137,8 @@ func (c conversation) encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// Types of the entries that concern conversations.
-const (
-	linkType    = "link"
-	messageType = "message"
-)
+// noticeType is the type of a notice.
+const noticeType = "conversation"
 
 // notice is an entry of the log that tells every server of a change to a
 // conversation's document, with which it is committed: of a session that was
@@ -161,8 +159,7 @@ type notice struct {
 // decodeNotice decodes an entry, and reports false for one of another type. It looks at the first
 // bytes before it decodes: nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
-	if !strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"link"`) &&
-		!strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"message"`) {
+	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) {
 		return n, false
 	}
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""

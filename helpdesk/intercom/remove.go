@@ -16,8 +16,8 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 		return err
 	}
 	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact",
-		Repeatable: true, Body: redaction{
-			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
+		Repeatable: true, Body: map[string]string{
+			"type": "conversation_part", "conversation_id": conversationID, "conversation_part_id": noteID,
 		}}, nil)
 	e, ok := errors.AsType[*helpdesk.APIError](err)
 	switch {
@@ -28,13 +28,6 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 	}
 	e.OneConversation = e.Status == http.StatusForbidden // notes may still be written
 	return err
-}
-
-// redaction is the body of a request that redacts.
-type redaction struct {
-	Type           string `json:"type"`
-	ConversationID string `json:"conversation_id"`
-	PartID         string `json:"conversation_part_id"`
 }
 
 // Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports. One that

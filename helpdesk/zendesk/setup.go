@@ -191,11 +191,6 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	return answer.Trigger, err
 }
 
-// Changed reports whether something was changed or, in a dry run, would be.
-func (p Provisioned) Changed() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Change != Unchanged })
-}
-
 // sorted returns the conditions in an order of their own.
 func sorted(conditions []Condition) []Condition {
 	return slices.SortedFunc(slices.Values(conditions), func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })

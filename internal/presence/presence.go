@@ -45,13 +45,12 @@ type View struct {
 }
 
 // followed is the state of following a product's log. A product that is registered anew, or
-// whose storage has lost entries, is followed from the start, with a new followed. decoded is
-// the follower's own; the other fields are guarded by the view's mu.
+// whose storage has lost entries, is followed from the start, with a new followed.
+// The view's mu guards the fields.
 type followed struct {
 	version document.Version   // of the registration, at the start
 	lost    eventlog.ID        // of the log's bounds, before it was read
 	restart context.CancelFunc // ends this follower, so that Follow begins another
-	decoded []sessions.Entry   // reused by take
 	cursor  eventlog.ID        // everything up to it is in the sessions
 	moved   chan struct{}      // closed when the cursor moves or the follower is superseded; then replaced
 }
@@ -188,7 +187,7 @@ func (v *View) erase(ctx context.Context, productID string, f *followed, e *acti
 // add takes over entries that are no erasures, and moves the cursor to an ID, which wakes all
 // waiters. It fails with errSuperseded if the product is followed anew.
 func (v *View) add(productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
-	decoded := f.decoded[:0]
+	decoded := make([]sessions.Entry, 0, len(entries))
 	for i := range entries {
 		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
 			decoded = append(decoded, sessions.NewEntry(b))
@@ -203,8 +202,6 @@ func (v *View) add(productID string, f *followed, at eventlog.ID, entries []even
 		return errSuperseded
 	}
 	v.sessions.Add(productID, decoded...)
-	clear(decoded) // it must not keep evicted sessions alive
-	f.decoded = decoded
 	f.cursor = at
 	close(f.moved)
 	f.moved = make(chan struct{})
