@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -103,8 +103,8 @@ func (o *Options) Validate() error {
 	m.Require(o.Retention.TotalBytes >= 0, "Retention.TotalBytes", "must not be negative")
 	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
 	const aURL = "must be a URL such as https://live.example.com"
-	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", aURL)
-	m.Require(o.LocalURL == "" || isPublicURL(o.LocalURL), "LocalURL", aURL)
+	m.Require(isBaseURL(o.PublicURL), "PublicURL", aURL)
+	m.Require(isBaseURL(o.LocalURL), "LocalURL", aURL)
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
 	m.Add(proactive.CheckTriggers(o.Triggers...))
 	for _, view := range o.Views {
@@ -117,8 +117,8 @@ func (o *Options) extensions() productfile.Extensions {
 	return productfile.NewExtensions(o.Desks, o.Triggers)
 }
 
-func isPublicURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" &&
-		u.Fragment == "" && u.User == nil
+// isBaseURL reports whether paths can be added to a URL. It need not be given.
+func isBaseURL(s string) bool {
+	_, ok := origin.Base(s)
+	return s == "" || ok
 }

@@ -71,17 +71,7 @@ func (b *Bridge) checkHost(r *http.Request) error {
 // isLoopback reports whether a host, with or without a port, is this machine
 // whatever name servers say.
 func isLoopback(host string) bool {
-	name := strings.ToLower(hostname(host))
-	ip := net.ParseIP(name)
-	return ip.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
-// hostname returns a host without its port and brackets.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
+	return origin.IsLoopback(host) || strings.HasSuffix(strings.ToLower(origin.Hostname(host)), ".localhost")
 }
 
 // checkOrigin refuses cross-origin requests that a browser sends without a
@@ -99,7 +89,7 @@ func (b *Bridge) checkOrigin(r *http.Request) error {
 // "" where that is a name: a name resolves to whatever its owner chooses. The
 // browser lets the bridge's own page read answers in any case.
 func ownOrigin(r *http.Request) string {
-	if host := hostname(r.Host); host != "localhost" && net.ParseIP(host) == nil {
+	if host := origin.Hostname(r.Host); host != "localhost" && net.ParseIP(host) == nil {
 		return ""
 	}
 	if r.TLS != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
@@ -254,13 +255,11 @@ func withoutURL(err error) error {
 // it, which completes a sentence that begins with the field's name. Plain HTTP is
 // for loopback hosts only: requests carry credentials.
 func CheckBaseURL(s string) (baseURL, problem string) {
-	u, err := url.Parse(s)
+	u, ok := origin.Base(s)
 	switch {
-	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return "", "must be a URL such as https://api.example.com"
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "", "must have no user, query or fragment"
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case !ok:
+		return "", "must be a URL such as https://api.example.com, without user, query and fragment"
+	case u.Scheme == "http" && !origin.IsLoopback(u.Host):
 		return "", "must be https, for it carries credentials"
 	}
 	return strings.TrimRight(s, "/"), ""

@@ -112,9 +112,3 @@ func isDial(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
 }
-
-// isLoopback reports whether a host is this machine by its name or address. It resolves nothing.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -215,11 +214,9 @@ func linkFailed(err error) error {
 // the service's public URL; the desk may be empty for the product's default. Its error joins all
 // mistakes, each an [*option.Error].
 func Snippet(base, productID, desk string) (string, error) {
-	u, err := url.Parse(base)
+	_, ok := origin.Base(base)
 	m := options.Mistakes{Package: "connector"}
-	m.Require(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
-		u.RawQuery == "" && u.Fragment == "",
-		"base", "must be a URL such as https://live.example.com")
+	m.Require(ok, "base", "must be a URL such as https://live.example.com")
 	m.Require(productID != "" && !strings.Contains(productID, "/"), "productID", "must be one path segment")
 	if err := m.Err(); err != nil {
 		return "", err

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // ContextURL returns where the service at a public host, such as
@@ -35,8 +36,8 @@ func endpoint(host, path, productID string) (string, error) {
 	if !strings.Contains(host, "://") {
 		host = "https://" + host
 	}
-	u, err := url.Parse(host)
-	m.Require(err == nil && isHost(u), "host", "must be a host or its URL, such as https://hooks.acme.example")
+	u, ok := origin.Base(host)
+	m.Require(ok && hostForm.MatchString(u.Hostname()), "host", "must be a host or its URL, such as https://hooks.acme.example")
 	m.Require(productID != "" && productID != "." && productID != ".." && !strings.Contains(productID, "/"),
 		"productID", "must be one path segment")
 	if err := m.Err(); err != nil {
@@ -45,26 +46,9 @@ func endpoint(host, path, productID string) (string, error) {
 	return strings.TrimRight(u.String(), "/") + path + url.PathEscape(productID), nil
 }
 
-// isHost reports whether a URL is a host with perhaps a port and a path, to which Zendesk can
-// send: with no user, query or fragment.
-func isHost(u *url.URL) bool {
-	if u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.ForceQuery ||
-		u.Fragment != "" || u.Opaque != "" {
-		return false
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return false
-		}
-	}
-	name := u.Hostname()
-	return name != "" && !strings.HasPrefix(name, ".") && !strings.Contains(name, "..") &&
-		!strings.HasSuffix(u.Host, ":") &&
-		!strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '.' && r != '-' &&
-				r != ':' && r != '_'
-		})
-}
+// hostForm is the form of the hosts to which Zendesk can send: a name, or an address without its
+// brackets.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9:_-]+(\.[A-Za-z0-9:_-]+)*\.?$`)
 
 // Webhook is a webhook of the account. Its JSON is Zendesk's; other fields of Zendesk's webhooks
 // are not kept, so a Webhook that was read must not be written back whole.

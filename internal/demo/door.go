@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // isLocal reports whether a request comes from this machine, by its own name and
@@ -13,7 +15,7 @@ import (
 // name resolved to this machine.
 func isLocal(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().IsLoopback() && isLoopbackHost(r.Host) && !isForwarded(r.Header)
+	return err == nil && peer.Addr().IsLoopback() && origin.IsLoopback(r.Host) && !isForwarded(r.Header)
 }
 
 // doorField is the query parameter with the secret of the page's address.
@@ -53,18 +55,6 @@ func (d *Demo) open(w http.ResponseWriter, r *http.Request) bool {
 func OpensAt(listening net.Addr) bool {
 	tcp, ok := listening.(*net.TCPAddr)
 	return ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified())
-}
-
-// isLoopbackHost reports whether a Host header names this machine, with or without
-// a port. An address cannot be made to lead elsewhere, as a name can.
-func isLoopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	} else if inner, ok := strings.CutPrefix(host, "["); ok {
-		host, _ = strings.CutSuffix(inner, "]")
-	}
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // isForwarded reports whether a proxy has left its mark on a request.

@@ -16,6 +16,7 @@ import (
 	"github.com/sashabaranov/go-openai"
 
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // Bounds of requests and answers.
@@ -77,10 +78,8 @@ func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
 	if baseURL == "" {
 		return
 	}
-	u, err := url.Parse(baseURL)
-	wrong.Require(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
-		u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "",
-		"base URL", "must be like http://127.0.0.1:11434/v1")
+	_, ok := origin.Base(baseURL)
+	wrong.Require(ok, "base URL", "must be like http://127.0.0.1:11434/v1")
 }
 
 // complete asks the model and returns its answer's text. Besides the tries of ask, it asks

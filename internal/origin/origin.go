@@ -1,10 +1,15 @@
-// Package origin decides which web origins a list of them takes in.
+// Package origin decides which web origins a list of them takes in, and which URLs and hosts
+// name a server.
 package origin
 
 import (
+	"cmp"
+	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +53,34 @@ func IsPattern(s string) bool {
 // IsHost reports whether s is a host name in lower case, or one with "*." in front
 // that stands for any subdomain.
 func IsHost(s string) bool { return labelsForm.MatchString(strings.TrimPrefix(s, wildcard)) }
+
+// Base parses the http or https URL of a server, to which paths are added. It reports false for
+// one with a user, a query, a fragment, or a port that cannot be one.
+func Base(s string) (*url.URL, bool) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return u, err == nil && port != 0 && !strings.HasSuffix(u.Host, ":")
+}
+
+// Hostname returns a host without its port and brackets.
+func Hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// IsLoopback reports whether a host, with or without a port, is the machine that asks, by its
+// name or address. It resolves nothing: a name may lead anywhere.
+func IsLoopback(host string) bool {
+	name := Hostname(host)
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
+}
 
 // Hosts returns the hosts, without ports, of those patterns that are of web origins.
 func Hosts(patterns []string) (hosts []string) {

@@ -115,3 +115,26 @@ func TestAllows(t *testing.T) {
 	}
 	assert.False(t, origin.Allows(nil, "https://acme.example"))
 }
+
+func TestBase_takesURLsThatPathsCanBeAddedTo(t *testing.T) {
+	for _, s := range []string{"https://live.example.com", "http://live.example.com:8080/path/", "http://[::1]:65535", "http://[fe80::1%25eth0]:1", "https://bücher.example"} {
+		u, ok := origin.Base(s)
+		assert.True(t, ok, s)
+		assert.NotEmpty(t, u.Hostname(), s)
+	}
+	for _, s := range []string{"", "live.example.com", "//live.example.com", "https:live.example.com", "https://", "https://:80", "ftp://live.example.com", "https://u:p@live.example.com",
+		"https://live.example.com?x", "https://live.example.com?", "https://live.example.com/#x", "https://live.example.com:", "https://live.example.com:0", "https://live.example.com:65536",
+		"https://[::1]:", "https://live example.com"} {
+		_, ok := origin.Base(s)
+		assert.False(t, ok, s)
+	}
+}
+
+func TestIsLoopback_goesByTheNameOrAddressAlone(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost:8080": true, "127.0.0.1": true, "127.1.2.3:80": true, "::1": true, "[::1]": true, "[::1]:80": true, "::ffff:127.0.0.1": true,
+		"": false, "10.0.0.1": false, "localhost.evil.example": false, "127.0.0.1.evil.example:80": false, "evillocalhost": false, "shop.localhost": false, "localhost@evil.example": false,
+	} {
+		assert.Equal(t, want, origin.IsLoopback(host), "%q", host)
+	}
+}

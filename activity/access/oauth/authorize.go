@@ -18,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/pages"
 )
 
@@ -249,7 +250,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, s
 	}
 	u, query := a.redirectURI.url, r.URL.Query().Encode()
 	v := view{
-		Name: cmp.Or(a.client.Name, hostOf(u)), Host: hostOf(u), IsLocal: isLoopback(u.Hostname()),
+		Name: cmp.Or(a.client.Name, hostOf(u)), Host: hostOf(u), IsLocal: origin.IsLoopback(u.Hostname()),
 		Action: s.prefix + "/oauth/authorize?" + query, Form: formValue(secret, query), Problem: problem,
 	}
 	if isDocumentURL(a.clientID) {

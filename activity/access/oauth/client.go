@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // Clients and their registrations. Anybody can register, so registrations are kept in two
@@ -86,7 +87,7 @@ func checkRedirectURI(s string) (problem string) {
 		return "must not have a user or a password"
 	case u.Scheme == "https" && u.Hostname() != "":
 		return ""
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "http" && origin.IsLoopback(u.Hostname()):
 		return ""
 	case u.Scheme == "https" || u.Scheme == "http" || slices.Contains(scripts, u.Scheme):
 		return "must be https, http on a loopback address, or the own scheme of an app"
@@ -114,7 +115,7 @@ func (c *client) allows(given string) (redirectURI, bool) {
 			return true
 		}
 		r, err := url.Parse(registered)
-		return err == nil && r.Scheme == "http" && isLoopback(r.Hostname()) && withoutPort(r) == withoutPort(u)
+		return err == nil && r.Scheme == "http" && origin.IsLoopback(r.Hostname()) && withoutPort(r) == withoutPort(u)
 	}
 	return redirectURI{given, u}, slices.ContainsFunc(c.RedirectURIs, same)
 }

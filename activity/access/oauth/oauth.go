@@ -25,7 +25,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -37,6 +36,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // Lifetimes, and the bounds of stored documents.
@@ -119,18 +119,8 @@ func (s *Server) On() bool { return s.issuer != "" }
 // https, or http on the user's own machine; a query, a fragment or a password would end up in
 // every URL made from it.
 func usable(publicURL string) (*url.URL, bool) {
-	u, err := url.Parse(publicURL)
-	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, false
-	}
-	return u, u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
-}
-
-// isLoopback reports whether a host is the machine of the browser that goes there. No name is
-// resolved: one that resolves to a loopback address is not one.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+	u, ok := origin.Base(publicURL)
+	return u, ok && (u.Scheme == "https" || origin.IsLoopback(u.Host))
 }
 
 // KeyOf returns the digest and the product of the key that a bearer token is or, as an access
