@@ -55,12 +55,12 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 			return nil, fmt.Errorf("stream: load cursor: %w", err)
 		}
 	}
-	r.ledger, err = ledger.Load(text, &ledger.Options{MaxBehind: c.opts.MaxBehind,
+	r.ledger, err = ledger.Load(text, ledger.Options{MaxBehind: c.opts.MaxBehind,
 		MinBackoff: c.opts.MaxBackoff, MaxBackoff: 10 * c.opts.MaxBackoff})
 	if err != nil {
 		return nil, fmt.Errorf("stream: load cursor: %w", err)
 	}
-	r.scheduler = schedule.New(r.handle, r.finished, &schedule.Options[*Delivery]{
+	r.scheduler = schedule.New(r.handle, r.finished, schedule.Options[*Delivery]{
 		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
 		GiveUpAfter: c.opts.ParkAfter, CanGiveUp: func([]*Delivery) bool { return r.ledger.CanFall() }, Failed: r.failed,
 	})

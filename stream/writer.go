@@ -149,7 +149,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 		return nil, err
 	}
 	w.links = newLinks(maxBytes)
-	w.scheduler = schedule.New(w.work, w.finished, &schedule.Options[piece]{
+	w.scheduler = schedule.New(w.work, w.finished, schedule.Options[piece]{
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
 		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
 	})

@@ -21,7 +21,6 @@
 package ledger
 
 import (
-	"cmp"
 	"container/list"
 	"encoding/json"
 	"errors"
@@ -50,8 +49,7 @@ const MaxID = 1024
 
 // Ledger is the account of one reader.
 type Ledger struct {
-	max                    int
-	minBackoff, maxBackoff time.Duration
+	opts Options
 
 	mu       sync.Mutex
 	since    int64               // where the log was begun, in epoch seconds, before the first position
@@ -90,22 +88,11 @@ type Entry struct {
 	dropped  bool // the key fell behind: the entry will come again
 }
 
-// Options configures a [Ledger]. A zero field means its default.
+// Options configures a [Ledger]. No field may be zero.
 type Options struct {
-	MaxBehind  int           // keys that may be behind; 1024
-	MinBackoff time.Duration // before the first pass for a key that failed; 30 s
-	MaxBackoff time.Duration // before any; 5 minutes
-}
-
-// New returns the ledger of a reader that begins after the position, which may
-// be empty; opts may be nil.
-func New(position string, opts *Options) *Ledger {
-	o := *cmp.Or(opts, &Options{})
-	l := &Ledger{max: cmp.Or(o.MaxBehind, 1024), minBackoff: cmp.Or(o.MinBackoff, 30*time.Second),
-		maxBackoff: cmp.Or(o.MaxBackoff, 5*time.Minute), position: position, accounts: map[string]*account{},
-		held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
-	l.maxBackoff = max(l.maxBackoff, l.minBackoff)
-	return l
+	MaxBehind  int           // keys that may be behind
+	MinBackoff time.Duration // before the first pass for a key that failed
+	MaxBackoff time.Duration // before any
 }
 
 // Receive takes an entry from the live reader, whose ids must grow. It returns nil for an entry
@@ -198,7 +185,7 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	l.fall(e.account)
 	e.account.held = l.held.PushBack(e.account)
 	l.leaveIfDone(e.account)
-	if l.behind <= l.max {
+	if l.behind <= l.opts.MaxBehind {
 		return "", false
 	}
 	first := l.held.Remove(l.held.Front()).(*account)
@@ -220,7 +207,7 @@ func (l *Ledger) fall(a *account) {
 		l.behind++
 	}
 	a.entries = nil
-	a.backoff = min(max(2*a.backoff, l.minBackoff), l.maxBackoff)
+	a.backoff = min(max(2*a.backoff, l.opts.MinBackoff), l.opts.MaxBackoff)
 	a.due = time.Now().Add(a.backoff)
 	l.signal()
 }
@@ -258,7 +245,7 @@ func (l *Ledger) leaveIfDone(a *account) {
 func (l *Ledger) CanFall() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.behind < l.max
+	return l.behind < l.opts.MaxBehind
 }
 
 // Resume ends the wait of a key, if it is held: it is due at once.
@@ -388,7 +375,7 @@ func (l *Ledger) String() string {
 
 // Load returns the ledger that [Ledger.String] wrote. Unfinished entries are
 // due for a pass. An empty text is a new ledger.
-func Load(text string, opts *Options) (*Ledger, error) {
+func Load(text string, opts Options) (*Ledger, error) {
 	var s state
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -400,8 +387,8 @@ func Load(text string, opts *Options) (*Ledger, error) {
 			return nil, errors.New("ledger: not an account: an id is too long or has a control character")
 		}
 	}
-	l := New(s.Position, opts)
-	l.since = s.Since
+	l := &Ledger{opts: opts, position: s.Position, since: s.Since, accounts: map[string]*account{},
+		held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
 	for _, key := range slices.Sorted(maps.Keys(s.Behind)) {
 		l.accounts[key] = &account{key: key, after: s.Behind[key], behind: true, newest: s.Position}
 		l.behind++

@@ -13,9 +13,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/ledger"
 )
 
+var opts = ledger.Options{MaxBehind: 1024, MinBackoff: 30 * time.Second, MaxBackoff: 5 * time.Minute}
+
+// load returns the ledger of a text.
+func load(t *testing.T, text string, opts ledger.Options) *ledger.Ledger {
+	l, err := ledger.Load(text, opts)
+	require.NoError(t, err)
+	return l
+}
+
 func TestLedger_passesOverAKeyThatFailsAndBringsItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := ledger.New("1-0", nil)
+		l := load(t, `{"id":"1-0"}`, opts)
 		a2, b3, a4 := l.Receive("2-0", "a"), l.Receive("3-0", "b"), l.Receive("4-0", "a")
 		l.Finish(a2, false)
 		assert.True(t, l.Dropped(a4), "it comes after an entry that is not finished")
@@ -51,7 +60,7 @@ func TestLedger_passesOverAKeyThatFailsAndBringsItBack(t *testing.T) {
 }
 
 func TestLedger_holdsAKeyUntilItIsResumed(t *testing.T) {
-	l := ledger.New("", nil)
+	l := load(t, "", opts)
 	_, released := l.Hold(l.Receive("1-0", "a"))
 	assert.False(t, released)
 	_, ok := l.NextPass()
@@ -69,7 +78,7 @@ func TestLedger_holdsAKeyUntilItIsResumed(t *testing.T) {
 
 func TestLedger_backsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := ledger.New("", &ledger.Options{MinBackoff: time.Second, MaxBackoff: 3 * time.Second})
+		l := load(t, "", ledger.Options{MinBackoff: time.Second, MaxBackoff: 3 * time.Second})
 		e := l.Receive("1-0", "a")
 		for _, want := range []time.Duration{1, 2, 3, 3} {
 			l.Finish(e, false)
@@ -91,7 +100,7 @@ func TestLedger_backsOff(t *testing.T) {
 
 func TestLedger_backsOffAnewAfterAnEntryWasFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := ledger.New("", &ledger.Options{MinBackoff: time.Second, MaxBackoff: time.Hour})
+		l := load(t, "", ledger.Options{MinBackoff: time.Second, MaxBackoff: time.Hour})
 		l.Finish(l.Receive("1-0", "a"), false)
 		l.Receive("2-0", "a")
 		for range 3 { // 2, 4 and 8 s
@@ -111,7 +120,7 @@ func TestLedger_backsOffAnewAfterAnEntryWasFinished(t *testing.T) {
 
 func TestLedger_finishesAnEntryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := ledger.New("", nil)
+		l := load(t, "", opts)
 		first, second, third := l.Receive("1-0", "a"), l.Receive("2-0", "a"), l.Receive("3-0", "a")
 		assert.True(t, l.Finish(second, true))
 		assert.False(t, l.Finish(second, false), "it is finished already")
@@ -133,8 +142,7 @@ func TestLedger_finishesAnEntryOnce(t *testing.T) {
 // A key that is held in a pass is looked at until the pass has read what the
 // live reader passed over; then it waits.
 func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
-	l, err := ledger.Load(`{"id":"4-0","behind":{"a":"","b":""}}`, nil)
-	require.NoError(t, err)
+	l := load(t, `{"id":"4-0","behind":{"a":"","b":""}}`, opts)
 	ends := 0
 	from, ok := l.BeginPass(time.Now(), func() { ends++ })
 	require.True(t, ok)
@@ -158,14 +166,14 @@ func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
 }
 
 func TestLedger_boundsWhatIsBehind(t *testing.T) {
-	l := ledger.New("", &ledger.Options{MaxBehind: 2})
+	l := load(t, "", ledger.Options{MaxBehind: 2})
 	for i := range 2 {
 		assert.True(t, l.CanFall())
 		l.Finish(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)), false)
 	}
 	assert.False(t, l.CanFall())
 
-	l = ledger.New("", &ledger.Options{MaxBehind: 2})
+	l = load(t, "", ledger.Options{MaxBehind: 2})
 	for i := range 3 {
 		key, released := l.Hold(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)))
 		assert.Equal(t, i == 2, released)
@@ -177,7 +185,7 @@ func TestLedger_boundsWhatIsBehind(t *testing.T) {
 
 func TestLoad_refusesWhatIsNoAccount(t *testing.T) {
 	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`, `{"id":"7","behind":{"a":"7\u0000"}}`} {
-		_, err := ledger.Load(text, nil)
+		_, err := ledger.Load(text, opts)
 		assert.ErrorContains(t, err, "not an account", text)
 	}
 }
@@ -284,8 +292,7 @@ func (s *sim) work() {
 
 // restart loses everything but what was saved.
 func (s *sim) restart() {
-	l, err := ledger.Load(s.l.String(), nil)
-	require.NoError(s.t, err)
+	l := load(s.t, s.l.String(), opts)
 	s.l, s.pass, s.hand = l, -1, map[string][]*ledger.Entry{}
 }
 
@@ -293,7 +300,7 @@ func (s *sim) restart() {
 // once, and those of a key in order.
 func TestLedger_loses_andRepeatsNothing(t *testing.T) {
 	for seed := range uint64(80) {
-		s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 7)), l: ledger.New("", nil), pass: -1,
+		s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 7)), l: load(t, "", opts), pass: -1,
 			hand: map[string][]*ledger.Entry{}, broken: map[string]bool{}, written: map[string][]string{}}
 		for i := range 2000 {
 			s.step()

@@ -2,7 +2,8 @@
 // keys. It is the layer between a log and everything written elsewhere: a
 // consumer's handler, a note, a reply.
 //
-//	s := schedule.New(write, finished, &schedule.Options[Entry]{Debounce: 3 * time.Second, Take: merge})
+//	s := schedule.New(write, finished, schedule.Options[Entry]{Debounce: 3 * time.Second, Take: merge,
+//		MaxItems: 1024, MinBackoff: time.Second, MaxBackoff: 30 * time.Second, CanGiveUp: always, Failed: log})
 //	go s.Run(ctx)
 //	err := s.Add(ctx, entry.Session, entry, len(entry.Data)) // waits for room
 //
@@ -12,19 +13,16 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 )
 
-// Defaults of [Options].
 const (
-	DefaultMaxItems   = 1024
-	DefaultMaxBytes   = 64 << 20
-	DefaultMinBackoff = time.Second
-	DefaultMaxBackoff = 30 * time.Second
+	// maxBytes bounds the unfinished items of a scheduler, except that a single item may have any
+	// size.
+	maxBytes = 64 << 20
 	// LeastMaxDelay is the shortest time after which a debounced item is
 	// processed although more keep coming; see [Options.Debounce].
 	LeastMaxDelay = 10 * time.Second
@@ -42,7 +40,7 @@ type Work[T any] func(ctx context.Context, key string, items []T) error
 // that were given up.
 type Finished[T any] func(key string, items []T, err error)
 
-// Options configures a [Scheduler]. A zero field means its default.
+// Options configures a [Scheduler]. Only Debounce, Take and GiveUpAfter may be zero.
 type Options[T any] struct {
 	// Debounce is how long a key must be quiet before its items are processed.
 	// No item waits longer than max(10 s, 3 × Debounce), and none waits while
@@ -54,10 +52,8 @@ type Options[T any] struct {
 	// all of them, but lets them wait up to 10 s for a further item. nil takes
 	// one at a time.
 	Take func(waiting []T, retried bool) (n int, full bool)
-	// MaxItems and MaxBytes bound the unfinished items, except that a single
-	// item may have any size. Add blocks beyond them.
+	// MaxItems bounds the unfinished items. Add blocks beyond it, and beyond 64 MiB.
 	MaxItems int
-	MaxBytes int64
 	// MinBackoff and MaxBackoff bound the back-off before a retry. It doubles
 	// from one to the other, with a jitter of a fifth.
 	MinBackoff, MaxBackoff time.Duration
@@ -67,27 +63,11 @@ type Options[T any] struct {
 	// retried for as long as Run runs.
 	GiveUpAfter time.Duration
 	// CanGiveUp is called before the items of a key are given up; while it
-	// returns false the key is retried. nil means always. It must not call the
-	// scheduler.
+	// returns false the key is retried. It must not call the scheduler.
 	CanGiveUp func(items []T) bool
 	// Failed is called for each failed call of work, with the back-off before
-	// the retry if the error is not permanent. It may be nil.
+	// the retry if the error is not permanent.
 	Failed func(key string, err error, pause time.Duration)
-}
-
-func (o *Options[T]) setDefaults() {
-	o.MaxItems, o.MaxBytes = cmp.Or(o.MaxItems, DefaultMaxItems), cmp.Or(o.MaxBytes, DefaultMaxBytes)
-	o.MinBackoff = cmp.Or(o.MinBackoff, DefaultMinBackoff)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(DefaultMaxBackoff, o.MinBackoff))
-	if o.Take == nil {
-		o.Take = func([]T, bool) (int, bool) { return 1, true }
-	}
-	if o.CanGiveUp == nil {
-		o.CanGiveUp = func([]T) bool { return true }
-	}
-	if o.Failed == nil {
-		o.Failed = func(string, error, time.Duration) {}
-	}
 }
 
 // PermanentError is a failure that retries cannot fix. See [Permanent].
@@ -162,11 +142,12 @@ type flush struct {
 	done  chan struct{} // closed when these are finished
 }
 
-// New returns a scheduler; opts may be nil. It does nothing before Run.
-func New[T any](work Work[T], finished Finished[T], opts *Options[T]) *Scheduler[T] {
-	s := &Scheduler[T]{work: work, finished: finished, opts: *cmp.Or(opts, &Options[T]{}), lanes: map[string]*lane[T]{}}
-	s.opts.setDefaults()
-	return s
+// New returns a scheduler. It does nothing before Run.
+func New[T any](work Work[T], finished Finished[T], opts Options[T]) *Scheduler[T] {
+	if opts.Take == nil {
+		opts.Take = func([]T, bool) (int, bool) { return 1, true }
+	}
+	return &Scheduler[T]{work: work, finished: finished, opts: opts, lanes: map[string]*lane[T]{}}
 }
 
 // Add adds an item of that size, and returns before it is processed. It blocks
@@ -242,7 +223,7 @@ func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 }
 
 func (s *Scheduler[T]) hasRoom(bytes int64) bool {
-	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= s.opts.MaxBytes)
+	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= maxBytes)
 }
 
 // Flush ends the debounce waits of the items added before, and returns when

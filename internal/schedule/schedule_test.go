@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,24 @@ type bench struct {
 	errs     map[string][]error // of the items of finished
 }
 
-func run(t *testing.T, opts *schedule.Options[int], work func(ctx context.Context, key string, items []int) error) *bench {
+func run(t *testing.T, opts schedule.Options[int], work func(ctx context.Context, key string, items []int) error) *bench {
 	b := &bench{t: t, began: time.Now(), work: work, finished: map[string][]int{}, errs: map[string][]error{}}
-	b.s = schedule.New(b.call, b.finish, opts)
+	b.s = schedule.New(b.call, b.finish, complete(opts))
 	b.start()
 	return b
+}
+
+// complete sets the fields that a test leaves open.
+func complete(o schedule.Options[int]) schedule.Options[int] {
+	o.MaxItems, o.MinBackoff = cmp.Or(o.MaxItems, 1024), cmp.Or(o.MinBackoff, time.Second)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	if o.CanGiveUp == nil {
+		o.CanGiveUp = func([]int) bool { return true }
+	}
+	if o.Failed == nil {
+		o.Failed = func(string, error, time.Duration) {}
+	}
+	return o
 }
 
 // start runs the scheduler until stop, or the end of the test.
@@ -92,7 +106,7 @@ func all(waiting []int, _ bool) (int, bool) { return min(len(waiting), 4), len(w
 
 func TestScheduler_keepsTheOrderOfAKeyAndRunsKeysSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, nil, func(context.Context, string, []int) error {
+		b := run(t, schedule.Options[int]{}, func(context.Context, string, []int) error {
 			time.Sleep(time.Second)
 			return nil
 		})
@@ -111,7 +125,7 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	every := func(d time.Duration, n int) func(t *testing.T) {
 		return func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := run(t, &schedule.Options[int]{Debounce: 3 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+				b := run(t, schedule.Options[int]{Debounce: 3 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
 				for i := range n {
 					b.add("a", i)
 					time.Sleep(d)
@@ -129,7 +143,7 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	}
 	t.Run("a burst is one call after it ended", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := run(t, &schedule.Options[int]{Debounce: 3 * time.Second, Take: all}, nil)
+			b := run(t, schedule.Options[int]{Debounce: 3 * time.Second, Take: all}, nil)
 			b.add("a", 1)
 			time.Sleep(2 * time.Second)
 			b.add("a", 2)
@@ -141,7 +155,7 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	t.Run("slower than the debounce, each is alone", every(5*time.Second, 3))
 	t.Run("three times a long debounce", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := run(t, &schedule.Options[int]{Debounce: 20 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+			b := run(t, schedule.Options[int]{Debounce: 20 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
 			for i := range 10 {
 				b.add("a", i)
 				time.Sleep(15 * time.Second)
@@ -151,7 +165,7 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	})
 	t.Run("a full call goes at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all}, nil)
+			b := run(t, schedule.Options[int]{Debounce: time.Hour, Take: all}, nil)
 			b.add("a", 1, 2, 3, 4, 5)
 			assert.Equal(t, []string{"a[1 2 3 4]@0s"}, b.called())
 		})
@@ -162,7 +176,7 @@ func TestScheduler_retriesWithTheSameItemsAndBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 6
 		var pauses []time.Duration
-		b := run(t, &schedule.Options[int]{Take: func(w []int, retried bool) (int, bool) {
+		b := run(t, schedule.Options[int]{Take: func(w []int, retried bool) (int, bool) {
 			if retried {
 				return len(w), true
 			}
@@ -204,7 +218,7 @@ func (e busyError) RetryAfter() time.Duration { return e.after }
 func TestScheduler_honoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := true
-		b := run(t, nil, nil)
+		b := run(t, schedule.Options[int]{}, nil)
 		b.work = func(context.Context, string, []int) error {
 			defer func() { busy = false }()
 			if busy {
@@ -222,7 +236,7 @@ func TestScheduler_honoursRetryAfter(t *testing.T) {
 
 func TestScheduler_passesOverWhatFailsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, nil, func(_ context.Context, _ string, items []int) error {
+		b := run(t, schedule.Options[int]{}, func(_ context.Context, _ string, items []int) error {
 			if items[0] == 1 {
 				return fmt.Errorf("wrapped: %w", schedule.Permanent(errAway))
 			}
@@ -242,7 +256,7 @@ func TestScheduler_passesOverWhatFailsForGood(t *testing.T) {
 
 func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{GiveUpAfter: 10 * time.Second}, func(_ context.Context, key string, _ []int) error {
+		b := run(t, schedule.Options[int]{GiveUpAfter: 10 * time.Second}, func(_ context.Context, key string, _ []int) error {
 			if key == "a" {
 				return errAway
 			}
@@ -265,7 +279,7 @@ func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
 
 func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4}, func(ctx context.Context, key string, _ []int) error {
+		b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4}, func(ctx context.Context, key string, _ []int) error {
 			switch key {
 			case "away":
 				return errAway
@@ -293,7 +307,7 @@ func TestScheduler_givesUpForRoomOnlyWhatTakesIt(t *testing.T) {
 	}{"a third": {2, 0, false}, "half": {3, 0, true}, "half, most of it since": {1, 2, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := run(t, &schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
+				b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
 				recovers := true
 				b.work = func(ctx context.Context, key string, items []int) error {
 					switch {
@@ -333,7 +347,7 @@ func TestScheduler_givesUpForRoomOnlyWhatTakesIt(t *testing.T) {
 func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		b := run(t, &schedule.Options[int]{GiveUpAfter: time.Minute, CanGiveUp: func(items []int) bool {
+		b := run(t, schedule.Options[int]{GiveUpAfter: time.Minute, CanGiveUp: func(items []int) bool {
 			assert.Equal(t, []int{1, 2}, items)
 			asked++
 			return false
@@ -349,7 +363,7 @@ func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 // Items that announce another wait for it, but not forever.
 func TestScheduler_waitsForItemsThatWereAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{Take: func(w []int, _ bool) (int, bool) {
+		b := run(t, schedule.Options[int]{Take: func(w []int, _ bool) (int, bool) {
 			if w[len(w)-1] < 3 {
 				return 0, false
 			}
@@ -370,7 +384,7 @@ func TestScheduler_waitsForItemsThatWereAnnounced(t *testing.T) {
 
 func TestScheduler_retriesUntilItSucceedsByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{MaxItems: 2}, func(context.Context, string, []int) error { return errAway })
+		b := run(t, schedule.Options[int]{MaxItems: 2}, func(context.Context, string, []int) error { return errAway })
 		b.add("a", 1, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
@@ -387,13 +401,13 @@ func TestScheduler_pushesBackBeyondItsBounds(t *testing.T) {
 		fit   int
 	}{
 		"items":                {schedule.Options[int]{MaxItems: 3}, 1, 3},
-		"bytes":                {schedule.Options[int]{MaxBytes: 10}, 4, 2},
-		"one item of any size": {schedule.Options[int]{MaxBytes: 10}, 11, 1},
+		"bytes":                {schedule.Options[int]{}, 28 << 20, 2},
+		"one item of any size": {schedule.Options[int]{}, 65 << 20, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
-				b := run(t, &tt.opts, func(context.Context, string, []int) error {
+				b := run(t, tt.opts, func(context.Context, string, []int) error {
 					<-release
 					return nil
 				})
@@ -421,7 +435,7 @@ func TestScheduler_pushesBackBeyondItsBounds(t *testing.T) {
 
 func TestScheduler_waitsForNoPauseWhileSomebodyWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all, MaxItems: 2}, nil)
+		b := run(t, schedule.Options[int]{Debounce: time.Hour, Take: all, MaxItems: 2}, nil)
 		b.add("a", 1)
 		b.add("b", 1)
 		assert.Empty(t, b.called())
@@ -433,7 +447,7 @@ func TestScheduler_waitsForNoPauseWhileSomebodyWaitsForRoom(t *testing.T) {
 
 func TestScheduler_flushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all}, func(context.Context, string, []int) error {
+		b := run(t, schedule.Options[int]{Debounce: time.Hour, Take: all}, func(context.Context, string, []int) error {
 			time.Sleep(time.Second)
 			return nil
 		})
@@ -460,7 +474,7 @@ func TestScheduler_flushes(t *testing.T) {
 
 func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, nil, func(ctx context.Context, _ string, _ []int) error {
+		b := run(t, schedule.Options[int]{}, func(ctx context.Context, _ string, _ []int) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -485,7 +499,7 @@ func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				var mu sync.Mutex
 				busy := map[string]bool{}
-				opts := &schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all, Debounce: time.Duration(random.IntN(3)) * time.Second}
+				opts := schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all, Debounce: time.Duration(random.IntN(3)) * time.Second}
 				b := run(t, opts, func(_ context.Context, key string, items []int) error {
 					mu.Lock()
 					assert.False(t, busy[key], "calls of a key overlap")
@@ -530,7 +544,7 @@ func BenchmarkScheduler(b *testing.B) {
 		keys[i] = fmt.Sprint("session-", i)
 	}
 	var done sync.WaitGroup
-	s := schedule.New(func(context.Context, string, []int) error { return nil }, func(_ string, items []int, _ error) { done.Add(-len(items)) }, nil)
+	s := schedule.New(func(context.Context, string, []int) error { return nil }, func(_ string, items []int, _ error) { done.Add(-len(items)) }, complete(schedule.Options[int]{}))
 	go s.Run(b.Context())
 	b.ReportAllocs()
 	i := 0
