@@ -21,25 +21,12 @@ func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
 		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Version, Logger: s.log,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
-		Backlog: s.backlog,
+		Backlog: func(productID string) flow.Backlog { return s.connector.Backlog(productID) },
 	}
 	if !isNew { // else the log is no one else's, and does not last
 		config.Documents = s.engine.Documents()
 	}
 	return flow.New(config)
-}
-
-// backlog returns the work that this process has still to deliver for a product.
-func (s *Service) backlog(productID string) flow.Backlog {
-	notes := s.connector.Backlog(productID)
-	all := flow.Backlog{Lag: notes.Lag}
-	if len(notes.Desks) > 0 {
-		all.Desks = map[string]flow.Desk{}
-	}
-	for name, desk := range notes.Desks {
-		all.Desks[name] = flow.Desk(desk)
-	}
-	return all
 }
 
 // drop removes all data of a product and its counts, and ends its generations up to through:

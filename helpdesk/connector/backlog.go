@@ -1,29 +1,20 @@
 package connector
 
-import "time"
+import (
+	"time"
 
-// Backlog is the outstanding work of a product in this process.
-type Backlog struct {
-	// Lag is for how long the oldest note that is due has had something to say; zero when none is due.
-	Lag   time.Duration
-	Desks map[string]DeskBacklog // by the desk's name
-}
-
-// DeskBacklog counts the conversations of a desk that wait for it.
-type DeskBacklog struct {
-	Parked   int // the desk is away or limits them, so that their notes are overdue
-	Retrying int // of these, the last request failed and is made again
-}
+	"github.com/liveactivity/liveactivity/internal/flow"
+)
 
 // Backlog returns how far the notes of a product that this process writes are behind its log. It
 // is empty for a product that is not followed. Desks is never nil. Backlog reads memory only, in
 // time that grows with the product's conversations.
-func (c *Connector) Backlog(productID string) Backlog {
+func (c *Connector) Backlog(productID string) flow.Backlog {
 	c.mu.Lock()
 	d := c.followed[productID]
 	c.mu.Unlock()
 	if d == nil {
-		return Backlog{Desks: map[string]DeskBacklog{}}
+		return flow.Backlog{Desks: map[string]flow.Desk{}}
 	}
 	backlog, _ := d.backlog(time.Now())
 	return backlog
@@ -31,8 +22,8 @@ func (c *Connector) Backlog(productID string) Backlog {
 
 // backlog returns the work that is late, and since when for each desk that had work, zero
 // where none is late; nothing while another process has the lease.
-func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Time) {
-	all, since = Backlog{Desks: map[string]DeskBacklog{}}, map[string]time.Time{}
+func (d *delivery) backlog(now time.Time) (all flow.Backlog, since map[string]time.Time) {
+	all, since = flow.Backlog{Desks: map[string]flow.Desk{}}, map[string]time.Time{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seeking {

@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -419,7 +420,7 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 		f.visit(t, "s2", "y")
 		time.Sleep(time.Minute)
 		assert.Equal(t, "1m1s map[zendesk:{2 2}]", backlog(), "since the oldest action")
-		assert.Equal(t, Backlog{Desks: map[string]DeskBacklog{}}, f.Backlog("other"))
+		assert.Equal(t, flow.Backlog{Desks: map[string]flow.Desk{}}, f.Backlog("other"))
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "0s map[]", backlog())

@@ -33,15 +33,16 @@ type Config struct {
 	Version func(productID string) (document.Version, bool)
 }
 
-// Backlog is the work that a server has still to deliver.
+// Backlog is the work that a server has still to deliver for a product.
 type Backlog struct {
-	Lag   time.Duration   // how far the delivery is behind the log; zero when it has caught up
+	// Lag is for how long the oldest note that is due has had something to say; zero when none is due.
+	Lag   time.Duration
 	Desks map[string]Desk // by the desk's name; nil for none
 }
 
 // Desk counts the conversations of a desk that wait for it.
 type Desk struct {
-	Parked   int `json:"parked"`
+	Parked   int `json:"parked"`   // the desk is away or limits them, so that their notes are overdue
 	Retrying int `json:"retrying"` // of these, the last request failed and is made again
 }
 
