@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -156,24 +157,20 @@ func because(err error) string {
 	switch {
 	case !errors.As(err, &e):
 		return "the desk cannot be asked"
-	case e.Status == 0:
-		return "the desk does not answer"
-	case e.Status == http.StatusUnauthorized:
-		return "the desk refuses the credentials"
-	case e.Status == http.StatusForbidden:
-		return "the desk forbids the request"
-	case e.Status == http.StatusPaymentRequired:
-		return "the account of the desk has ended"
 	case e.Status == http.StatusTooManyRequests && e.OneConversation:
 		return "the desk limits the conversation"
-	case e.Status == http.StatusTooManyRequests:
-		return "the desk limits the account"
-	case e.Status == http.StatusConflict:
-		return "another change to the conversation is in progress"
-	case e.Status == http.StatusLocked:
-		return "the conversation is locked"
-	case e.Status == http.StatusProxyAuthRequired:
-		return "the proxy refuses the credentials"
 	}
-	return "the desk fails"
+	return cmp.Or(reasons[e.Status], "the desk fails")
+}
+
+// reasons are why notes are late, in words, by the status of the desk's answer.
+var reasons = map[int]string{
+	0:                            "the desk does not answer",
+	http.StatusUnauthorized:      "the desk refuses the credentials",
+	http.StatusForbidden:         "the desk forbids the request",
+	http.StatusPaymentRequired:   "the account of the desk has ended",
+	http.StatusTooManyRequests:   "the desk limits the account",
+	http.StatusConflict:          "another change to the conversation is in progress",
+	http.StatusLocked:            "the conversation is locked",
+	http.StatusProxyAuthRequired: "the proxy refuses the credentials",
 }
