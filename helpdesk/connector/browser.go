@@ -184,14 +184,13 @@ func chooseDesk(product Product, name string) (string, error) {
 // linkFailed returns the answer to a link that failed; nil for one that did not. Any other error
 // than the linker's own is storage's, and a 503.
 func linkFailed(err error) error {
-	var other *LinkedError
 	var quota *QuotaError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrUnsigned):
 		return httpx.Unauthorized("The signature of the session's user is wrong or has expired.", "")
-	case errors.As(err, &other):
+	case errors.Is(err, ErrLinked):
 		return httpx.Errorf(http.StatusConflict, "The session is linked to another conversation.")
 	case errors.Is(err, ErrTooManySessions):
 		return httpx.Errorf(http.StatusConflict, "Pages have linked too many sessions to the conversation already.")

@@ -39,12 +39,8 @@ const (
 	byWebhook                 // the desk's
 )
 
-// LinkedError reports that a session is linked to another conversation.
-type LinkedError struct{ SessionID, Desk, ConversationID string }
-
-func (e *LinkedError) Error() string {
-	return fmt.Sprintf("connector: session %q is linked to conversation %q of %s", e.SessionID, e.ConversationID, e.Desk)
-}
+// ErrLinked reports a session that is linked to another conversation.
+var ErrLinked = errors.New("connector: the session is linked to another conversation")
 
 // ErrUnknownSession reports a link of a session that has not appeared, or that belongs to another
 // person than the contact.
@@ -102,7 +98,7 @@ type claim struct {
 func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
 // link links a session to a conversation. The first link of a session is final:
-// another one is a *LinkedError, while a repeated one succeeds. A stranger's link gives
+// another one is ErrLinked, while a repeated one succeeds. A stranger's link gives
 // way to any other.
 //
 // The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or the
@@ -110,9 +106,6 @@ func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 // changed. A claim with a receipt that is stored already has no effect, and the status is the
 // former answer.
 func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
-	if c.desk == "" || c.conversationID == "" || len(c.conversationID) > maxConversationID {
-		return "", fmt.Errorf("connector: %.300q of %q is no conversation", c.conversationID, c.desk)
-	}
 	product, _, err := l.products.Product(c.productID)
 	if err != nil {
 		return "", err
@@ -129,9 +122,8 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		result, err = l.amend(ctx, c, a, sessionID, product)
 		return err
 	})
-	if other, ok := errors.AsType[*LinkedError](err); ok {
+	if errors.Is(err, ErrLinked) {
 		l.count(c.productID, c.desk, "refused")
-		return "", other
 	}
 	if err != nil && !errors.Is(err, errNoChange) {
 		return "", err
@@ -164,7 +156,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 	if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
 		gives, err := l.givesWay(ctx, c, s, sessionID)
 		if err != nil || !gives {
-			return "", cmp.Or[error](err, &LinkedError{sessionID, s.Desk, s.ConversationID})
+			return "", cmp.Or(err, ErrLinked)
 		}
 		s.Unlink(s.Desk, s.ConversationID)
 	}
@@ -286,17 +278,22 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 }
 
 // linkKnown links the session that a contact has, and returns no status where there
-// is none. A session that was linked in vain is no error either: a desk would only repeat it.
+// is none.
 func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
 	sessionID, err := l.sessionOf(ctx, c.productID, contact)
 	if sessionID == "" || err != nil {
 		return "", err
 	}
 	c.contact = contact
+	return l.linkFound(ctx, c, sessionID)
+}
+
+// linkFound links a session that was found for a contact. A session that was linked in vain is no
+// error: a desk would only repeat it. There is no status where the session is not the contact's.
+func (l *linker) linkFound(ctx context.Context, c claim, sessionID string) (status, error) {
 	result, err := l.link(ctx, c, sessionID)
-	var other *LinkedError
 	switch {
-	case errors.As(err, &other):
+	case errors.Is(err, ErrLinked):
 		return alreadyLinked, nil
 	case errors.Is(err, ErrTooManySessions):
 		return ignored, nil
@@ -376,12 +373,7 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 	desk, conversationID := splitKey(w.Conversation)
 	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
 		contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
-	_, err := l.link(ctx, c, sessionID)
-	var other *LinkedError
-	switch {
-	case errors.Is(err, ErrUnknownSession):
-		return nil // it has expired meanwhile, or is another user's
-	case err != nil && !errors.As(err, &other) && !errors.Is(err, ErrTooManySessions):
+	if result, err := l.linkFound(ctx, c, sessionID); result == "" {
 		return err
 	}
 	docs, err := l.docs.Get(ctx, productID, w.documentName())
