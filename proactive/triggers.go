@@ -55,26 +55,20 @@ func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
 // alternates reports whether the newest n pages are two in turn, neither below the
 // other. Empty and immediately repeated URLs count for nothing.
 func alternates(urls []string, n int) bool {
-	var last, other string // the newest page, and the one before it
+	var turns [2]string // the newest page, and the one before it
 	pages, previous := 0, ""
-	for i := len(urls) - 1; i >= 0; i-- {
-		url := urls[i]
-		if url == "" || url == previous {
-			continue
-		}
+	for _, url := range slices.Backward(urls) {
 		switch {
-		case pages == 0:
-			last = url
-		case pages == 1 && (Under(url, last) || Under(last, url)):
-			return false
-		case pages == 1:
-			other = url
-		case pages%2 == 0 && url != last, pages%2 == 1 && url != other:
+		case url == "" || url == previous:
+			continue
+		case pages < 2:
+			turns[pages] = url
+		case url != turns[pages%2]:
 			return false
 		}
 		previous = url
 		if pages++; pages == n {
-			return true
+			return !Under(turns[0], turns[1]) && !Under(turns[1], turns[0])
 		}
 	}
 	return false
