@@ -75,7 +75,6 @@ type (
 	Send struct {
 		TriggerID string
 		Offer     helpdesk.Offer
-		Metadata  map[string]string
 		SendBy    time.Time
 	}
 	// Find asks to look for an offer of which it is not known whether it was

@@ -76,9 +76,8 @@ type offer struct {
 	Labels    []string          `json:"labels,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	TimeoutUS int64             `json:"timeout_us"`
-	At        instant           `json:"at_us"` // of the claim, later of the display
-	SendBy    instant           `json:"send_by_us"`
-	ID        string            `json:"id,omitempty"`       // the desk's; empty while unknown
+	At        instant           `json:"at_us"`              // of the claim, later of the display
+	ID        string            `json:"id,omitempty"`       // the desk's; empty where the user took the offer first
 	Previous  *firing           `json:"previous,omitempty"` // of the trigger, restored when the claim is given back
 }
 

@@ -20,7 +20,6 @@ type model struct {
 	claimed    string
 	offered    string                   // whose labels can be chosen
 	offeredAt  time.Duration            // when it was shown
-	unnamed    bool                     // and its id is unknown
 	fired      map[string]time.Duration // by trigger
 	before     *time.Duration           // when the trigger of the claim fired before
 }
@@ -59,10 +58,7 @@ func (m *model) happen(e assistance.Event, assisting bool, now time.Duration) bo
 	case assistance.Matched:
 		return m.match(e.Result.TriggerID, now)
 	case assistance.Shown:
-		named := m.unnamed && m.claimed == ""
-		shown := m.shown(now)
-		m.unnamed = false
-		return shown || named
+		return m.shown(now)
 	case assistance.Lost:
 		claimed := m.claimed
 		m.claimed = ""
@@ -121,7 +117,7 @@ func (m *model) shown(now time.Duration) bool {
 	if m.claimed == "" {
 		return false
 	}
-	m.claimed, m.offered, m.offeredAt, m.unnamed = "", m.claimed, now, true
+	m.claimed, m.offered, m.offeredAt = "", m.claimed, now
 	if m.displays(now) {
 		m.move(assistance.Proactive, now)
 	}

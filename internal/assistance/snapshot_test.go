@@ -39,9 +39,9 @@ func TestSnapshot_isVersionedJSON(t *testing.T) {
 		"version": 1, "state": "conservative_assistance", "since_us": 1795348800000000, "dismissals": 1,
 		"fired": {"a": {"at_us": 1795352400000000, "used_us": 0}},
 		"claim": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
-			"timeout_us": 10000000, "at_us": 1795352400000000, "send_by_us": 1795352410000000, "previous": {"at_us": 1795348800000000, "used_us": 0}},
+			"timeout_us": 10000000, "at_us": 1795352400000000, "previous": {"at_us": 1795348800000000, "used_us": 0}},
 		"offer": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
-			"timeout_us": 10000000, "at_us": 1795348800000000, "send_by_us": 1795348810000000, "id": "p1"}
+			"timeout_us": 10000000, "at_us": 1795348800000000, "id": "p1"}
 	}`, marshal(t, busy(t)))
 }
 

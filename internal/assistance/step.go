@@ -117,13 +117,13 @@ func (s *step) match(e Matched) Reason {
 	}
 	r := e.Result
 	claim := &offer{Trigger: r.TriggerID, Body: r.Body, Labels: r.ReplyOptionLabels, Metadata: maps.Clone(r.Metadata),
-		TimeoutUS: r.InteractionTimeout.Microseconds(), At: s.now, SendBy: instantOf(e.SendBy)}
+		TimeoutUS: r.InteractionTimeout.Microseconds(), At: s.now}
 	if last, ok := s.Fired[r.TriggerID]; ok {
 		claim.Previous = &last
 	}
 	s.Claim = claim
 	s.fire(r.TriggerID, &firing{At: s.now, Used: e.used})
-	s.do(Send{r.TriggerID, claim.quickReply(), maps.Clone(r.Metadata), e.SendBy})
+	s.do(Send{r.TriggerID, claim.quickReply(), e.SendBy})
 	return Offered
 }
 
@@ -141,10 +141,10 @@ func (s *step) fire(trigger string, f *firing) {
 }
 
 // shown makes the claim the offer that is shown. Where the user meanwhile did
-// something else the state stays.
+// something else the state stays. An offer that the user took before its ID was known needs none.
 func (s *step) shown(id string) bool {
 	if s.Claim == nil {
-		return s.identify(id)
+		return false
 	}
 	shown := *s.Claim
 	shown.At, shown.ID, shown.Previous = s.now, id, nil
@@ -155,17 +155,6 @@ func (s *step) shown(id string) bool {
 		}
 		s.enter(Proactive)
 	}
-	return true
-}
-
-// identify sets the id of an offer that the user took before its id was known.
-func (s *step) identify(id string) bool {
-	if s.Offer == nil || s.Offer.ID != "" || id == "" {
-		return false
-	}
-	known := *s.Offer
-	known.ID = id
-	s.Offer = &known
 	return true
 }
 
