@@ -67,8 +67,6 @@ func routeOf(path string) (route, bool) {
 	switch {
 	case tokenInPath(path) != "": // "/array/{token}/config", "/array/{token}/config.js"
 		return route{http.MethodGet, (*Handler).remoteConfig}, true
-	case isExtension(path): // "/static/{file}.js", "/static/{version}/{file}.js"
-		return route{http.MethodGet, (*Handler).script}, true
 	case strings.HasSuffix(path, "/remote_config") && strings.Contains(path, "/feature_flags/"):
 		return route{http.MethodGet, always(nil)}, true // the value of a flag, for server SDKs
 	}
@@ -82,14 +80,6 @@ func routeOf(path string) (route, bool) {
 		}
 	}
 	return found, ok
-}
-
-// isExtension reports whether posthog-js loads the script at a path for one of its
-// options. posthog-js itself, array.js, is none: a page that asks for it here would
-// go without.
-func isExtension(path string) bool {
-	_, file, ok := strings.Cut(path, "/static/")
-	return ok && strings.HasSuffix(file, ".js") && !strings.HasPrefix(file[strings.LastIndexByte(file, '/')+1:], "array.")
 }
 
 // tokenInPath returns the token of a path that asks for a remote configuration.
@@ -197,13 +187,6 @@ var noFlags = struct {
 // logs discards log records.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxBody(), struct{}{})
-}
-
-// script answers a request for one of posthog-js's extensions, all of which go
-// unused, with a script that does nothing.
-func (h *Handler) script(w http.ResponseWriter, _ *http.Request) error {
-	writeScript(w, "")
-	return nil
 }
 
 // nosniff and the type let a browser run the script, but never show it as a page.
