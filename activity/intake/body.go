@@ -30,7 +30,11 @@ type Body struct {
 // Receive reads the body of a request as it arrives, at most MaxBody bytes of it: see
 // [httpx.Receive] for the errors. Release must be called in the end, unless there is an error.
 func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error) {
-	body, err := httpx.Receive(w, r, in.opts.MaxBody, in.room)
+	return in.receive(w, r, in.opts.MaxBody)
+}
+
+func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (*Body, error) {
+	body, err := httpx.Receive(w, r, limit, in.room)
 	if err != nil {
 		return nil, err
 	}

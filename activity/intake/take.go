@@ -98,24 +98,20 @@ func isClientError(err error) bool {
 }
 
 // Discard reads a body of at most limit bytes and forgets it. It refuses one from
-// a page that may not report to the product that the body names; a body larger
-// than those that bring events is not looked at.
+// a page that may not report to the product that the body names. A body that does not hold
+// events, or no room is left to unpack, names none.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
-	large := r.ContentLength < 0 || r.ContentLength > in.MaxBody()
-	if r.Header.Get("Origin") == "" || large && limit > in.MaxBody() {
+	if r.Header.Get("Origin") == "" {
 		return httpx.DiscardBody(w, r, limit)
 	}
-	b, err := in.Receive(w, r)
+	b, err := in.receive(w, r, limit)
 	if err != nil {
 		return err
 	}
 	defer b.Release()
 	p, err := src.open(r.Context(), b)
-	if isClientError(err) {
-		return nil // not an event
-	}
 	if err != nil {
-		return err
+		return nil
 	}
 	return in.CheckToken(w, r, src.token(&p))
 }

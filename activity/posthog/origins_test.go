@@ -2,13 +2,17 @@ package posthog_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,6 +92,21 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 	requireError(t, s.post(door{path: "/flags/"}, large, "Origin", "https://evil.example"), http.StatusRequestEntityTooLarge)
 }
 
+// A recording is larger than what brings events, and a proxy may take its length away.
+func TestOrigins_holdForWhatALargeRecordingNames(t *testing.T) {
+	s := newService(posthog.Options{})
+	noise := make([]byte, 3<<18)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	plain := marshal(t, []any{object{"event": "$snapshot", "properties": object{"$snapshot_data": hex.EncodeToString(noise), "token": bankToken}}})
+	for name, body := range map[string][]byte{"plain": plain, "packed": gzipped(slices.Concat(plain[:len(plain)-1], []byte(","), plain[1:]))} {
+		require.Greater(t, len(body), intake.DefaultMaxBody, name)
+		requireRefusal(t, s.post(door{path: "/s/"}, body, "Origin", "https://evil.example"))
+		requireRefusal(t, s.send(http.MethodPost, door{path: "/s/"}, iotest.OneByteReader(bytes.NewReader(body)), "Origin", "https://evil.example"))
+		requireOK(t, s.post(door{path: "/s/"}, body, "Origin", bankOrigin))
+	}
+	assert.Equal(t, 4.0, s.refused(t))
+}
+
 func TestGPC_nothingIsTakenWhereTheProductRespectsIt(t *testing.T) {
 	s := newService(posthog.Options{})
 	v1 := door{path: "/i/v1/analytics/events", header: http.Header{"Authorization": {"Bearer " + bankToken}}}
@@ -118,17 +137,22 @@ func TestOrigins_refusalsAreCountedAndLoggedOncePerOrigin(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(log.String(), "origin=https://evil.example"))
 	assert.Equal(t, 3, strings.Count(log.String(), "product_id=bank"))
 	assert.Less(t, log.Len(), 2000)
+	assert.Equal(t, 9.0, s.refused(t))
+	assert.Empty(t, s.counted(t), "nothing was taken in")
+}
+
+// refused returns how many requests were refused for their origin, all of the bank's.
+func (s *service) refused(t *testing.T) (n float64) {
+	t.Helper()
 	families, err := s.metrics.Gather()
 	require.NoError(t, err)
-	refused := 0.0
 	for _, family := range families {
 		if family.GetName() == "liveactivity_refused_origins_total" {
-			refused = family.GetMetric()[0].GetCounter().GetValue()
+			n = family.GetMetric()[0].GetCounter().GetValue()
 			assert.Equal(t, bank, family.GetMetric()[0].GetLabel()[0].GetValue())
 		}
 	}
-	assert.EqualValues(t, 9, refused)
-	assert.Empty(t, s.counted(t), "nothing was taken in")
+	return n
 }
 
 // Anyone can send any number of origins.
