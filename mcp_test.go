@@ -77,6 +77,13 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 			assert.Equal(t, []any{"user_id"}, input["required"])
 			output := tool.OutputSchema.(map[string]any)
 			assertFields(t, output["properties"].(map[string]any), "product_id", "user_id", "count", "as_of", "actions")
+			actions := output["properties"].(map[string]any)["actions"].(map[string]any)
+			assert.Equal(t, "array", actions["type"], "never null")
+			action := actions["items"].(map[string]any)
+			assertFields(t, action["properties"].(map[string]any), "type", "title", "description", "properties", "marks",
+				"timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
+			assert.NotContains(t, action["required"], "marks")
+			assert.NotContains(t, action, "additionalProperties", "a later version may have more")
 
 			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name,
 				Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1}})

@@ -29,21 +29,21 @@ type Action struct {
 	// duplicates and is not part of the JSON.
 	ID string `json:"-"`
 
-	Type        string `json:"type"`
-	Title       string `json:"title"`       // "Click Export CSV"
-	Description string `json:"description"` // "User clicked Export CSV on the dashboard page"
+	Type        string `json:"type" jsonschema:"pageview, click, submit, change, event or error."`
+	Title       string `json:"title"` // "Click Export CSV"
+	Description string `json:"description" jsonschema:"What the user did, and on which page."`
 
 	// Properties are the listed properties of a custom event, as text.
-	Properties map[string]string `json:"properties,omitempty"`
+	Properties map[string]string `json:"properties,omitempty" jsonschema:"Of a custom event."`
 
 	// Marks tell the outcome of a click: [MarkRage], [MarkDead] or both.
-	Marks []string `json:"marks,omitempty"`
+	Marks []string `json:"marks,omitempty" jsonschema:"The outcome of a click: rage, dead or both."`
 
-	TimestampStart float64 `json:"timestamp_start"` // epoch seconds
-	TimestampEnd   float64 `json:"timestamp_end"`   // epoch seconds, never before the start
+	TimestampStart float64 `json:"timestamp_start" jsonschema:"Epoch seconds."`
+	TimestampEnd   float64 `json:"timestamp_end" jsonschema:"Epoch seconds."` // never before the start
 
 	RawURL       string `json:"raw_url"`
-	CanonicalURL string `json:"canonical_url"`
+	CanonicalURL string `json:"canonical_url" jsonschema:"The URL with identifiers replaced by :id."`
 
 	// Index counts from zero: over the returned array in a lookup, over the
 	// session in a batch.

@@ -17,28 +17,36 @@ const Anonymous = "anonymous"
 // Context is one person's context for an agent. Texts are empty while unknown, and numbers
 // zero; slices are never nil.
 type Context struct {
-	ProductID      string   `json:"product_id"`
-	UserID         string   `json:"user_id"`
-	Email          string   `json:"email"`
-	Identity       string   `json:"identity"`    // "signed", "reported", "claimed" or "anonymous"
+	ProductID string `json:"product_id"`
+	UserID    string `json:"user_id" jsonschema:"Empty while unknown."`
+	Email     string `json:"email" jsonschema:"Empty while unknown."`
+	Identity  string `json:"identity" jsonschema:"How sure it is: signed, reported, claimed (not verified) or anonymous."`
+
 	SessionIDs     []string `json:"session_ids"` // the session seen last at the end
 	ConversationID string   `json:"conversation_id,omitempty"`
 
-	// Where the person was last, as far as anything is kept.
-	Page         string  `json:"page"` // in words; see activity.PageName
-	CanonicalURL string  `json:"canonical_url"`
-	OnPageS      float64 `json:"on_page_s"` // seconds from when the person came to the page to AsOf
-	HereS        float64 `json:"here_s"`    // seconds from the session's first action to AsOf
-	LastSeen     float64 `json:"last_seen"` // epoch seconds
+	// Where the person was last, as far as anything is kept. The seconds are up to AsOf.
+	Page         string  `json:"page" jsonschema:"The page that the person is on, in words."` // see activity.PageName
+	CanonicalURL string  `json:"canonical_url" jsonschema:"The page's URL with identifiers replaced by :id."`
+	OnPageS      float64 `json:"on_page_s" jsonschema:"Seconds since the person came to the page."`
+	HereS        float64 `json:"here_s" jsonschema:"Seconds since the session's first action."`
+	LastSeen     float64 `json:"last_seen" jsonschema:"Epoch seconds; 0 while unknown."`
 
-	Summary   string            `json:"summary,omitempty"` // the newest of the linked conversation
-	Count     int               `json:"count"`             // len(Actions)
-	Actions   []activity.Action `json:"actions"`           // over all sessions, oldest first
-	Truncated bool              `json:"truncated"`         // the text leaves some of the actions out
-	Prompt    string            `json:"prompt,omitempty"`  // of the product, for its agents
-	Text      string            `json:"text"`              // for a model, at most Query.MaxChars characters
-	Cursor    string            `json:"cursor"`            // for Query.Cursor: everything up to here is in the answer
-	AsOf      float64           `json:"as_of"`             // epoch seconds
+	// Summary is the newest of the linked conversation.
+	Summary string `json:"summary,omitempty" jsonschema:"Of earlier activity, in the linked conversation."`
+
+	// Actions are those of all the person's sessions.
+	Count   int               `json:"count" jsonschema:"Number of actions."`
+	Actions []activity.Action `json:"actions" jsonschema:"What the person did, oldest first."`
+
+	// Text is for a model, and has at most Query.MaxChars characters.
+	Truncated bool   `json:"truncated" jsonschema:"Whether the text leaves some of the actions out."`
+	Prompt    string `json:"prompt,omitempty" jsonschema:"The product's own words to its agents."`
+	Text      string `json:"text"`
+
+	// Cursor is for Query.Cursor: everything up to here is in the answer.
+	Cursor string  `json:"cursor" jsonschema:"What to pass as since for what arrives later."`
+	AsOf   float64 `json:"as_of" jsonschema:"Time of the answer, in epoch seconds."`
 }
 
 // Answer is a [Context] whose actions are encoded: Actions is nil, and Recent has them.

@@ -162,7 +162,7 @@ func (t *tools) server(listens bool) http.Handler {
 			"of the last hours. Use it to answer with regard to where the user is and what the user tried." + dataNote,
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema:  inputSchema,
-		OutputSchema: outputSchema,
+		OutputSchema: resultOf[recent.LiveActivity](),
 	}, t.call(t.ofUser))
 	if t.context != nil {
 		server.AddTool(&mcp.Tool{
@@ -173,7 +173,7 @@ func (t *tools) server(listens bool) http.Handler {
 				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  contextInput,
-			OutputSchema: contextOutput,
+			OutputSchema: resultOf[agent.Context](),
 		}, t.call(t.ofPerson))
 	}
 	if t.sessions != nil {
@@ -185,7 +185,7 @@ func (t *tools) server(listens bool) http.Handler {
 				"Use it to find a user by the beginning of an e-mail address or an id, or to see what is going on." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  sessionsInput,
-			OutputSchema: sessionsOutput,
+			OutputSchema: resultOf[sessions.Listing](),
 		}, t.call(t.ofProduct))
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{

@@ -17,9 +17,9 @@ import (
 type LiveActivity struct {
 	ProductID string            `json:"product_id"`
 	UserID    string            `json:"user_id"`
-	Count     int               `json:"count"`   // len(Actions)
-	AsOf      float64           `json:"as_of"`   // epoch seconds
-	Actions   []activity.Action `json:"actions"` // oldest first, never nil
+	Count     int               `json:"count" jsonschema:"Number of actions."`
+	AsOf      float64           `json:"as_of" jsonschema:"Time of the lookup, in epoch seconds."`
+	Actions   []activity.Action `json:"actions" jsonschema:"What the user did, oldest first."` // never nil
 }
 
 // Lookup returns the recent actions of users. It is the handler of

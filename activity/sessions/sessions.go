@@ -14,23 +14,25 @@ import (
 // Memory does not know them.
 type Session struct {
 	SessionID    string  `json:"session_id"`
-	UserID       string  `json:"user_id"`
-	Email        string  `json:"email"`
-	Page         string  `json:"page"` // "projects detail"; see activity.PageName
-	CanonicalURL string  `json:"canonical_url"`
-	LastAction   string  `json:"last_action"` // a sentence
-	FirstSeen    float64 `json:"first_seen"`  // epoch seconds
-	LastSeen     float64 `json:"last_seen"`   // epoch seconds
-	Actions      int     `json:"actions"`     // of the session, those included that are no longer kept
+	UserID       string  `json:"user_id" jsonschema:"Empty while unknown."`
+	Email        string  `json:"email" jsonschema:"Empty while unknown."`
+	Page         string  `json:"page" jsonschema:"The page that the user is on, in words."` // see activity.PageName
+	CanonicalURL string  `json:"canonical_url" jsonschema:"The page's URL with identifiers replaced by :id."`
+	LastAction   string  `json:"last_action" jsonschema:"What the user did last."` // a sentence
+	FirstSeen    float64 `json:"first_seen" jsonschema:"Epoch seconds."`
+	LastSeen     float64 `json:"last_seen" jsonschema:"Epoch seconds."`
+	Actions      int     `json:"actions" jsonschema:"Number of the session's actions so far."` // with those no longer kept
 
-	ConversationID string `json:"conversation_id,omitempty"` // at the desk, once the session is linked
-	State          string `json:"state,omitempty"`           // of the assistance in that conversation
+	ConversationID string `json:"conversation_id,omitempty" jsonschema:"The help-desk conversation of the session."`
+	State          string `json:"state,omitempty" jsonschema:"State of the proactive assistance in that conversation."`
 }
 
 // Listing is a part of the list of sessions.
 type Listing struct {
-	Sessions []Session `json:"sessions"` // the one seen last first, never nil
-	Next     *string   `json:"next"`     // Query.After of the next listing; nil at the end
+	Sessions []Session `json:"sessions" jsonschema:"The session seen last first."` // never nil
+
+	// Next is Query.After of the next listing; nil at the end.
+	Next *string `json:"next" jsonschema:"What to pass as after to continue; null at the end."`
 }
 
 // session is the state of a session. userID and email are of the entry added last, the page and
