@@ -1,6 +1,7 @@
 package amplitude
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -224,7 +225,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			break
 		}
 		action := activity.NewEvent(e.typ, rule.Sentence, rule.Read(d.Again(e.from, e.to)),
-			intake.First(e.pageURL, e.location))
+			cmp.Or(e.pageURL, e.location))
 		m.Action = &action
 	}
 	m.ServerTime = from.Webhook
@@ -241,7 +242,7 @@ func isAmplitudes(typ string) bool {
 // session is the device with its session number: numbers alone are not unique.
 func (e *event) who() activity.Event {
 	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
-	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Visitor: device, Identified: user != "",
+	out := activity.Event{ID: e.id, UserID: cmp.Or(user, device), Visitor: device, Identified: user != "",
 		SessionID: device, Email: intake.FirstEmail(e.email)}
 	if number := intake.Trimmed(e.sessionID); device != "" && number != "" && !strings.HasPrefix(number, "-") {
 		out.SessionID = device + ":" + number // -1 is outside of any session
@@ -261,7 +262,7 @@ var captioned = map[string]bool{"a": true, "button": true, "label": true, "summa
 func (e *event) action() activity.Action {
 	switch e.typ {
 	case eventPage:
-		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.First(e.location, e.pageURL))
+		return intake.NewAction(activity.TypePageview, activity.Target{}, cmp.Or(e.location, e.pageURL))
 	case eventSubmit:
 		form := []element.Element{{Tag: "form", Name: e.formName, ID: e.formID}}
 		return intake.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), e.pageURL)
@@ -273,9 +274,9 @@ func (e *event) action() activity.Action {
 		e.elements[i].Fold()
 	}
 	target := &e.elements[0]
-	target.Tag = intake.First(target.Tag, strings.ToLower(e.target.Tag))
-	target.ID = intake.First(target.ID, e.target.ID)
-	target.AriaLabel = intake.First(target.AriaLabel, e.target.AriaLabel)
+	target.Tag = cmp.Or(target.Tag, strings.ToLower(e.target.Tag))
+	target.ID = cmp.Or(target.ID, e.target.ID)
+	target.AriaLabel = cmp.Or(target.AriaLabel, e.target.AriaLabel)
 	if target.ContentEditable == "" && !captioned[target.Tag] {
 		target.ContentEditable = "true" // for all that is known: its text may have been typed
 	}

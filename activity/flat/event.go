@@ -1,6 +1,7 @@
 package flat
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -141,8 +142,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // who returns an event with the session and the user. An anonymous visitor is a user, too.
 func (e *event) who() activity.Event {
 	user, visitor := intake.UserID(intake.Trimmed(e.userID)), intake.UserID(intake.Trimmed(e.anonymousID))
-	return activity.Event{ID: e.id, UserID: intake.First(user, visitor), Visitor: visitor, Identified: user != "",
-		SessionID: intake.First(intake.Trimmed(e.sessionID), visitor), Email: intake.FirstEmail(e.email)}
+	return activity.Event{ID: e.id, UserID: cmp.Or(user, visitor), Visitor: visitor, Identified: user != "",
+		SessionID: cmp.Or(intake.Trimmed(e.sessionID), visitor), Email: intake.FirstEmail(e.email)}
 }
 
 // custom sets the meaning of an event that the product may list, or returns the reason for

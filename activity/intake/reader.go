@@ -163,13 +163,3 @@ func Words(words ...string) map[string]string {
 	}
 	return m
 }
-
-// First returns the first of the values that is not empty.
-func First(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}

@@ -111,7 +111,7 @@ func (s *Source) each(p *payload, from Request, take func(token string, m *Meani
 // token returns the project token of the request: its own, or else the first that one of its
 // events carries. "" if there is none.
 func (s *Source) token(p *payload) (token string) {
-	if token = First(p.tokens[:]...); token == "" {
+	if token = cmp.Or(p.tokens[:]...); token == "" {
 		d := s.decoders.Get().(*decoding)
 		defer s.decoders.Put(d)
 		p.each(&d.reader, func() bool {
@@ -129,7 +129,7 @@ func (s *Source) Decode(json []byte, from Request, take func(*Meaning)) (int, er
 	if err != nil {
 		return 0, err
 	}
-	from.SentAt = First(from.SentAt, p.sentAt)
+	from.SentAt = cmp.Or(from.SentAt, p.sentAt)
 	s.each(&p, from, func(_ string, m *Meaning) bool {
 		take(m)
 		return true

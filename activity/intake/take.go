@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -173,7 +174,7 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 		return d, err
 	}
 	d.events = make([]activity.Event, 0, t.payload.count)
-	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
+	from := Request{Arrived: b.Arrived(), SentAt: cmp.Or(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
 		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
 	if from.Events, err = in.products.Events(t.productID); err != nil {
 		return d, httpx.Unavailable(err)

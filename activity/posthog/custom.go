@@ -1,13 +1,14 @@
 package posthog
 
 import (
+	"cmp"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // page returns the address of the page or the screen of an event, "" where it has none.
 func (e *event) page() string {
-	page := intake.First(e.Properties.CurrentURL, e.CurrentURL)
+	page := cmp.Or(e.Properties.CurrentURL, e.CurrentURL)
 	if page == "" && e.Properties.ScreenName != "" {
 		page = intake.ScreenURL(e.Properties.ScreenName)
 	}
@@ -56,5 +57,5 @@ func exception(properties *intake.Reader) (typ, message string) {
 			properties.Skip()
 		}
 	})
-	return intake.First(listed[0], typ), intake.First(listed[1], message)
+	return cmp.Or(listed[0], typ), cmp.Or(listed[1], message)
 }

@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"cmp"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/element"
@@ -72,7 +73,7 @@ type event struct {
 }
 
 // token returns the project token the event carries itself.
-func (e *event) token() string { return intake.First(e.APIKey, e.Token, e.Properties.Token) }
+func (e *event) token() string { return cmp.Or(e.APIKey, e.Token, e.Properties.Token) }
 
 // proof returns the event's evidence of its user: a hash or a token.
 func (e *event) proof() intake.Proof {
@@ -218,7 +219,7 @@ func (r *reader) attribute(e *element.Element, key []byte) {
 	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
 		r.Skip()
 	case value == (*string)(&e.ContentEditable):
-		*value = intake.First(r.Text(intake.MaxText), "true")
+		*value = cmp.Or(r.Text(intake.MaxText), "true")
 	case r.Kind() == '"':
 		*value = r.String(intake.MaxText)
 	default:

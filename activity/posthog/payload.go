@@ -1,6 +1,10 @@
 package posthog
 
-import "github.com/liveactivity/liveactivity/activity/intake"
+import (
+	"cmp"
+
+	"github.com/liveactivity/liveactivity/activity/intake"
+)
 
 // Source is PostHog's form of events.
 var Source = intake.NewSource(intake.Form{Batch: "batch", Tokens: [2]string{"api_key", "token"}, SentAt: "sent_at"},
@@ -40,9 +44,9 @@ func (r *reader) Next() (token string) {
 // wrappedIn completes an event by the object around it, whose person goes first.
 func (e *event) wrappedIn(outer *event) {
 	person, inner := &outer.Person.Properties, e.Person.Properties
-	e.Person.Properties = traits{intake.First(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
-	e.SentAt = intake.First(e.SentAt, outer.SentAt)
-	e.APIKey = intake.First(e.token(), outer.token())
+	e.Person.Properties = traits{cmp.Or(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
+	e.SentAt = cmp.Or(e.SentAt, outer.SentAt)
+	e.APIKey = cmp.Or(e.token(), outer.token())
 }
 
 // Meaning implements [intake.Decoder]. A reason of translate goes before a time that cannot be

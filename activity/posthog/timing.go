@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // either happened when it arrived. A dead click happened when the visitor clicked, not when
 // the SDK had waited long enough.
 func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
-	sent, known := intake.ParseTime(intake.First(e.SentAt, from.SentAt))
+	sent, known := intake.ParseTime(cmp.Or(e.SentAt, from.SentAt))
 	switch {
 	case e.Timestamp != "":
 		out.Sent, out.ServerTime = sent, e.ClockIsRight

@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -30,9 +31,9 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 	}
 	p := &e.Properties
 	out := activity.Event{
-		ID:        intake.First(e.UUID, e.Digest),
-		SessionID: intake.Trimmed(intake.First(p.SessionID, e.SessionID)),
-		UserID:    userID(intake.First(e.DistinctID, p.DistinctID)),
+		ID:        cmp.Or(e.UUID, e.Digest),
+		SessionID: intake.Trimmed(cmp.Or(p.SessionID, e.SessionID)),
+		UserID:    userID(cmp.Or(e.DistinctID, p.DistinctID)),
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || p.UserID == out.UserID)
@@ -85,7 +86,7 @@ func action(e *event) (activity.Action, bool) {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
 		return a, a.RawURL != ""
 	}
-	typ := strings.ToLower(intake.First(p.EventType, e.EventType, activity.TypeClick))
+	typ := strings.ToLower(cmp.Or(p.EventType, e.EventType, activity.TypeClick))
 	if typ == typeTouch {
 		typ = activity.TypeClick
 	}
@@ -95,7 +96,7 @@ func action(e *event) (activity.Action, bool) {
 		return activity.Action{}, false
 	}
 	elements := p.Elements
-	if chained := parseChain(p.Elements[:0], intake.First(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
+	if chained := parseChain(p.Elements[:0], cmp.Or(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
 		p.Elements, elements = chained, chained
 	}
 	for i := range elements {
@@ -104,10 +105,10 @@ func action(e *event) (activity.Action, bool) {
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
 	} else {
-		elements[0].ID = intake.First(elements[0].ID, e.ElementID)
-		elements[0].Name = intake.First(elements[0].Name, e.InputFieldName)
+		elements[0].ID = cmp.Or(elements[0].ID, e.ElementID)
+		elements[0].Name = cmp.Or(elements[0].Name, e.InputFieldName)
 	}
-	text := intake.First(p.ElText, e.ButtonOrLinkText)
+	text := cmp.Or(p.ElText, e.ButtonOrLinkText)
 	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
@@ -142,7 +143,7 @@ const cookieless = "$posthog_cookieless"
 // isCookieless reports whether an event comes from a page that sets no cookies: its
 // action is of no session and no user, and still goes to the stream.
 func isCookieless(e *event) bool {
-	return intake.First(e.DistinctID, e.Properties.DistinctID) == cookieless
+	return cmp.Or(e.DistinctID, e.Properties.DistinctID) == cookieless
 }
 
 // email returns the e-mail address of an event, or "".

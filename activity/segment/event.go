@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -168,7 +169,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
-	e.typ = strings.ToLower(intake.First(e.typ, from.Kind))
+	e.typ = strings.ToLower(cmp.Or(e.typ, from.Kind))
 	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
 	m.Event = e.who()
 	switch e.typ {
@@ -180,7 +181,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonMalformed
 	case typeTrack:
 		if rule := from.Events.Find(e.did); rule != nil && e.did != intake.EventException {
-			page := intake.First(e.context.pageURL, e.properties.tabURL, e.properties.url)
+			page := cmp.Or(e.context.pageURL, e.properties.tabURL, e.properties.url)
 			action := activity.NewEvent(e.did, rule.Sentence, rule.Read(d.Again(e.from, e.to)), page)
 			m.Action = &action
 			break
@@ -199,11 +200,11 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonOther
 	}
 	// The vendors' webhooks carry the corrected time beside the original one.
-	stamp := intake.First(e.originalTimestamp, e.timestamp)
+	stamp := cmp.Or(e.originalTimestamp, e.timestamp)
 	if m.ServerTime = from.Webhook && e.timestamp != ""; m.ServerTime {
 		stamp = e.timestamp
 	}
-	m.Finish(from, stamp, intake.First(e.sentAt, from.SentAt))
+	m.Finish(from, stamp, cmp.Or(e.sentAt, from.SentAt))
 }
 
 // who returns an event of its session and its user. An anonymous visitor is a user, too. The
@@ -214,13 +215,13 @@ func (e *event) who() activity.Event {
 	if e.typ == typeAlias && device == "" { // a server's: the visitor is the one before
 		device = intake.UserID(intake.Trimmed(e.previousID))
 	}
-	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Visitor: device, Identified: user != "",
-		SessionID: intake.Trimmed(intake.First(e.properties.sessionID, e.context.ownID)),
+	out := activity.Event{ID: e.id, UserID: cmp.Or(user, device), Visitor: device, Identified: user != "",
+		SessionID: intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)),
 		Email:     intake.FirstEmail(e.email, e.context.email)}
 	if number := intake.Trimmed(e.context.sessionID); out.SessionID == "" && device != "" && number != "" {
 		out.SessionID = device + ":" + number
 	}
-	out.SessionID = intake.First(out.SessionID, device)
+	out.SessionID = cmp.Or(out.SessionID, device)
 	if (e.typ == typeIdentify || e.typ == typeAlias) && user != "" && !intake.IsLongID(device) {
 		out.Anonymous = device
 	}
@@ -231,9 +232,9 @@ func (e *event) who() activity.Event {
 // alone is like a screen.
 func (e *event) view() (activity.Action, bool) {
 	p := &e.properties
-	address := intake.First(p.tabURL, p.url, e.context.pageURL)
+	address := cmp.Or(p.tabURL, p.url, e.context.pageURL)
 	if e.typ == typeScreen || address == "" {
-		name := intake.First(e.name, p.name)
+		name := cmp.Or(e.name, p.name)
 		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
 	}
 	a := intake.NewAction(activity.TypePageview, activity.Target{}, address)

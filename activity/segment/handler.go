@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -73,7 +74,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 // writeKey returns the write key of a request's headers or query; "" for none.
 func writeKey(r *http.Request) string {
 	query := r.URL.Query()
-	return keyID(intake.First(basicUser(r), r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
+	return keyID(cmp.Or(basicUser(r), r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
 }
 
 // basicUser returns the user of Basic authentication, in which the colon may be missing; a
