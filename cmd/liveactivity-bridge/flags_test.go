@@ -35,11 +35,6 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	command.CheckHelp(t, []string{"LIVEACTIVITY_STREAM_TOKEN=" + token}, flags)
 }
 
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	command.CheckVersion(t)
-}
-
 func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	command.CheckPortTaken(t, nil)
@@ -126,12 +121,4 @@ func TestEnvironment_isTaken(t *testing.T) {
 	}
 	assert.Contains(t, s.Stderr.String(), `"level":"DEBUG"`)
 	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
-}
-
-func TestFlags_goBeforeTheEnvironment(t *testing.T) {
-	t.Parallel()
-	s := launch(t, []string{"LIVEACTIVITY_BRIDGE_ADDR=localhost", "LIVEACTIVITY_LOG_FORMAT=json", "ACTIVITY_TTL_S=0"},
-		proctest.AnyPort, "--log-format", "text", "--activity-ttl", "4h")
-	s.Stop()
-	assert.NotContains(t, s.Stderr.String(), "{")
 }

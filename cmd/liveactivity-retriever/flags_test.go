@@ -44,11 +44,6 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	command.CheckHelp(t, []string{"LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey, "OPENAI_API_KEY=" + openAIKey}, flags)
 }
 
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	command.CheckVersion(t)
-}
-
 func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	command.CheckPortTaken(t, enough)
@@ -189,26 +184,13 @@ func TestEnvironment_isTaken(t *testing.T) {
 	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
 }
 
-func TestFlags_goBeforeTheEnvironment(t *testing.T) {
-	t.Parallel()
-	s := launch(t, append([]string{"LIVEACTIVITY_RETRIEVER_THRESHOLD=0", "LIVEACTIVITY_LOG_FORMAT=json"}, enough...), "--threshold", "7", "--log-format", "text")
-	s.Stop()
-	assert.NotContains(t, s.Stderr.String(), "{")
-}
-
 func TestActivityTTL_isHowLongARecordIsKept(t *testing.T) {
 	t.Parallel()
-	var services []*service
+	stream := newStream(t)
 	begun := time.Now()
-	for _, ttl := range []string{"1.5", "1500ms"} {
-		stream := newStream(t)
-		s := follow(t, stream, "--activity-ttl="+ttl)
-		stream.Send(did("s1", "", "a"))
-		services = append(services, s)
-	}
-	for _, s := range services {
-		s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "1")
-		s.await("s1")
-	}
+	s := follow(t, stream, "--activity-ttl=1.5")
+	stream.Send(did("s1", "", "a"))
+	s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "1")
+	s.await("s1")
 	assert.GreaterOrEqual(t, time.Since(begun), 1500*time.Millisecond)
 }

@@ -97,8 +97,8 @@ func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": [{"key": "`+key+`", "external_id": "acne"}]}`)
 	words := proctest.Refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0", "--log-max-bytes=0", "--heartbeat=0",
-		"--public-url=live.example.com", "--config="+path))
-	for _, want := range []string{"--addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes", "--heartbeat", "--public-url",
+		"--public-url=live.example.com", "--metrics-addr=localhost", "--config="+path))
+	for _, want := range []string{"--addr", "--metrics-addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes", "--heartbeat", "--public-url",
 		path + ": products[0].product_id", path + ": keys[0].external_id"} {
 		assert.Contains(t, words, want)
 	}

@@ -118,7 +118,7 @@ func TestProcess_outlives(t *testing.T) {
 // what parts of the server log that are given no logger.
 func TestLog_isAsTheFlagsAsk(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--log-format=json", "--log-level=warn")
+	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--redis-prefix=x", "--log-format=json", "--log-level=warn")
 	p.URL()
 	waittest.Until(t, "the server says that it cannot connect", func() bool {
 		return strings.Contains(p.Stderr.String(), `"msg":"cannot connect to Redis"`)

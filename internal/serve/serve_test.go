@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,27 +29,68 @@ func (p pipes) Accept() (net.Conn, error) {
 func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func (pipes) Close() error   { return nil }
 
+// connect serves the handler on a connection in memory. The function returned ends that.
+func connect(t *testing.T, handler http.Handler) (client net.Conn, stop func()) {
+	t.Helper()
+	server := serve.New(handler, slog.New(slog.DiscardHandler))
+	listener := pipes{make(chan net.Conn)}
+	go func() { _ = server.Serve(listener) }()
+	client, conn := net.Pipe()
+	listener.accepted <- conn
+	return client, func() {
+		require.NoError(t, client.Close())
+		close(listener.accepted)
+		require.NoError(t, server.Close())
+	}
+}
+
+// Half a header, and one larger than any client needs, end the connection.
+func TestServer_boundsAHeader(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: x\r\nX: "
+	for sent, want := range map[string]struct {
+		answer string // its first line
+		after  time.Duration
+	}{
+		request: {"", 10 * time.Second},
+		request + strings.Repeat("x", 70<<10) + "\r\n\r\n": {"HTTP/1.1 431 Request Header Fields Too Large\r\n", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client, stop := connect(t, http.NotFoundHandler())
+			begun := time.Now()
+			go func() { _, _ = io.WriteString(client, sent) }() // it may be refused half way
+			answer := bufio.NewReader(client)
+			line, _ := answer.ReadString('\n')
+			assert.Equal(t, want.answer, line)
+			assert.Equal(t, want.after, time.Since(begun))
+			_, err := io.Copy(io.Discard, answer)
+			require.NoError(t, err, "it is closed")
+			stop()
+		})
+	}
+}
+
 // A request whose body stalls is answered, too.
 func TestServer_answersABodyThatDoesNotArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := serve.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		client, stop := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err != nil {
 				time.Sleep(time.Second) // on a busy machine
 				w.WriteHeader(http.StatusRequestTimeout)
 			}
-		}), slog.New(slog.DiscardHandler))
-		listener := pipes{make(chan net.Conn)}
-		go func() { _ = server.Serve(listener) }()
-		client, conn := net.Pipe()
-		listener.accepted <- conn
+		}))
 		_, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf")
 		require.NoError(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(client), nil)
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode)
 		require.NoError(t, answer.Body.Close())
-		require.NoError(t, client.Close())
-		close(listener.accepted)
-		require.NoError(t, server.Close())
+		stop()
 	})
+}
+
+func TestCheckAddr_takesAHostAndAPort(t *testing.T) {
+	for addr, ok := range map[string]bool{"127.0.0.1:8080": true, ":8080": true, "[::1]:0": true,
+		"": false, "localhost": false, "http://127.0.0.1:80": false} {
+		assert.Equal(t, ok, serve.CheckAddr(addr) == nil, addr)
+	}
 }

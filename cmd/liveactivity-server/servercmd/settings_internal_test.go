@@ -3,61 +3,14 @@ package servercmd
 import (
 	"io"
 	"log/slog"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
-
-func TestCheck_namesEveryFlagThatIsWrong(t *testing.T) {
-	good := settings{Addr: "127.0.0.1:8080", Options: liveactivity.Options{MaxEvents: 1, Heartbeat: time.Second,
-		Retention: eventlog.Retention{TTL: time.Second, MaxBytes: 1 << 20}}}
-	tests := map[string]struct {
-		change func(*settings)
-		want   []string
-	}{
-		"nothing":            {func(*settings) {}, nil},
-		"every host":         {func(s *settings) { s.Addr = ":8080" }, nil},
-		"IPv6":               {func(s *settings) { s.Addr = "[::1]:0" }, nil},
-		"no port":            {func(s *settings) { s.Addr = "localhost" }, []string{"--addr"}},
-		"no address":         {func(s *settings) { s.Addr = "" }, []string{"--addr"}},
-		"a URL as address":   {func(s *settings) { s.Addr = "http://127.0.0.1:80" }, []string{"--addr"}},
-		"metrics elsewhere":  {func(s *settings) { s.MetricsAddr = "127.0.0.1:0" }, nil},
-		"a prefix for Redis": {func(s *settings) { s.RedisURL, s.RedisPrefix = "redis://localhost", "x" }, nil},
-		"everything": {func(s *settings) {
-			*s = settings{MetricsAddr: "x", DataDir: "x", RedisURL: "x", Options: liveactivity.Options{PublicURL: "x", AdminKey: " x", MaxEvents: -1,
-				Heartbeat: -1, Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1}}}
-		}, []string{"--addr", "--metrics-addr", "--data-dir, --redis-url", "--activity-ttl", "--activity-max-events",
-			"--log-max-bytes", "--state-max-bytes", "--admin-key", "--public-url", "--heartbeat"}},
-		"too little of everything": {func(s *settings) {
-			*s = settings{Addr: ":0", RedisPrefix: "x", Options: liveactivity.Options{Heartbeat: 99 * time.Millisecond,
-				Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535, StateMaxBytes: 65535}}}
-		}, []string{"--redis-prefix", "--activity-ttl", "--log-max-bytes", "--state-max-bytes", "--heartbeat"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s, wrong := good, &command.Mistakes{}
-			tt.change(&s)
-			s.check(wrong)
-			if tt.want == nil {
-				require.NoError(t, wrong.Err())
-				return
-			}
-			require.Error(t, wrong.Err())
-			lines := strings.Split(wrong.Err().Error(), "\n")[1:]
-			require.Len(t, lines, len(tt.want))
-			for i, flag := range tt.want {
-				assert.True(t, strings.HasPrefix(lines[i], flag+": "), lines[i])
-			}
-		})
-	}
-}
 
 func TestOpenLog_refusesAWrongRedisURLWithoutRepeatingIt(t *testing.T) {
 	for _, url := range []string{"localhost:6379", "http://:s3cr3t@localhost", "redis://:s3cr3t@local host", "redis://:s3cr3t@localhost/x", "redis://:s3cr3t@localhost?pool_size=x"} {
