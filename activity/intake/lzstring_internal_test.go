@@ -78,6 +78,29 @@ func TestUnpackLZ64(t *testing.T) {
 	}
 }
 
+// Text that breaks off or has a foreign byte is refused, and whatever a bit does, there is an answer.
+func TestUnpackLZ64_refusesWhatIsDamaged(t *testing.T) {
+	unpack := func(text string) ([]byte, error) {
+		return (&unpacker{limit: 1 << 20, room: room}).unpackLZ64([]byte(text))
+	}
+	for text := range packed {
+		for i := range len(strings.TrimRight(text, "=")) - 4 {
+			_, err := unpack(text[:i])
+			require.ErrorIs(t, err, errLZ, text[:i])
+			_, err = unpack(text[:i] + "!" + text[i+1:])
+			require.ErrorIs(t, err, errLZ, text[:i])
+			damaged := []byte(text)
+			damaged[i] ^= 1
+			got, err := unpack(string(damaged))
+			require.True(t, err != nil || len(got) <= 1<<20)
+		}
+	}
+	for _, text := range []string{"w", "N7o"} { // their first and second code name no entry yet
+		_, err := unpack(text)
+		require.ErrorIs(t, err, errLZ, text)
+	}
+}
+
 // Zeros are the dearest digits: each code is a new character, which enters twice.
 func TestUnpackLZ64_takesMemoryInProportion(t *testing.T) {
 	allocated := testing.Benchmark(func(b *testing.B) {
