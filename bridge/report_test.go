@@ -197,13 +197,21 @@ func TestServeActions_ofABodyThatBreaksOffIs400(t *testing.T) {
 	assert.NotContains(t, requireDetail(t, http.StatusBadRequest, w), "10.0.0.7")
 }
 
+func encodeAll(id string) string {
+	var b strings.Builder
+	for _, c := range []byte(id) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
 // FuzzServeActions: whatever is posted is taken, or refused with a sentence;
 // what is taken is within its limits and can be asked for.
 func FuzzServeActions(f *testing.F) {
 	for _, body := range []string{
 		`{"session_id":"s","title":"Click Approve vendor","type":"click","description":"d","url":"https://a.example/#/x/1"}`,
 		`{"session_id":"a/b","title":"t","vendor":{"id":"7","name":"Acme","status":"blocked","missing_documents":["W-9 form",null]}}`,
-		`{"session_id":"\ud800","title":"\u200d\u202e"}`, `{"session_id":5}`, `[]`, `null`, `{`, "", "\xff", `{"session_id":"s","title":"t"}x`,
+		`{"session_id":"\ud800","title":"\u200d\u202e"}`, `{"session_id":"..","title":"t"}`, `{"session_id":5}`, `[]`, `null`, `{`, "", "\xff", `{"session_id":"s","title":"t"}x`,
 	} {
 		f.Add([]byte(body))
 	}

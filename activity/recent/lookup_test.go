@@ -141,48 +141,13 @@ func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
 	}
 }
 
-func TestLookup_takesAnyUserID(t *testing.T) {
-	ids := []string{"ada", "ada@example.com", "a/b", "/a/", "//", "..", ".", "../../admin", "a b", "a+b", "a%2Fb", "100%", "?", "a?b=c", "#", "a#b",
-		"日本", "é", "e\u0301", "👩\u200d👧", `"`, `\`, "<script>", "a\nb", "\x00", "\u2028", ":id", "{user_id}", "live-activity", ";", "&", "=", "~",
-		strings.Repeat("x", 4000)}
+func TestLookup_takesAnyID(t *testing.T) {
+	const product, user = "a/b é", "../\x00\"%\\\u2028"
 	m := musttest.New(recent.NewMemory(nil))
-	for i, id := range ids {
-		addClicks(t, m, id, fmt.Sprint("s", i), time.Now().Add(-time.Hour), i+1)
-	}
-	h := newLookup(m, 0)
-	for i, id := range ids {
-		t.Run(fmt.Sprintf("%.20q", id), func(t *testing.T) {
-			for how, escaped := range map[string]string{"as needed": encodeID(id), "every byte": encodeAll(id)} {
-				live := lookUp(t, h, "/users/acme/"+escaped+"/live-activity")
-				assert.Equal(t, id, live.UserID, how)
-				assert.Len(t, live.Actions, i+1, how)
-			}
-		})
-	}
-}
-
-// encodeID percent-encodes an id for a path. Dots are encoded where alone they
-// would be path navigation.
-func encodeID(id string) string {
-	if strings.Trim(id, ".") == "" {
-		return encodeAll(id)
-	}
-	return url.PathEscape(id)
-}
-
-func encodeAll(id string) string {
-	var b strings.Builder
-	for _, c := range []byte(id) {
-		fmt.Fprintf(&b, "%%%02X", c)
-	}
-	return b.String()
-}
-
-func TestLookup_takesAnyProductID(t *testing.T) {
-	m := musttest.New(recent.NewMemory(nil))
-	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("a/b é", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
-	live := lookUp(t, newLookup(m, 0), "/users/a%2Fb%20%C3%A9/ada/live-activity")
-	assert.Equal(t, "a/b é", live.ProductID)
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch(product, "s", user, activitytest.Click(time.Now(), "Save", page))))
+	live := lookUp(t, newLookup(m, 0), "/users/"+url.PathEscape(product)+"/"+url.PathEscape(user)+"/live-activity")
+	assert.Equal(t, product, live.ProductID)
+	assert.Equal(t, user, live.UserID)
 	assert.Len(t, live.Actions, 1)
 }
 
