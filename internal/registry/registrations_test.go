@@ -577,6 +577,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 // with the same.
 func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 	log := openLog(t, t.TempDir())
+	register(t, registryOn(log), "acme", false)
 	servers := []*Registry{attached(t, log), attached(t, log)}
 	const callers = 4
 	given := make(chan Credentials, len(servers)*callers)
@@ -589,6 +590,13 @@ func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 				given <- c
 			})
 		}
+		running.Go(func() {
+			for len(given) < cap(given) {
+				p, _ := r.product("acme")
+				assert.NotEmpty(t, p.WebhookSecret, "the product is never away")
+				time.Sleep(10 * time.Microsecond)
+			}
+		})
 	}
 	running.Wait()
 	close(given)

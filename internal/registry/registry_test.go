@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -142,15 +141,6 @@ func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestRegister_refusesAnIDThatIsThere(t *testing.T) {
-	r := registryOn(newMemoryLog())
-	first := register(t, r, "acme", false)
-	got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
-	assert.ErrorIs(t, err, ErrExists)
-	assert.Zero(t, got)
-	assertOpen(t, r, first, "acme")
-}
-
 func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
 	r := registryOn(newMemoryLog())
 	other := register(t, r, "other", false)
@@ -163,11 +153,6 @@ func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
 	}
 	assertOpen(t, r, other, "other")
 	assert.Equal(t, []string{"acme", "other"}, r.IDs())
-}
-
-func TestRegister_withForceMayBeTheFirst(t *testing.T) {
-	r := registryOn(newMemoryLog())
-	assertOpen(t, r, register(t, r, "acme", true), "acme")
 }
 
 func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
@@ -185,66 +170,6 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 			assert.True(t, ok)
 		})
 	}
-}
-
-func TestRegistry_keepsProductsApart(t *testing.T) {
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
-	require.NoError(t, err)
-	c := register(t, r, "globex", false)
-	assert.ErrorIs(t, r.Keys().Check(c.Key, "acme", access.MCP), access.ErrMismatch)
-	assert.ErrorIs(t, r.Keys().Check("both", "globex", access.MCP), access.ErrMismatch)
-	secret, _, _ := r.WebhookSecret("globex")
-	assert.NotEqual(t, "file-secret", secret)
-}
-
-// Of many registrations of one id at a time exactly one wins; and what the
-// last rotation returned is what opens the product.
-func TestRegister_isSafeForConcurrentUse(t *testing.T) {
-	const callers = 8
-	r := registryOn(newMemoryLog())
-	var wg sync.WaitGroup
-	won := make(chan Credentials, callers)
-	for range callers {
-		wg.Go(func() {
-			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
-			if err == nil {
-				won <- c
-				return
-			}
-			assert.ErrorIs(t, err, ErrExists)
-		})
-	}
-	wg.Wait()
-	require.Len(t, won, 1)
-	assertOpen(t, r, <-won, "acme")
-
-	rotated := make(chan Credentials, callers)
-	for range callers {
-		wg.Go(func() {
-			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", true)
-			assert.NoError(t, err)
-			rotated <- c
-		})
-		wg.Go(func() {
-			r.IDs()
-			secret, ok, _ := r.WebhookSecret("acme")
-			assert.True(t, ok, "the product is never away")
-			assert.NotEmpty(t, secret, "and never without a secret")
-			r.ProductOfToken("phc_1")
-		})
-	}
-	wg.Wait()
-	close(rotated)
-	valid := 0
-	for c := range rotated {
-		if r.Keys().Check(c.Key, "acme", access.MCP) == nil {
-			valid++
-			assertOpen(t, r, c, "acme")
-			continue
-		}
-		assertVoid(t, r, c, "acme")
-	}
-	assert.Equal(t, 1, valid)
 }
 
 func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {

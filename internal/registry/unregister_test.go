@@ -46,19 +46,6 @@ func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
 	require.ErrorIs(t, r.Unregister(t.Context(), "none"), ErrUnknown)
 }
 
-// A registry that missed the notice, because it did not run, finds out at its next load.
-func TestUnregister_reachesARegistryThatWasAway(t *testing.T) {
-	log := newMemoryLog()
-	away := attached(t, log)
-	here := attached(t, log)
-	c := register(t, here, "acme", false)
-	require.NoError(t, away.Load(t.Context()))
-	assertOpen(t, away, c, "acme")
-	require.NoError(t, here.Unregister(t.Context(), "acme"))
-	require.NoError(t, away.Load(t.Context()))
-	assertVoid(t, away, c, "acme")
-}
-
 func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newMemoryLog()
