@@ -210,8 +210,9 @@ func encodeAll(id string) string {
 func FuzzServeActions(f *testing.F) {
 	for _, body := range []string{
 		`{"session_id":"s","title":"Click Approve vendor","type":"click","description":"d","url":"https://a.example/#/x/1"}`,
+		`{"session_id":"..","title":"t"}`,
 		`{"session_id":"a/b","title":"t","vendor":{"id":"7","name":"Acme","status":"blocked","missing_documents":["W-9 form",null]}}`,
-		`{"session_id":"\ud800","title":"\u200d\u202e"}`, `{"session_id":"..","title":"t"}`, `{"session_id":5}`, `[]`, `null`, `{`, "", "\xff", `{"session_id":"s","title":"t"}x`,
+		`{"session_id":"\ud800","title":"\u200d\u202e"}`, `{"session_id":5}`, `[]`, `null`, `{`, "", "\xff", `{"session_id":"s","title":"t"}x`,
 	} {
 		f.Add([]byte(body))
 	}

@@ -365,10 +365,12 @@ func TestCheckBaseURL(t *testing.T) {
 		assert.Empty(t, problem, good)
 		assert.Equal(t, strings.TrimSuffix(good, "/"), got)
 	}
-	for _, bad := range []string{"", "acme.zendesk.com", "https://", "ftp://acme.example", "https://u:p@acme.example", "https://acme.example?x", "https://acme.example?", "https://acme.example#x",
-		"http://acme.zendesk.com", "http://10.0.0.1", "http://localhost.evil.example", "https://a b"} {
+	for _, bad := range []string{"", "acme.zendesk.com", "https://", "https://:443", "/api", "https://a b", "javascript:alert(1)",
+		"ftp://acme.example", "http://acme.zendesk.com", "http://10.0.0.1", "http://localhost.evil.example",
+		"https://u:s3cr3t@acme.example", "https://acme.example?s3cr3t", "https://acme.example?", "https://acme.example#s3cr3t"} {
 		got, problem := helpdesk.CheckBaseURL(bad)
 		assert.NotEmpty(t, problem, bad)
 		assert.Empty(t, got, bad)
+		assert.NotContains(t, problem, "s3cr3t")
 	}
 }

@@ -26,7 +26,7 @@ func parse(t testing.TB, config string) *proactive.Config {
 func TestConfig_reportsEveryMistake(t *testing.T) {
 	err := parse(t, `{
 		"enabled": true, "body": "<b>Hi</b>", "reply_option_labels": ["Yes", " yES ", "", "a\tb"],
-		"interaction_timeout_s": 0, "cooldown_s": -1, "assistance_idle_s": 86401, "idle_teardown": "never",
+		"interaction_timeout_s": 0, "cooldown_s": -1, "assistance_idle_s": 86401, "idle_teardown": "Keep",
 		"triggers": [{"id": "telepathy"}, {"page": "pricing"}, {"id": "dead_end", "body": "a\u202eb", "reply_option_labels": ["<"]}, {"id": "dead_end"}]
 	}`).Validate(proactive.Predicate("mine", nil), nil)
 	var fields, problems []string
@@ -60,6 +60,8 @@ func TestConfig_boundsEveryField(t *testing.T) {
 	for config, field := range map[string]string{
 		`{}`: "", `{"cooldown_s": 0, "interaction_timeout_s": 1, "assistance_idle_s": 1}`: "",
 		`{"cooldown_s": 86400, "interaction_timeout_s": 86400, "assistance_idle_s": 86400, "idle_teardown": "keep"}`: "",
+		`{"interaction_timeout_s": 86401}`: "interaction_timeout_s", `{"cooldown_s": 86401}`: "cooldown_s",
+		`{"assistance_idle_s": 0}`:                      "assistance_idle_s",
 		`{"body": "Two\nlines"}`:                        "",
 		`{"body": "\ud83d\udc69\u200d\ud83d\udc67"}`:    "",
 		`{"body": "` + long(1000) + `"}`:                "",

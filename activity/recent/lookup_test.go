@@ -144,7 +144,8 @@ func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
 func TestLookup_takesAnyID(t *testing.T) {
 	const product, user = "a/b é", "../\x00\"%\\\u2028"
 	m := musttest.New(recent.NewMemory(nil))
-	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch(product, "s", user, activitytest.Click(time.Now(), "Save", page))))
+	click := activitytest.Click(time.Now(), "Save", page)
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch(product, "s", user, click)))
 	live := lookUp(t, newLookup(m, 0), "/users/"+url.PathEscape(product)+"/"+url.PathEscape(user)+"/live-activity")
 	assert.Equal(t, product, live.ProductID)
 	assert.Equal(t, user, live.UserID)

@@ -55,7 +55,8 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 	stream.Refuse(http.StatusForbidden, -1)
 	p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+stream.URL(), "--token="+token, "--log-level=error")
 	assert.Equal(t, 1, p.Wait(waittest.Patience))
-	assert.Regexp(t, `^liveactivity-bridge: stream: the server refuses the stream: 403 Forbidden: [A-Z][^\n]+\n$`, p.Stderr.String())
+	const want = `^liveactivity-bridge: stream: the server refuses the stream: 403 Forbidden: [A-Z][^\n]+\n$`
+	assert.Regexp(t, want, p.Stderr.String())
 	assert.NotContains(t, p.Stderr.String(), "s3cr3t")
 }
 

@@ -53,7 +53,8 @@ func TestRoutes_areTheseOnly(t *testing.T) {
 	s := launch(t, enough)
 	for route, want := range map[string]int{
 		"POST /events": http.StatusMethodNotAllowed, "GET /retrieval": http.StatusMethodNotAllowed,
-		"POST /metrics": http.StatusMethodNotAllowed, "GET /": http.StatusNotFound, "GET /debug/pprof/": http.StatusNotFound,
+		"POST /metrics": http.StatusMethodNotAllowed,
+		"GET /":         http.StatusNotFound, "GET /debug/pprof/": http.StatusNotFound,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		status, body := proctest.Request(t, method, s.url+path, "")

@@ -34,6 +34,7 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 		`{"token": "t"}`:                                {"token"},
 		`[]`:                                            {""},
 		`{"access_token": "t ", "client_secret": "\n"}`: {"access_token", "client_secret"},
+		`{"access_token": "", "client_secret": ""}`:     {"access_token", "client_secret"},
 		`{"base_url": "?", "admin_id": " 1"}`:           {"base_url", "admin_id"},
 	} {
 		desk, err := intercom.Kind.Open([]byte(config), nil)

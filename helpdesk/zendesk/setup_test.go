@@ -314,6 +314,7 @@ func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 		`{}`: {"base_url"},
 		`{"base_url":"http://acme.zendesk.com","email":"a@b","oauth_client_id":"i","signature_tolerance_s":-1}`:         {"base_url", "api_token", "oauth_client_secret", "signature_tolerance_s"},
 		`{"base_url":"https://a.example","api_token":" t","oauth_client_secret":"s","signature_tolerance_s":86401}`:     {"email", "oauth_client_id", "api_token", "signature_tolerance_s"},
+		`{"base_url":"https://a.example","oauth_client_id":" i","oauth_client_secret":"s\t"}`:                           {"oauth_client_id", "oauth_client_secret"},
 		`{"base_url":"https://a.example","email":"a b@c","api_token":"t"}`:                                              {"email"},
 		`{"base_url":"https://a.example","email":"a:b@c","api_token":"t"}`:                                              {"email"},
 		`{"base_url":"https://a.example","oauth_token":"t\n","signing_secret":["ok"," s",""]}`:                          {"oauth_token", "signing_secret[1]", "signing_secret[2]"},
