@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -96,16 +97,21 @@ func testProductsApart(f fixture) {
 	}
 }
 
-// A caller that encodes into one buffer and builds its entries in one slice
+// A caller that encodes into one buffer and builds its entries and changes in slices
 // must not change what is in the log.
 func testCallerReusesMemory(f fixture) {
 	start := f.bounds().Newest
 	first := Entry("a", 0)
 	keys, data := slices.Clone(first.Keys), bytes.Clone(first.Data)
 	entries := []eventlog.Entry{{SessionID: "a", Keys: keys, Data: data}}
-	f.append(entries...)
+	value := []byte("value")
+	changes := []document.Change{document.Put(named("a"), value, 0)}
+	f.change(entries, changes...)
 	want := items(entries)
 
+	copy(value, "xxxxx")
+	changes[0] = document.Change{}
+	require.Equal(f, "value", string(f.document("a").Value))
 	copy(data, bytes.Repeat([]byte{'x'}, len(data)))
 	keys[0] = activity.EventKey("another")
 	entries[0] = eventlog.Entry{SessionID: "b"}

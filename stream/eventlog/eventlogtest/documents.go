@@ -132,14 +132,6 @@ var documentTests = []test{
 		}
 	}},
 	{name: "reject invalid changes", run: testInvalidChanges},
-	{name: "do not retain the caller's memory", run: func(f fixture) {
-		value := []byte("value")
-		changes := []document.Change{document.Put(named("a"), value, 0)}
-		f.change(Entries("one", 1), changes...)
-		copy(value, "xxxxx")
-		changes[0] = document.Change{}
-		require.Equal(f, "value", string(f.document("a").Value))
-	}},
 	{name: "do not change with an append after Close", run: func(f fixture) {
 		f.change(nil, f.put("a", "1"))
 		change := f.put("a", "2")

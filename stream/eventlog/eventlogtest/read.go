@@ -27,7 +27,7 @@ var (
 )
 
 var readTests = []test{
-	{name: "fills a slice of any length", run: func(f fixture) {
+	{name: "fills a slice of any length, as often as it is asked", run: func(f fixture) {
 		start := f.bounds().Newest
 		want := items(f.append(Entries("a", 25)...))
 		for _, each := range []int{1, 2, 3, 7, 24, 25, 26, 1000} {
@@ -97,11 +97,6 @@ var readTests = []test{
 		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		f.gap(eventlog.ID{})
 	}},
-	{name: "is repeatable", run: func(f fixture) {
-		start := f.bounds().Newest
-		f.append(Entries("a", 5)...)
-		require.Equal(f, items(f.readAll(start, 2)), items(f.readAll(start, 3)))
-	}},
 }
 
 // readsAsMuchAsItMay fails the test unless each read returns as many entries as it
@@ -141,6 +136,7 @@ var retentionTests = []test{
 		rest := f.readAll(gap.TrimmedTo, 10)
 		require.NotEmpty(f, rest)
 		require.Equal(f, gap.Oldest, rest[0].ID)
+		require.Equal(f, gap.Oldest, f.bounds().Oldest)
 		require.Equal(f, f.bounds().Newest, rest[len(rest)-1].ID, "the newest is kept")
 	}},
 	{name: "by size keeps the newest entry, however large", retention: small, run: func(f fixture) {
@@ -220,15 +216,6 @@ var boundsTests = []test{
 		start := f.bounds()
 		given := f.append(Entries("a", 5)...)
 		require.Equal(f, eventlog.Bounds{TrimmedTo: start.TrimmedTo, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
-	}},
-	{name: "let readers start at what they are trimmed to without a gap", retention: small, run: func(f fixture) {
-		first := f.append(Entry("a", 0))[0]
-		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
-		b := f.bounds()
-		rest := f.readAll(b.TrimmedTo, 50)
-		require.NotEmpty(f, rest)
-		require.Equal(f, b.Oldest, rest[0].ID)
-		require.Equal(f, b.Newest, rest[len(rest)-1].ID)
 	}},
 	{name: "stay consistent and move forward under concurrent appends", retention: small, run: func(f fixture) {
 		done := make(chan error, 1)
