@@ -2,9 +2,11 @@ package activitytest_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,24 +20,27 @@ import (
 )
 
 func TestMemory_conforms(t *testing.T) {
-	mistake, broken := mistakes[suitetest.Mistake()]
-	if broken {
+	mistake, wrong := mistakes[suitetest.Mistake()]
+	if wrong {
 		waittest.Patience = time.Second
 	}
 	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
 		if mistake.options != nil {
 			mistake.options(&o)
 		}
-		store := activitytest.Engine(musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
-		if mistake.wrap != nil {
-			store = mistake.wrap(store)
+		memory := &recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}
+		store := activitytest.Engine(musttest.New(recent.NewMemory(memory)))
+		if mistake.build != nil {
+			b := broken{Engine: store}
+			mistake.build(&b, store)
+			store = b
 		}
 		return store
 	})
 }
 
-// TestStore_failsABrokenEngine runs the suite against engines with one mistake
-// each, in a separate process, and requires that the mistake is found.
+// TestStore_failsABrokenEngine runs a chapter of the suite against an engine with
+// one mistake, in a separate process, and requires that the mistake is found.
 func TestStore_failsABrokenEngine(t *testing.T) {
 	found := map[string]string{}
 	for name, m := range mistakes {
@@ -44,41 +49,96 @@ func TestStore_failsABrokenEngine(t *testing.T) {
 	suitetest.FindsEach(t, "TestMemory_conforms", found)
 }
 
-// mistake is one way to get an engine wrong, and the subtest that finds it.
+// mistake is one way to get an engine wrong, and the chapter that finds it.
 type mistake struct {
 	found   string
 	options func(o *activitytest.Options)
-	wrap    func(s activitytest.Engine) activitytest.Engine
+	build   func(b *broken, s activitytest.Engine) // over an engine that is right
+}
+
+// broken is an engine some of whose methods are wrong: those that are set.
+type broken struct {
+	activitytest.Engine
+	add      func(ctx context.Context, b activity.Batch) error
+	identify func(ctx context.Context, who activity.Identity) error
+	recent   func(ctx context.Context, product, user string, limit int) (recent.Records, error)
+	snapshot func(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error)
+}
+
+func (b broken) Add(ctx context.Context, batch activity.Batch) error {
+	if b.add == nil {
+		return b.Engine.Add(ctx, batch)
+	}
+	return b.add(ctx, batch)
+}
+
+func (b broken) Identify(ctx context.Context, who activity.Identity) error {
+	if b.identify == nil {
+		return b.Engine.Identify(ctx, who)
+	}
+	return b.identify(ctx, who)
+}
+
+func (b broken) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
+	if b.recent == nil {
+		return b.Engine.Recent(ctx, product, user, limit)
+	}
+	return b.recent(ctx, product, user, limit)
+}
+
+func (b broken) Snapshot(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
+	if b.snapshot == nil {
+		return b.Engine.Snapshot(ctx, product, of)
+	}
+	return b.snapshot(ctx, product, of)
+}
+
+// onAdd alters each action before it is filed. It is given how many were added before.
+func onAdd(change func(a *activity.BatchAction, n int)) func(b *broken, s activitytest.Engine) {
+	return func(b *broken, s activitytest.Engine) {
+		added := 0
+		b.add = func(ctx context.Context, batch activity.Batch) error {
+			batch.Actions = slices.Clone(batch.Actions)
+			for i := range batch.Actions {
+				change(&batch.Actions[i], added)
+				added++
+			}
+			return s.Add(ctx, batch)
+		}
+	}
+}
+
+// onRecent alters what is found.
+func onRecent(change func(recent.Records)) func(b *broken, s activitytest.Engine) {
+	return func(b *broken, s activitytest.Engine) {
+		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
+			found, err := s.Recent(ctx, product, user, limit)
+			change(found)
+			return found, err
+		}
+	}
 }
 
 var mistakes = map[string]mistake{
-	"newest first": {found: "Order", wrap: onRecent(func(r recent.Records) recent.Records {
-		slices.Reverse(r)
-		return r
-	})},
-	"order of arrival": {found: "Order", wrap: onAdd(func(a *activity.BatchAction, n int) {
+	"order of arrival": {found: "Order", build: onAdd(func(a *activity.BatchAction, n int) {
 		a.TimestampStart = activity.Seconds(time.Now().Add(time.Duration(n) * time.Millisecond))
 	})},
-	"never trimmed":    {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents *= 10 }},
 	"trimmed too soon": {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents-- }},
-	"limit ignored": {found: "Limit", wrap: func(s activitytest.Engine) activitytest.Engine {
-		return broken{Engine: s, limit: func(int) int { return 1 << 20 }}
+	"limit ignored": {found: "Limit", build: func(b *broken, s activitytest.Engine) {
+		b.recent = func(ctx context.Context, product, user string, _ int) (recent.Records, error) {
+			return s.Recent(ctx, product, user, 1<<20)
+		}
 	}},
-	"duplicates kept": {found: "Duplicates", wrap: onAdd(func(a *activity.BatchAction, n int) {
+	"duplicates kept": {found: "Duplicates", build: onAdd(func(a *activity.BatchAction, n int) {
 		a.ID += strconv.Itoa(n)
 	})},
-	"products mixed":     {found: "Isolation", wrap: onProduct(func(string) string { return "any" })},
-	"users mixed":        {found: "Isolation", wrap: onUser(func(string) string { return "any" })},
-	"users truncated":    {found: "Isolation", wrap: onUser(func(u string) string { return u[:min(3, len(u))] })},
-	"empty id is a user": {found: "Isolation", wrap: onUser(func(u string) string { return "user " + u })},
-	"no ends": {found: "End", wrap: onRecent(func(r recent.Records) recent.Records {
-		for i := range r {
-			r[i].End = r[i].Start
+	"users folded": {found: "Isolation", build: func(b *broken, s activitytest.Engine) {
+		onAdd(func(a *activity.BatchAction, _ int) { a.UserID = strings.ToLower(a.UserID) })(b, s)
+		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
+			return s.Recent(ctx, product, strings.ToLower(user), limit)
 		}
-		return r
-	})},
-	"ends over all sessions": {found: "End", wrap: onAdd(func(a *activity.BatchAction, _ int) { a.SessionID = "s" })},
-	"ends over own actions": {found: "End", wrap: onRecent(func(r recent.Records) recent.Records {
+	}},
+	"ends over own actions": {found: "End", build: onRecent(func(r recent.Records) {
 		for i := range r {
 			r[i].End = r[i].Start
 			for _, next := range r[i+1:] {
@@ -88,197 +148,58 @@ var mistakes = map[string]mistake{
 				}
 			}
 		}
-		return r
 	})},
-	"never expires":    {found: "Retention/expired", options: func(o *activitytest.Options) { o.TTL *= 1000 }},
-	"expires too soon": {found: "Retention", options: func(o *activitytest.Options) { o.TTL /= 2 }},
-	"expires by arrival": {found: "Retention", wrap: onAdd(func(a *activity.BatchAction, _ int) {
-		a.TimestampStart = activity.Seconds(time.Now())
-	})},
-	"raw text in JSON": {found: "JSON", wrap: onRecent(func(r recent.Records) recent.Records {
+	"identities of any session": {found: "Identity", build: func(b *broken, s activitytest.Engine) {
+		b.identify = func(ctx context.Context, who activity.Identity) (err error) {
+			for _, session := range []string{"s", "s1", "s2"} {
+				who.SessionID = session
+				err = errors.Join(err, s.Identify(ctx, who))
+			}
+			return err
+		}
+	}},
+	"named unheard": {found: "Arrival", build: func(b *broken, s activitytest.Engine) {
+		b.snapshot = func(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
+			found, err := s.Snapshot(ctx, product, of)
+			for i := range found.Records {
+				found.Records[i].Since = found.Records[i].Arrived
+			}
+			return found, err
+		}
+	}},
+	"never expires": {found: "Retention/expired", options: func(o *activitytest.Options) { o.TTL *= 1000 }},
+	"raw text in JSON": {found: "JSON", build: onRecent(func(r recent.Records) {
 		for i := range r {
 			r[i].JSON = `{"type":"click","timestamp_start":1,"timestamp_end":`
 		}
-		return r
 	})},
-	"identities ignored": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
-		return identifying{s, func(activity.Identity) []activity.Identity { return nil }}
-	}},
-	"identities of any session": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
-		return identifying{s, func(who activity.Identity) []activity.Identity {
-			all := []activity.Identity{}
-			for _, session := range []string{"s", "s1", "s2"} {
-				who.SessionID = session
-				all = append(all, who)
+	"batch kept": {found: "Ownership", build: func(b *broken, s activitytest.Engine) {
+		var kept []activity.Batch // until a read
+		b.add = func(_ context.Context, batch activity.Batch) error {
+			kept = append(kept, batch)
+			return nil
+		}
+		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
+			for _, batch := range kept {
+				if err := s.Add(ctx, batch); err != nil {
+					return nil, err
+				}
 			}
-			return all
-		}}
+			kept = nil
+			return s.Recent(ctx, product, user, limit)
+		}
 	}},
-	"identities for ever": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
-		return identifying{s, func(who activity.Identity) []activity.Identity {
-			who.At = time.Now().UnixMicro()
-			return []activity.Identity{who}
-		}}
+	"loses an action when two calls overlap": {found: "Concurrency", build: func(b *broken, s activitytest.Engine) {
+		var busy sync.Mutex
+		b.add = func(ctx context.Context, batch activity.Batch) error {
+			if !busy.TryLock() {
+				return nil
+			}
+			defer busy.Unlock()
+			for range 100 {
+				runtime.Gosched() // lets another call run
+			}
+			return s.Add(ctx, batch)
+		}
 	}},
-	"arrival by start": {found: "Arrival", wrap: onSnapshot(func(s *recent.Snapshot) {
-		for i := range s.Records {
-			s.Records[i].Since = recent.Position{Milli: uint64(s.Records[i].Start)}
-			s.Upto.Milli = max(s.Upto.Milli, uint64(s.Records[i].Start))
-		}
-	})},
-	"named unheard": {found: "Arrival", wrap: onSnapshot(func(s *recent.Snapshot) {
-		for i := range s.Records {
-			s.Records[i].Since = s.Records[i].Arrived
-		}
-	})},
-	"batch kept":        {found: "Ownership", wrap: func(s activitytest.Engine) activitytest.Engine { return &lazy{Engine: s} }},
-	"session forgotten": {found: "Order", wrap: onEach(func(r *recent.Record) { r.Session = "" })},
-	"unsynchronised":    {found: "Concurrency", wrap: func(s activitytest.Engine) activitytest.Engine { return &lossy{Engine: s} }},
-}
-
-// identifying is a store that alters identities.
-type identifying struct {
-	activitytest.Engine
-	change func(activity.Identity) []activity.Identity
-}
-
-func (s identifying) Identify(ctx context.Context, who activity.Identity) error {
-	for _, who := range s.change(who) {
-		if err := s.Engine.Identify(ctx, who); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// broken is a store that alters what goes in and what comes out.
-type broken struct {
-	activitytest.Engine
-	product, user func(string) string
-	limit         func(int) int
-	action        func(a *activity.BatchAction, n int)
-	result        func(recent.Records) recent.Records
-	added         *int
-}
-
-func onRecent(change func(recent.Records) recent.Records) func(activitytest.Engine) activitytest.Engine {
-	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, result: change} }
-}
-
-func onSnapshot(change func(*recent.Snapshot)) func(activitytest.Engine) activitytest.Engine {
-	return func(s activitytest.Engine) activitytest.Engine { return snapping{s, change} }
-}
-
-// snapping is a store that alters snapshots.
-type snapping struct {
-	activitytest.Engine
-	change func(*recent.Snapshot)
-}
-
-func (s snapping) Snapshot(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
-	found, err := s.Engine.Snapshot(ctx, product, of)
-	s.change(&found)
-	return found, err
-}
-
-func onEach(change func(*recent.Record)) func(activitytest.Engine) activitytest.Engine {
-	return onRecent(func(r recent.Records) recent.Records {
-		for i := range r {
-			change(&r[i])
-		}
-		return r
-	})
-}
-
-func onAdd(change func(a *activity.BatchAction, n int)) func(activitytest.Engine) activitytest.Engine {
-	return func(s activitytest.Engine) activitytest.Engine {
-		return broken{Engine: s, action: change, added: new(int)}
-	}
-}
-
-func onProduct(change func(string) string) func(activitytest.Engine) activitytest.Engine {
-	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, product: change} }
-}
-
-func onUser(change func(string) string) func(activitytest.Engine) activitytest.Engine {
-	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, user: change} }
-}
-
-func (s broken) Add(ctx context.Context, b activity.Batch) error {
-	b.Actions = slices.Clone(b.Actions)
-	if s.product != nil {
-		b.ProductID = s.product(b.ProductID)
-	}
-	for i := range b.Actions {
-		a := &b.Actions[i]
-		if s.user != nil {
-			a.UserID = s.user(a.UserID)
-		}
-		if s.action != nil {
-			*s.added++
-			s.action(a, *s.added)
-			b.SessionID = a.SessionID
-		}
-	}
-	return s.Engine.Add(ctx, b)
-}
-
-func (s broken) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
-	if s.product != nil {
-		product = s.product(product)
-	}
-	if s.user != nil {
-		user = s.user(user)
-	}
-	if s.limit != nil {
-		limit = s.limit(limit)
-	}
-	found, err := s.Engine.Recent(ctx, product, user, limit)
-	if s.result != nil {
-		found = s.result(found)
-	}
-	return found, err
-}
-
-// lazy retains its callers' batches until a read.
-type lazy struct {
-	activitytest.Engine
-	mu      sync.Mutex
-	pending []activity.Batch
-}
-
-func (s *lazy) Add(_ context.Context, b activity.Batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending = append(s.pending, b)
-	return nil
-}
-
-func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.pending {
-		if err := s.Engine.Add(ctx, b); err != nil {
-			return nil, err
-		}
-	}
-	s.pending = nil
-	return s.Engine.Recent(ctx, product, user, limit)
-}
-
-// lossy loses an action when two calls overlap.
-type lossy struct {
-	activitytest.Engine
-	busy sync.Mutex
-}
-
-func (s *lossy) Add(ctx context.Context, b activity.Batch) error {
-	if !s.busy.TryLock() {
-		return nil
-	}
-	defer s.busy.Unlock()
-	for range 100 {
-		runtime.Gosched() // lets another call run
-	}
-	return s.Engine.Add(ctx, b)
 }
