@@ -344,16 +344,6 @@ func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 	})
 }
 
-func TestOffers_keepsAConversationThatIsConfiguredToStay(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
-		w.pingPong()
-		time.Sleep(time.Minute)
-		require.True(t, w.desk.Exists(conversation))
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 2, "another offer after the cool-down")
-	})
-}
-
 func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()

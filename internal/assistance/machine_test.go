@@ -220,12 +220,6 @@ func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
 	}
 }
 
-func TestStep_aLabelCanBeChosenAfterAQuestion(t *testing.T) {
-	m := in(t, assistance.Proactive)
-	m.do(assistance.Message{Text: "What is this?"})
-	assert.Contains(t, m.do(assistance.Message{Text: "yes, show me"}), assistance.Moved{From: assistance.Reactive, To: assistance.Guidance})
-}
-
 func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	m.do(matched("a", m.now))
@@ -247,11 +241,6 @@ func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
 	assert.Equal(t, assistance.Reactive, m.State())
 	assert.Contains(t, m.do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
-
-	m = in(t, assistance.Thinking)
-	m.do(matched("a", m.now), assistance.Dismissed{}, assistance.Shown{OfferID: "p1"})
-	assert.Equal(t, assistance.Conservative, m.State())
-	assert.Contains(t, m.do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
 }
 
 func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
@@ -338,12 +327,6 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
 	m.do(assistance.Message{Text: "Hello"}, assistance.Finished{})
 	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason, "a question does not undo three dismissals")
-}
-
-func TestStep_aQuestionEndsHoldingBack(t *testing.T) {
-	m := in(t, assistance.Conservative)
-	m.do(assistance.Message{Text: "How do I pay?"}, assistance.Finished{})
-	m.offers("b")
 }
 
 func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
