@@ -2,117 +2,65 @@ package main_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/llmtest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// model is an OpenAI-compatible endpoint that keeps what it is asked.
-type model struct {
-	*httptest.Server
-	mu     sync.Mutex
-	asked  []question
-	answer http.HandlerFunc
-}
-
-// question is a request that a model was sent.
-type question struct{ path, authorization, body string }
-
 // newModel returns a model that answers "The user is busy." until it is given
 // otherwise.
-func newModel(t *testing.T) *model {
+func newModel(t *testing.T) *llmtest.Server {
 	t.Helper()
-	m := &model{answer: say("The user is busy.")}
-	m.Server = httptest.NewServer(m)
-	t.Cleanup(m.Close)
-	return m
-}
-
-func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the process is gone
-	}
-	m.mu.Lock()
-	m.asked = append(m.asked, question{r.URL.Path, r.Header.Get("Authorization"), string(body)})
-	answer := m.answer
-	m.mu.Unlock()
-	answer(w, r)
-}
-
-// answerWith changes how the model answers.
-func (m *model) answerWith(answer http.HandlerFunc) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.answer = answer
-}
-
-// questions returns what the model was asked.
-func (m *model) questions() []question {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.asked
+	return llmtest.New(t, llmtest.Say("The user is busy."))
 }
 
 // awaitQuestions waits until the model was asked n times.
-func (m *model) awaitQuestions(t *testing.T, n int) {
+func awaitQuestions(t *testing.T, model *llmtest.Server, n int) {
 	t.Helper()
-	waittest.Until(t, fmt.Sprintf("the model is asked %d times", n), func() bool { return len(m.questions()) == n })
+	waittest.Until(t, fmt.Sprintf("the model is asked %d times", n), func() bool { return len(model.Asked()) == n })
 }
-
-// say answers with a text.
-func say(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, text)
-	}
-}
-
-// hang answers nothing until the client has gone.
-func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // followWith starts a retriever of the stream whose summaries, one for three
 // actions, the model writes.
-func followWith(t *testing.T, m *model, s *streamtest.Server, args ...string) *service {
+func followWith(t *testing.T, m *llmtest.Server, s *streamtest.Server, args ...string) *service {
 	t.Helper()
-	return launch(t, []string{"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=" + openAIKey},
+	return launch(t, []string{"OPENAI_BASE_URL=" + m.BaseURL(), "OPENAI_API_KEY=" + openAIKey},
 		append([]string{proctest.AnyPort, "--stream-url=" + s.URL(), "--token=" + token, "--threshold=3", "--llm-model=llama3.2"}, args...)...)
 }
 
 func TestModel_writesTheSummary(t *testing.T) {
 	t.Parallel()
 	model, stream := newModel(t), newStream(t)
-	model.answerWith(say(" Ada exported a report.\n"))
+	model.AnswerWith(llmtest.Say(" Ada exported a report.\n"))
 	s := followWith(t, model, stream)
 	stream.Send(did("s1", "", "a", "b"), did("s1", "", "c"), did("s2", "", "a"))
 	s.await("s1", "Ada exported a report.")
 	s.await("s2", "a")
-	questions := model.questions()
+	questions := model.Asked()
 	require.Len(t, questions, 1)
-	assert.Equal(t, "/v1/chat/completions", questions[0].path)
-	assert.Equal(t, "Bearer "+openAIKey, questions[0].authorization)
-	for _, want := range []string{`"llama3.2"`, "User clicked a", "User clicked b", "User clicked c"} {
-		assert.Contains(t, questions[0].body, want)
+	assert.Equal(t, "Bearer "+openAIKey, questions[0].Authorization)
+	assert.Equal(t, "llama3.2", questions[0].Body["model"])
+	for _, want := range []string{"User clicked a", "User clicked b", "User clicked c"} {
+		assert.Contains(t, fmt.Sprint(questions[0].Body), want)
 	}
 
-	model.answerWith(say("Ada left."))
+	model.AnswerWith(llmtest.Say("Ada left."))
 	stream.Send(did("s1", "", "d", "e", "f"))
 	s.await("s1", "Ada left.")
-	assert.Contains(t, model.questions()[1].body, "Ada exported a report.", "one summary builds on the other")
+	assert.Contains(t, fmt.Sprint(model.Asked()[1].Body), "Ada exported a report.", "one summary builds on the other")
 	s.Stop()
 	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
 }
@@ -122,7 +70,7 @@ func TestModel_writesTheSummary(t *testing.T) {
 func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	t.Parallel()
 	stream, elsewhere, model := newStream(t), newModel(t), newModel(t)
-	model.answerWith(func(w http.ResponseWriter, r *http.Request) {
+	model.AnswerWith(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	})
 	target, err := url.Parse(stream.URL())
@@ -138,17 +86,17 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	s := followWith(t, model, stream, "--stream-url="+front.URL+"/stream/acme")
 	t.Cleanup(s.Kill)
 	stream.Send(did("s1", "", "a", "b", "c"))
-	model.awaitQuestions(t, 1)
+	awaitQuestions(t, model, 1)
 	s.await("s1", "a", "b", "c")
 	waittest.Until(t, "the failure is logged", func() bool { return strings.Contains(s.Stderr.String(), "not summarized") })
-	assert.Empty(t, elsewhere.questions(), "a redirect is not followed")
+	assert.Empty(t, elsewhere.Asked(), "a redirect is not followed")
 	dump := <-seen
 	assert.Contains(t, dump, token)
 	assert.NotContains(t, dump, openAIKey)
-	for _, q := range model.questions() {
+	for _, q := range model.Asked() {
 		assert.NotContains(t, fmt.Sprint(q), token)
 	}
-	model.answerWith(say("At last."))
+	model.AnswerWith(llmtest.Say("At last."))
 	stream.Send(did("s1", "", "d"))
 	s.await("s1", "At last.")
 	assert.NotContains(t, s.Stderr.String(), "s3cr3t")
@@ -157,10 +105,10 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 func TestModel_atWorkDoesNotHoldUpAStop(t *testing.T) {
 	t.Parallel()
 	model, stream := newModel(t), newStream(t)
-	model.answerWith(hang)
+	model.AnswerWith(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	s := followWith(t, model, stream)
 	stream.Send(did("s1", "", "a", "b", "c"))
-	model.awaitQuestions(t, 1)
+	awaitQuestions(t, model, 1)
 	begun := time.Now()
 	s.Stop()
 	assert.Less(t, time.Since(begun), serve.ShutdownTime)

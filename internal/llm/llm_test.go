@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/llm"
+	"github.com/liveactivity/liveactivity/internal/llmtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -27,63 +27,8 @@ const (
 	prompt = "Sum up: ada <ada@example.com> exported a report & left."
 )
 
-// vendor is an endpoint that keeps what it is asked.
-type vendor struct {
-	*httptest.Server
-	mu     sync.Mutex
-	asked  []map[string]any
-	answer http.HandlerFunc // nil for one like the vendor's
-}
-
-// newVendor returns a vendor that answers as set until the test ends.
-func newVendor(t *testing.T, answer http.HandlerFunc) *vendor {
-	t.Helper()
-	v := &vendor{answer: answer}
-	v.Server = httptest.NewServer(v)
-	t.Cleanup(v.Close)
-	return v
-}
-
-func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body map[string]any
-	err := json.NewDecoder(r.Body).Decode(&body)
-	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" || r.URL.RawQuery != "" {
-		http.NotFound(w, r)
-		return
-	}
-	v.mu.Lock()
-	v.asked = append(v.asked, body)
-	answer := v.answer
-	v.mu.Unlock()
-	if answer != nil {
-		answer(w, r)
-		return
-	}
-	say(w, "Ada exported a report.")
-}
-
-// answerWith changes what the vendor answers.
-func (v *vendor) answerWith(answer http.HandlerFunc) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.answer = answer
-}
-
-// requests returns what the vendor was asked.
-func (v *vendor) requests() []map[string]any {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.asked
-}
-
-// say answers as the vendor does.
-func say(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	content, _ := json.Marshal(text)
-	fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1741569952,"model":"gpt-4o-mini-2024-07-18",
-		"choices":[{"index":0,"message":{"role":"assistant","content":%s,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],
-		"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29},"service_tier":"default","system_fingerprint":null}`, content)
-}
+// left is what the vendor answers unless it is told otherwise.
+var left = llmtest.Say("Ada left.")
 
 // refuse answers with the vendor's error object. The parameter and the code
 // are JSON.
@@ -95,9 +40,9 @@ func refuse(w http.ResponseWriter, status int, message, kind, param, code string
 }
 
 // newModel returns the function under test for a vendor.
-func newModel(t *testing.T, v *vendor, name, key string) func(context.Context, string) (string, error) {
+func newModel(t *testing.T, v *llmtest.Server, name, key string) func(context.Context, string) (string, error) {
 	t.Helper()
-	complete, err := llm.New(name, key, v.URL+"/v1")
+	complete, err := llm.New(name, key, v.BaseURL())
 	require.NoError(t, err)
 	return complete
 }
@@ -159,17 +104,18 @@ func TestModel_sends(t *testing.T) {
 	for name, key := range map[string]string{"with a key": apiKey, "without a key": ""} {
 		t.Run(name, func(t *testing.T) {
 			headers := make(chan http.Header, 1)
-			v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+			v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 				headers <- r.Header
-				say(w, "\n Ada exported\na report. ")
+				llmtest.Say("\n Ada exported\na report. ")(w, r)
 			})
-			complete, err := llm.New(model, key, v.URL+"/v1/")
+			complete, err := llm.New(model, key, v.BaseURL()+"/")
 			require.NoError(t, err)
 			text, err := complete(t.Context(), prompt)
 			require.NoError(t, err)
 			assert.Equal(t, "Ada exported\na report.", text)
-			assert.Equal(t, []map[string]any{{"model": model, "max_tokens": 400.0, "temperature": 0.2, "stream": false,
-				"messages": []any{map[string]any{"role": "user", "content": prompt}}}}, v.requests())
+			require.Len(t, v.Asked(), 1)
+			assert.Equal(t, map[string]any{"model": model, "max_tokens": 400.0, "temperature": 0.2, "stream": false,
+				"messages": []any{map[string]any{"role": "user", "content": prompt}}}, v.Asked()[0].Body)
 			header := <-headers
 			assert.Equal(t, "application/json", header.Get("Content-Type"))
 			if key == "" {
@@ -201,14 +147,14 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var v *vendor
-			v = newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
-				asked := v.requests()
-				if _, older := asked[len(asked)-1]["max_tokens"]; older {
+			var v *llmtest.Server
+			v = llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
+				asked := v.Asked()
+				if _, older := asked[len(asked)-1].Body["max_tokens"]; older {
 					refuse(w, tt.status, tt.message, "invalid_request_error", `"max_tokens"`, `"unsupported_parameter"`)
 					return
 				}
-				say(w, "Ada left.")
+				left(w, r)
 			})
 			complete := newModel(t, v, tt.model, apiKey)
 			for range 2 {
@@ -216,10 +162,12 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "Ada left.", text)
 			}
-			asked := v.requests()
+			asked := v.Asked()
 			require.Len(t, asked, tt.asked)
 			newer["model"] = tt.model
-			assert.Equal(t, []map[string]any{newer, newer}, asked[tt.asked-2:])
+			for _, last := range asked[tt.asked-2:] {
+				assert.Equal(t, newer, last.Body)
+			}
 		})
 	}
 }
@@ -250,16 +198,16 @@ func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var v *vendor
-			v = newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
-				asked := v.requests()
+			var v *llmtest.Server
+			v = llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
+				asked := v.Asked()
 				for _, name := range tt.unknown {
-					if _, ok := asked[len(asked)-1][name]; ok {
+					if _, ok := asked[len(asked)-1].Body[name]; ok {
 						tt.refuse(w, name)
 						return
 					}
 				}
-				say(w, "Ada left.")
+				left(w, r)
 			})
 			complete := newModel(t, v, "a-model", apiKey)
 			for range 2 {
@@ -267,10 +215,10 @@ func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "Ada left.", text)
 			}
-			asked := v.requests()
+			asked := v.Asked()
 			require.Len(t, asked, tt.asked)
 			for _, name := range []string{limit, newer, temperature} {
-				_, sent := asked[tt.asked-1][name]
+				_, sent := asked[tt.asked-1].Body[name]
 				assert.Equal(t, slices.Contains(tt.want, name), sent, name)
 			}
 		})
@@ -279,25 +227,25 @@ func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 
 // Mistral knows max_tokens only.
 func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
-	v := newVendor(t, nil)
+	v := llmtest.New(t, left)
 	complete := newModel(t, v, "mistral-small-latest", apiKey)
 	for range 3 {
 		_, err := complete(t.Context(), prompt)
 		require.NoError(t, err)
 	}
-	for _, asked := range v.requests() {
-		assert.NotContains(t, asked, "max_completion_tokens")
+	for _, asked := range v.Asked() {
+		assert.NotContains(t, asked.Body, "max_completion_tokens")
 	}
-	v.answerWith(func(w http.ResponseWriter, _ *http.Request) {
+	v.AnswerWith(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, 400, "max_tokens is too large", "invalid_request_error", "null", "null")
 	})
 	_, err := complete(t.Context(), prompt)
 	require.ErrorContains(t, err, "400")
-	v.answerWith(nil)
+	v.AnswerWith(left)
 	_, err = complete(t.Context(), prompt)
 	require.NoError(t, err)
-	asked := v.requests()
-	assert.Contains(t, asked[len(asked)-1], "max_tokens", "what did not work is not remembered")
+	asked := v.Asked()
+	assert.Contains(t, asked[len(asked)-1].Body, "max_tokens", "what did not work is not remembered")
 }
 
 // repeat answers with what must not leak: the key and the prompt.
@@ -349,11 +297,11 @@ func TestModel_reportsRefusals(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := newVendor(t, tt.answer)
+			v := llmtest.New(t, tt.answer)
 			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 			assert.Empty(t, text)
 			assert.EqualError(t, err, tt.want)
-			assert.Len(t, v.requests(), 1, "it is asked once")
+			assert.Len(t, v.Asked(), 1, "it is asked once")
 		})
 	}
 }
@@ -377,13 +325,13 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
+			v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
 			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 			assert.Empty(t, text)
 			require.ErrorContains(t, err, tt.want)
 			assert.NotContains(t, err.Error(), apiKey)
 			assert.Less(t, len(err.Error()), 300)
-			assert.Len(t, v.requests(), 1)
+			assert.Len(t, v.Asked(), 1)
 		})
 	}
 }
@@ -391,7 +339,7 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 	const head, tail = `{"choices":[{"message":{"content":"`, `"}}]}`
 	text := strings.Repeat("x", 1<<20-len(head)-len(tail))
-	v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, head+text+tail) })
+	v := llmtest.New(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, head+text+tail) })
 	got, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 	require.NoError(t, err)
 	assert.Len(t, got, len(text))
@@ -400,7 +348,7 @@ func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 // A large error, too, is read to its limit only.
 func TestModel_boundsWhatItReads(t *testing.T) {
 	var sent atomic.Int64
-	v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		block := []byte(strings.Repeat(" ", 64<<10))
 		for r.Context().Err() == nil {
@@ -417,9 +365,9 @@ func TestModel_boundsWhatItReads(t *testing.T) {
 }
 
 func TestModel_boundsTheHeader(t *testing.T) {
-	v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
+	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Long", strings.Repeat("x", 128<<10))
-		say(w, "x")
+		llmtest.Say("x")(w, r)
 	})
 	_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 	require.ErrorContains(t, err, "65536 bytes")
@@ -427,7 +375,7 @@ func TestModel_boundsTheHeader(t *testing.T) {
 
 func TestModel_takesAsLongAsItsContext(t *testing.T) {
 	left := make(chan struct{})
-	v := newVendor(t, func(_ http.ResponseWriter, r *http.Request) {
+	v := llmtest.New(t, func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		close(left)
 	})
@@ -441,12 +389,12 @@ func TestModel_takesAsLongAsItsContext(t *testing.T) {
 	cancel()
 	_, err = newModel(t, v, model, apiKey)(cancelled, prompt)
 	require.ErrorIs(t, err, context.Canceled)
-	assert.Len(t, v.requests(), 1)
+	assert.Len(t, v.Asked(), 1)
 }
 
 func TestModel_takesAsLongAsItsContextForABody(t *testing.T) {
 	began := make(chan struct{})
-	v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"choices":`)
 		_ = http.NewResponseController(w).Flush()
 		close(began)
@@ -464,21 +412,21 @@ func TestModel_takesAsLongAsItsContextForABody(t *testing.T) {
 func TestModel_followsNoRedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			elsewhere := newVendor(t, nil)
-			v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+			elsewhere := llmtest.New(t, left)
+			v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, elsewhere.URL+"/v1/chat/completions?token="+apiKey, status)
 			})
 			_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 			require.ErrorContains(t, err, "the endpoint redirects to "+elsewhere.URL+", which is not followed")
 			assert.NotContains(t, err.Error(), apiKey)
-			assert.Empty(t, elsewhere.requests())
-			assert.Len(t, v.requests(), 1)
+			assert.Empty(t, elsewhere.Asked())
+			assert.Len(t, v.Asked(), 1)
 		})
 	}
 }
 
 func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
-	v := newVendor(t, nil)
+	v := llmtest.New(t, left)
 	complete := newModel(t, v, model, apiKey)
 	v.Close()
 	_, err := complete(t.Context(), prompt)
@@ -487,18 +435,18 @@ func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
 }
 
 func TestModel_isSafeForConcurrentUse(t *testing.T) {
-	v := newVendor(t, nil)
+	v := llmtest.New(t, left)
 	complete := newModel(t, v, "gpt-5", apiKey)
 	var asking sync.WaitGroup
 	for range 16 {
 		asking.Go(func() {
 			text, err := complete(t.Context(), prompt)
 			assert.NoError(t, err)
-			assert.Equal(t, "Ada exported a report.", text)
+			assert.Equal(t, "Ada left.", text)
 		})
 	}
 	asking.Wait()
-	assert.Len(t, v.requests(), 16)
+	assert.Len(t, v.Asked(), 16)
 }
 
 // answeringJSON answers with a message that is given as JSON.
@@ -538,17 +486,17 @@ func TestModel_dropsWhatItThinks(t *testing.T) {
 	}
 	for content, want := range tests {
 		t.Run(content, func(t *testing.T) {
-			v := newVendor(t, answering(content, "", "stop"))
+			v := llmtest.New(t, answering(content, "", "stop"))
 			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 			assert.Equal(t, want, text)
 			assert.Equal(t, want == "", err != nil, "%v", err)
-			assert.Len(t, v.requests(), 1)
+			assert.Len(t, v.Asked(), 1)
 		})
 	}
 }
 
 func TestModel_readsAnAnswerInParts(t *testing.T) {
-	v := newVendor(t, answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},
+	v := llmtest.New(t, answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},
 		{"type":"text","text":"Ada "},{"type":"text","text":"exported."}]}`, "stop"))
 	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 	require.NoError(t, err)
@@ -556,11 +504,11 @@ func TestModel_readsAnAnswerInParts(t *testing.T) {
 }
 
 func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
-	v := newVendor(t, answering("Ada exp", "", "length"))
+	v := llmtest.New(t, answering("Ada exp", "", "length"))
 	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
 	assert.Empty(t, text)
 	assert.EqualError(t, err, "llm: the model's answer is cut off by its limit of tokens")
-	assert.Len(t, v.requests(), 1, "a longer one would be as useless")
+	assert.Len(t, v.Asked(), 1, "a longer one would be as useless")
 }
 
 // Thoughts use up the room of an answer, so a model that has some gets more.
@@ -575,13 +523,13 @@ func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 		"in a part":         answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let"}]}]}`, "length"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := newVendor(t, nil)
-			v.answerWith(func(w http.ResponseWriter, r *http.Request) {
-				if len(v.requests()) == 1 {
+			v := llmtest.New(t, left)
+			v.AnswerWith(func(w http.ResponseWriter, r *http.Request) {
+				if len(v.Asked()) == 1 {
 					cut(w, r)
 					return
 				}
-				say(w, "<think>Let me see.</think>Ada exported.")
+				llmtest.Say("<think>Let me see.</think>Ada exported.")(w, r)
 			})
 			ask := newModel(t, v, model, apiKey)
 			for range 2 {
@@ -589,15 +537,15 @@ func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "Ada exported.", text)
 			}
-			requests := v.requests()
+			requests := v.Asked()
 			require.Len(t, requests, 3, "it is remembered")
 			for i, want := range []float64{400, 4000, 4000} {
-				assert.Equal(t, want, requests[i]["max_tokens"])
+				assert.Equal(t, want, requests[i].Body["max_tokens"])
 			}
-			v.answerWith(cut)
+			v.AnswerWith(cut)
 			_, err := ask(t.Context(), prompt)
 			require.Error(t, err)
-			assert.Len(t, v.requests(), 4, "there is no more room to give")
+			assert.Len(t, v.Asked(), 4, "there is no more room to give")
 		})
 	}
 }
