@@ -115,17 +115,6 @@ func TestFlow_isThatOfTheProduct(t *testing.T) {
 	assert.Zero(t, other.Storage.LogBytes)
 }
 
-func TestFlow_countsWhatComesFromAnotherSource(t *testing.T) {
-	s := start(t)
-	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://a.example/1")
-	event := activity.Event{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &a}
-	for range 2 {
-		_, err := s.service.Record(t.Context(), "acme", []activity.Event{event})
-		require.NoError(t, err)
-	}
-	assert.Equal(t, activity.Flow{Accepted: 1, Duplicate: 1, Actions: 1}, s.flow("acme", acmeKey).total())
-}
-
 func TestFlow_countsReaders(t *testing.T) {
 	s := start(t, withDataDir(t, t.TempDir()))
 	assert.Zero(t, s.flow("acme", acmeKey).Readers)
@@ -245,6 +234,7 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 	}
 }
 
+// Counts that no document holds are forgotten, too.
 func TestFlow_endsWithTheProductInMemory(t *testing.T) {
 	s := start(t)
 	for n := range 2 {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -65,6 +64,8 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 			s := s.in(t)
 			session, err := s.connect(path, acmeKey)
 			require.NoError(t, err)
+			assert.Equal(t, "liveactivity", session.InitializeResult().ServerInfo.Name)
+			assert.Empty(t, session.ID(), "there are no sessions")
 			tools, err := session.ListTools(t.Context(), nil)
 			require.NoError(t, err)
 			require.Len(t, tools.Tools, 3)
@@ -99,34 +100,6 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 	}
 }
 
-func TestMCP_toolErrors(t *testing.T) {
-	s := start(t)
-	session, err := s.connect("/mcp", acmeKey)
-	require.NoError(t, err)
-	for want, arguments := range map[string]map[string]any{
-		"API key does not match product_id":          {"product_id": "globex", "user_id": "ada"},
-		"product_id must be a string.":               {"product_id": 7, "user_id": "ada"},
-		"user_id is required and must not be empty.": {"product_id": "acme", "user_id": ""},
-		"limit must be an integer.":                  {"product_id": "acme", "user_id": "ada", "limit": 1.5},
-		"user_id must be a string.":                  {"product_id": "acme", "user_id": 7},
-	} {
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: arguments})
-		require.NoError(t, err)
-		assert.True(t, result.IsError)
-		assert.Equal(t, want, result.Content[0].(*mcp.TextContent).Text)
-	}
-	_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "none"})
-	assert.Error(t, err)
-}
-
-func TestMCP_withoutAKeyDoesNotConnect(t *testing.T) {
-	s := start(t)
-	for _, key := range []string{"", "wrong", acmeStream} {
-		_, err := s.connect("/mcp", key)
-		assert.Error(t, err, key)
-	}
-}
-
 // Who is there now is what the endpoint says.
 func TestMCP_listsSessions(t *testing.T) {
 	s := start(t)
@@ -135,28 +108,18 @@ func TestMCP_listsSessions(t *testing.T) {
 	}
 	session, err := s.connect("/mcp", acmeMCP)
 	require.NoError(t, err)
-	call := func(arguments map[string]any) (*mcp.CallToolResult, map[string]any) {
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_live_sessions", Arguments: arguments})
+	call := func(arguments map[string]any) map[string]any {
+		params := &mcp.CallToolParams{Name: "list_live_sessions", Arguments: arguments}
+		result, err := session.CallTool(t.Context(), params)
 		require.NoError(t, err)
-		page, _ := result.StructuredContent.(map[string]any)
-		return result, page
+		return result.StructuredContent.(map[string]any)
 	}
-	_, page := call(map[string]any{"limit": 2})
+	page := call(map[string]any{"limit": 2})
 	rest := s.do(http.MethodGet, "/sessions/acme?limit=2", "", bearer(acmeMCP))
 	assert.Equal(t, rest.json(t), page)
-	_, page = call(map[string]any{"product_id": "acme", "after": page["next"], "q": "S"})
+	page = call(map[string]any{"product_id": "acme", "after": page["next"], "q": "S"})
 	assert.Len(t, page["sessions"], 1)
 	assert.Nil(t, page["next"])
-	for want, arguments := range map[string]map[string]any{
-		"after must be what next was in the answer before.": {"after": "x"},
-		"q must be at most 1024 bytes long.":                {"q": strings.Repeat("x", 1025)},
-		"q must be UTF-8 text without NUL.":                 {"q": "a\x00"},
-		"API key does not match product_id":                 {"product_id": "globex"},
-	} {
-		result, _ := call(arguments)
-		assert.True(t, result.IsError)
-		assert.Equal(t, want, result.Content[0].(*mcp.TextContent).Text)
-	}
 }
 
 // A key that is taken away while a client is connected opens nothing any more.
@@ -171,43 +134,4 @@ func TestMCP_checksTheKeyOfEveryCall(t *testing.T) {
 	s.register(`{"product_id":"initech","force":true}`)
 	_, err = session.CallTool(t.Context(), call)
 	assert.Error(t, err)
-}
-
-func TestMCP_byHand(t *testing.T) {
-	s := start(t)
-	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	const call = `{"jsonrpc":"2.0","id":"c1","method":"tools/call","params":{"name":"get_live_user_activity","arguments":{"product_id":"acme","user_id":"ada"}}}`
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
-	for _, path := range []string{"/mcp", "/mcp/"} {
-		for _, accept := range []string{"", "*/*", "application/json", "application/json, text/event-stream", "application/*"} {
-			t.Run(path+" "+accept, func(t *testing.T) {
-				s := s.in(t)
-				post := func(body string) reply {
-					return s.do(http.MethodPost, path, body, asJSON, bearer(acmeMCP), "Accept: "+accept)
-				}
-				r := post(initialize)
-				require.Equal(t, http.StatusOK, r.status)
-				result := r.json(t)["result"].(map[string]any)
-				assert.Equal(t, "liveactivity", result["serverInfo"].(map[string]any)["name"])
-				assert.Contains(t, result["capabilities"], "tools")
-				assert.Empty(t, r.header.Get("Mcp-Session-Id"), "there are no sessions")
-				assert.Equal(t, http.StatusAccepted, post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`).status)
-				r = post(call)
-				require.Equal(t, http.StatusOK, r.status)
-				assert.Equal(t, "application/json", r.header.Get("Content-Type"))
-				assert.Equal(t, "c1", r.json(t)["id"])
-				structured := r.json(t)["result"].(map[string]any)["structuredContent"].(map[string]any)
-				rest := s.lookup("ada")
-				delete(rest, "as_of")
-				delete(structured, "as_of")
-				assert.Equal(t, rest, structured)
-			})
-		}
-	}
-	without := s.do(http.MethodPost, "/mcp", call, asJSON)
-	assert.Equal(t, http.StatusUnauthorized, without.status)
-	assert.Contains(t, without.header.Get("WWW-Authenticate"), "Bearer ")
-	result := without.json(t)["result"].(map[string]any)
-	assert.Equal(t, true, result["isError"])
-	assert.Equal(t, "Invalid or missing API key", result["content"].([]any)[0].(map[string]any)["text"])
 }

@@ -14,26 +14,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Servers on one Redis are one service, whichever a client comes to.
-func TestRedis_makesServersOne(t *testing.T) {
-	redis := redistest.Start(t)
-	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
-	atA, atB := a.stream("/stream/acme", bearer(acmeKey)), b.stream("/stream/acme", bearer(acmeKey))
-	a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	b.webhook(pageview("u2", "s1", "https://app.example.com/b"))
-	b.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	a.webhook(pageview("u3", "s1", "https://app.example.com/c"))
-	for _, stream := range []*streamReader{atA, atB} {
-		for index, url := range []string{"https://app.example.com/a", "https://app.example.com/b", "https://app.example.com/c"} {
-			action := stream.nextBatch().Actions[0]
-			assert.Equal(t, url, action["raw_url"])
-			assert.Equal(t, float64(index), action["index"])
-		}
-	}
-	assert.Equal(t, a.lookup("ada")["actions"], b.lookup("ada")["actions"])
-	assert.Len(t, b.lookup("ada")["actions"], 3)
-}
-
 // What is registered at one server opens at the others at once, and what it
 // replaces is void there, for streams that are open, too.
 func TestRedis_sharesRegistrations(t *testing.T) {

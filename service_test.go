@@ -87,16 +87,6 @@ func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	assert.Error(t, s.Run(ctx), "a service runs once")
 }
 
-func TestHealth(t *testing.T) {
-	s := start(t)
-	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`} {
-		r := s.do(http.MethodGet, path, "")
-		assert.Equal(t, http.StatusOK, r.status)
-		assert.JSONEq(t, want, r.body)
-		assert.Equal(t, http.StatusOK, s.do(http.MethodHead, path, "").status)
-	}
-}
-
 // Whatever is asked, the answer to what there is not is 404, and there is
 // never a redirect.
 func TestHandler_answers404(t *testing.T) {
@@ -112,47 +102,6 @@ func TestHandler_answers404(t *testing.T) {
 			r := s.do(method, path, "", bearer(acmeKey), "X-Admin-Key: "+adminKey)
 			assert.Equal(t, http.StatusNotFound, r.status, "%s %s", method, path)
 			assert.Empty(t, r.header.Get("Location"))
-		}
-	}
-}
-
-func TestHandler_answers404ForAnUnknownProduct(t *testing.T) {
-	s := start(t)
-	for _, product := range []string{"none", "ACME", "acme%2F", "%00", "%2e"} {
-		r := s.do(http.MethodPost, "/webhook/"+product, pageview("1", "s", "https://a.b/c"), "X-PostHog-Secret: "+acmeSecret)
-		assert.Equal(t, http.StatusNotFound, r.status, product)
-	}
-}
-
-func TestHandler_answers405WithAllow(t *testing.T) {
-	s := start(t)
-	tests := map[string]struct {
-		allow   string
-		methods []string
-	}{
-		"/users/acme/ada/live-activity": {"GET, HEAD", []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"}},
-		"/stream/acme":                  {"GET, HEAD", []string{"POST", "PUT", "DELETE"}},
-		"/flow/acme":                    {"GET, HEAD", []string{"POST", "PUT", "DELETE", "OPTIONS"}},
-		"/webhook/acme":                 {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
-		"/mcp":                          {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
-		"/mcp/":                         {"POST", []string{"GET", "DELETE"}},
-		"/healthz":                      {"GET, HEAD", []string{"POST", "DELETE"}},
-		"/readyz":                       {"GET, HEAD", []string{"POST"}},
-		"/metrics":                      {"GET, HEAD", []string{"POST"}},
-		"/admin/products":               {"GET, HEAD, POST", []string{"PUT", "DELETE"}},
-		"/e/":                           {"POST, OPTIONS", []string{"GET", "HEAD", "PUT"}},
-		"/batch":                        {"POST, OPTIONS", []string{"GET"}},
-		"/i/v0/e/":                      {"POST, OPTIONS", []string{"GET", "DELETE"}},
-		"/flags/":                       {"POST, OPTIONS", []string{"GET"}},
-		"/decide/":                      {"POST, OPTIONS", []string{"GET"}},
-		"/s/":                           {"POST, OPTIONS", []string{"GET"}},
-		"/array/phc_x/config.js":        {"GET, OPTIONS", []string{"POST"}},
-	}
-	for path, tt := range tests {
-		for _, method := range tt.methods {
-			r := s.do(method, path, "", bearer(acmeKey))
-			assert.Equal(t, http.StatusMethodNotAllowed, r.status, "%s %s", method, path)
-			assert.Equal(t, tt.allow, r.header.Get("Allow"), "%s %s", method, path)
 		}
 	}
 }
@@ -234,17 +183,4 @@ func TestMetrics_countWhatTheLogDropped(t *testing.T) {
 		s.webhook(pageview(fmt.Sprint(n), "s", "https://app.example.com/"+strings.Repeat("x", 1000)))
 	}
 	assert.NotContains(t, s.do(http.MethodGet, "/metrics", "").body, `liveactivity_log_dropped_total{product_id="acme"} 0`)
-}
-
-// The actions of cookieless visitors, of whom nothing tells one from another, go to the
-// stream and to nobody's activity.
-func TestHandler_streamsActionsOfCookielessVisitors(t *testing.T) {
-	s := start(t)
-	stream := s.stream("/stream/acme", bearer(acmeKey))
-	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","properties":{"distinct_id":"$posthog_cookieless","$current_url":"https://app.acme.example/pricing"}}`)
-	require.Equal(t, http.StatusOK, r.status, r.body)
-	data := stream.next().data
-	assert.Contains(t, data, `"session_id":"","user_id":"","email":"","count":1`)
-	assert.Contains(t, data, "User landed on the pricing page")
-	assert.Zero(t, s.lookup("$posthog_cookieless")["count"])
 }

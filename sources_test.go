@@ -5,10 +5,8 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -64,53 +62,6 @@ func viewed(anonymousID, userID, page string) string {
 
 func identified(anonymousID, userID string) string {
 	return fmt.Sprintf(`{"type":"identify","anonymousId":%q,"userId":%q,"traits":{"email":%q}}`, anonymousID, userID, mail)
-}
-
-// Recorded requests, with the addresses and headers that the SDKs gave them, make an
-// identified user's activity, which begins before the user signed in. Repeating them
-// changes nothing.
-func TestSources_takeRecordedTraffic(t *testing.T) {
-	for file, tt := range map[string]struct {
-		prefix string
-		want   []string
-	}{
-		"segment/testdata/segment.json":       {"/segment", []string{"Page Load: Seg.html", "Page Load: Settings"}},
-		"segment/testdata/segment-batch.json": {"/segment", []string{"Page Load: Segbatch.html", "Page Load: Settings"}},
-		"segment/testdata/rudderstack.json":   {"/rudderstack", []string{"Page Load: Rs.html", "Page Load: Settings"}},
-		"segment/testdata/jitsu.json":         {"/jitsu", []string{"Page Load: Jitsu.html", "Page Load: Settings"}},
-		"amplitude/testdata/amplitude.json": {"/amplitude", []string{"Page Load: Amp.html", "Click Export CSV", "Click Close dialog", "Click See plans",
-			"Page Load: Settings", "Change #plan field", "Change #email field", "Click Sign up", "Submit signup form"}},
-	} {
-		t.Run(file, func(t *testing.T) {
-			s := start(t, func(o *liveactivity.Options) {
-				o.Products[0].CaptureTokens = []string{"WK_TEST", "RSWK", "JK", "AMPKEY"}
-			})
-			data, err := os.ReadFile("activity/" + file)
-			require.NoError(t, err)
-			var recorded struct {
-				Requests []struct {
-					Method, URL, Body string
-					Headers           map[string]string
-				}
-			}
-			require.NoError(t, json.Unmarshal(data, &recorded))
-			for range 2 {
-				for _, r := range recorded.Requests {
-					var headers []string
-					for _, name := range []string{"authorization", "x-write-key", "content-type", "origin", "sentat"} {
-						if value := r.Headers[name]; value != "" {
-							headers = append(headers, name+": "+value)
-						}
-					}
-					answer := s.do(r.Method, tt.prefix+r.URL, r.Body, headers...)
-					require.Equal(t, http.StatusOK, answer.status, answer.body)
-					assert.Equal(t, r.Headers["origin"], answer.header.Get("Access-Control-Allow-Origin"))
-				}
-				assert.Equal(t, tt.want, s.titles("user_42"))
-			}
-			assert.Len(t, s.bySession(), 1)
-		})
-	}
 }
 
 // The write key may be wherever one of the SDKs has it.
