@@ -1,7 +1,6 @@
 package liveactivity_test
 
 import (
-	"bufio"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -111,34 +110,15 @@ func TestStanding_ofAnotherUsersAction(t *testing.T) {
 	s.happens(true, "$identify", "ada", "s", map[string]any{"$set": map[string]any{"email": mail}})
 	s.happens(false, "$pageview", "eve", "s", nil)
 	s.happens(true, "$pageview", "ada", "s", nil)
-	batches, found := s.streamed(t), map[string]string{}
-	for _, b := range batches {
+	stream, found := s.stream("/stream/acme?since=0", bearer(acmeKey)), map[any]any{}
+	for range 2 {
+		b := stream.nextBatch()
 		for _, a := range b.Actions {
-			found[a.UserID] = a.Email
+			found[a["user_id"]] = a["email"]
 		}
 		assert.Equal(t, "ada", b.UserID)
 	}
-	assert.Equal(t, map[string]string{"eve": "", "ada": mail}, found)
-}
-
-// streamed returns the first two batches on acme's stream.
-func (s *service) streamed(t *testing.T) (batches []activity.Batch) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/stream/acme?since=0", http.NoBody)
-	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+acmeKey)
-	answer, err := s.client.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
-	for len(batches) < 2 && lines.Scan() {
-		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, `"actions"`) {
-			var b activity.Batch
-			require.NoError(t, json.Unmarshal([]byte(data), &b))
-			batches = append(batches, b)
-		}
-	}
-	return batches
+	assert.Equal(t, map[any]any{"eve": "", "ada": mail}, found)
 }
 
 // By Service.Record an identity is reported.
@@ -186,39 +166,30 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 // With "none" a claim says nothing, and what a session did before its signed identity
 // is that user's.
 func TestStanding_withoutClaims(t *testing.T) {
-	for name, change := range map[string]func(*testing.T) func(*liveactivity.Options){
-		"in memory": func(*testing.T) func(*liveactivity.Options) { return func(*liveactivity.Options) {} },
-		"in Redis": func(t *testing.T) func(*liveactivity.Options) {
-			return withRedis(t, redistest.Start(t).URL())
-		},
-		"in a file": func(t *testing.T) func(*liveactivity.Options) { return withDataDir(t, t.TempDir()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, withIdentity("none"), change(t))
-			s.happens(false, "$pageview", "anon-1", "s", nil)
-			s.happens(false, "$identify", "ada", "s", map[string]any{"$anon_distinct_id": "anon-1", "$set": map[string]any{"email": mail}})
-			s.happens(false, "$pageview", "ada", "s", map[string]any{"$is_identified": true})
-			user, address := s.who("s", 2)
-			assert.Empty(t, user)
-			assert.Empty(t, address)
-			assert.Zero(t, s.did("ada"))
+	s := start(t, withIdentity("none"), withRedis(t, redistest.Start(t).URL()))
+	s.happens(false, "$pageview", "anon-1", "s", nil)
+	claim := map[string]any{"$anon_distinct_id": "anon-1", "$set": map[string]any{"email": mail}}
+	s.happens(false, "$identify", "ada", "s", claim)
+	s.happens(false, "$pageview", "ada", "s", map[string]any{"$is_identified": true})
+	user, address := s.who("s", 2)
+	assert.Empty(t, user)
+	assert.Empty(t, address)
+	assert.Zero(t, s.did("ada"))
 
-			signed := map[string]any{"$anon_distinct_id": "anon-1", "$user_hash": userHash("ada")}
-			s.happens(false, "$identify", "ada", "s", signed)
-			assert.Equal(t, 2, s.did("ada"), "what the session did before")
-			user, _ = s.who("s", 2)
-			assert.Equal(t, "ada", user, "listed at once")
-			s.happens(false, "$pageview", "ada", "s", nil)
-			assert.Equal(t, 3, s.did("ada"), "the session is hers now")
-			s.happens(false, "$pageview", "eve", "s", nil)
-			s.happens(false, "$pageview", "ada", "other", nil)
-			assert.Equal(t, 3, s.did("ada"))
-			user, _ = s.who("s", 4)
-			assert.Equal(t, "ada", user)
-			s.happens(true, "$pageview", "bob", "reported", nil)
-			assert.Equal(t, 1, s.did("bob"), "a webhook is not a claim")
-		})
-	}
+	signed := map[string]any{"$anon_distinct_id": "anon-1", "$user_hash": userHash("ada")}
+	s.happens(false, "$identify", "ada", "s", signed)
+	assert.Equal(t, 2, s.did("ada"), "what the session did before")
+	user, _ = s.who("s", 2)
+	assert.Equal(t, "ada", user, "listed at once")
+	s.happens(false, "$pageview", "ada", "s", nil)
+	assert.Equal(t, 3, s.did("ada"), "the session is hers now")
+	s.happens(false, "$pageview", "eve", "s", nil)
+	s.happens(false, "$pageview", "ada", "other", nil)
+	assert.Equal(t, 3, s.did("ada"))
+	user, _ = s.who("s", 4)
+	assert.Equal(t, "ada", user)
+	s.happens(true, "$pageview", "bob", "reported", nil)
+	assert.Equal(t, 1, s.did("bob"), "a webhook is not a claim")
 }
 
 func TestStanding_isAdvisedOnWithAModel(t *testing.T) {
