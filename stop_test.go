@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -30,49 +31,13 @@ func readReply(t *testing.T, conn net.Conn) reply {
 	return reply{resp.StatusCode, resp.Header, string(body)}
 }
 
-// halfPosted opens a connection and sends the head and half the body of a
-// webhook; finish sends the rest.
-func (s *service) halfPosted(body string) (conn net.Conn, finish func()) {
-	s.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { conn.Close() })
-	half := len(body) / 2
-	_, err = fmt.Fprintf(conn, "POST /webhook/acme HTTP/1.1\r\nHost: x\r\nX-PostHog-Secret: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", acmeSecret, len(body))
-	require.NoError(s.t, err)
-	// The server asks for the body once the request is in flight.
-	require.NoError(s.t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
-	got := make([]byte, len(goOn))
-	_, err = io.ReadFull(conn, got)
-	require.NoError(s.t, err)
-	require.Equal(s.t, goOn, string(got))
-	_, err = io.WriteString(conn, body[:half])
-	require.NoError(s.t, err)
-	return conn, func() {
-		_, err := io.WriteString(conn, body[half:])
-		require.NoError(s.t, err)
-	}
-}
-
-// refusesConnections waits until the server takes no more connections.
-func (s *service) refusesConnections() {
-	s.t.Helper()
-	waittest.Until(s.t, "it refuses connections", func() bool {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	})
-}
-
 func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T) {
 	s := start(t)
 	stream := s.stream("/stream/acme", bearer(acmeKey))
-	conn, finish := s.halfPosted(pageview("u1", "s1", "https://app.example.com/last"))
+	finish := proctest.UnderWay(t, s.url, "/webhook/acme", pageview("u1", "s1", "https://app.example.com/last"),
+		"X-PostHog-Secret: "+acmeSecret)
 	s.cancel()
-	s.refusesConnections()
+	proctest.HangsUp(t, s.url)
 	select {
 	case <-s.done:
 		require.Fail(t, "it does not wait for the request")
@@ -80,9 +45,7 @@ func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T
 		require.Fail(t, "the stream is over before the request", "%v", f)
 	default:
 	}
-	finish()
-	r := readReply(t, conn)
-	assert.Equal(t, http.StatusOK, r.status, r.body)
+	assert.Equal(t, http.StatusOK, finish())
 	s.stop()
 	frames := stream.rest()
 	require.Len(t, frames, 1)
