@@ -82,8 +82,7 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 // contextError returns the answer to a request for a context that failed: 400 for a mistake in
 // the query, else 503.
 func contextError(err error) error {
-	var wrong *activity.QueryError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return httpx.BadRequest("The query parameter %s.", wrong)
 	}
 	return httpx.Unavailable(err)

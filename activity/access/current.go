@@ -33,8 +33,8 @@ func CheckCurrent(products any, productID string, check func() error) error {
 }
 
 func isRefusal(err error) bool {
-	var answer *httpx.Error
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[*httpx.Error](err)
+	if !ok {
 		return false
 	}
 	switch answer.Status {

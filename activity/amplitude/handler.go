@@ -66,8 +66,8 @@ type answer struct {
 // refusal returns a copy of an error with the beginning that SDKs look for: otherwise they send
 // the event again. The error itself may be shared.
 func refusal(err error) error {
-	var answer *httpx.Error
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[*httpx.Error](err)
+	if !ok {
 		return err
 	}
 	told := *answer

@@ -16,7 +16,6 @@ package directory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -269,7 +268,7 @@ type Amendment struct {
 func (d *Directory) Amend(
 	ctx context.Context, productID, sessionID string, names []string, change func(*Amendment) error,
 ) error {
-	for {
+	return document.Retry(ctx, func() error {
 		docs, err := d.docs.Get(ctx, productID, append([]string{ofSession(sessionID).documentName()}, names...)...)
 		if err != nil {
 			return fmt.Errorf("directory: read: %w", err)
@@ -287,15 +286,11 @@ func (d *Directory) Amend(
 		}
 		changes := append(b.Changes(), a.Changes...)
 		if a.Write != nil {
-			err = a.Write(ctx, changes...)
-		} else {
-			_, err = d.docs.Write(ctx, productID, changes...)
+			return a.Write(ctx, changes...)
 		}
-		var conflict *document.ConflictError
-		if !errors.As(err, &conflict) || ctx.Err() != nil {
-			return err
-		}
-	}
+		_, err = d.docs.Write(ctx, productID, changes...)
+		return err
+	})
 }
 
 // Open returns the part of a product's directory that these events are about.

@@ -6,18 +6,14 @@
 // back with the version it read; if another write came first nothing changes,
 // and the caller tries again:
 //
-//	for {
+//	err := document.Retry(ctx, func() error {
 //		docs, err := store.Get(ctx, "acme", "cursor/notes")
 //		if err != nil {
 //			return err
 //		}
-//		next := advance(docs[0].Value)
-//		_, err = store.Write(ctx, "acme", document.Put(docs[0], next, time.Hour))
-//		var conflict *document.ConflictError
-//		if !errors.As(err, &conflict) {
-//			return err
-//		}
-//	}
+//		_, err = store.Write(ctx, "acme", document.Put(docs[0], advance(docs[0].Value), time.Hour))
+//		return err
+//	})
 //
 // A product's documents are bounded in bytes. Beyond the bound, documents that yield
 // are evicted first (see [Change]), then the others; of each, roughly the least recently
@@ -174,4 +170,20 @@ type ConflictError struct{ Name string }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("document: %.100q was changed concurrently", e.Name)
+}
+
+// IsConflict reports whether err is a *[ConflictError] or wraps one.
+func IsConflict(err error) bool {
+	_, ok := errors.AsType[*ConflictError](err)
+	return ok
+}
+
+// Retry calls try, which reads documents and writes them back, until it returns no conflict, and
+// returns its error. A conflict is returned once ctx has ended.
+func Retry(ctx context.Context, try func() error) error {
+	for {
+		if err := try(); !IsConflict(err) || ctx.Err() != nil {
+			return err
+		}
+	}
 }

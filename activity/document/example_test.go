@@ -2,7 +2,6 @@ package document_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"strconv"
@@ -21,18 +20,15 @@ func ExampleStore() {
 		log.Fatal(err)
 	}
 	count := func() error {
-		for {
+		return document.Retry(ctx, func() error {
 			docs, err := store.Get(ctx, "acme", "counter")
 			if err != nil {
 				return err
 			}
 			n, _ := strconv.Atoi(string(docs[0].Value)) // zero if there is none
 			_, err = store.Write(ctx, "acme", document.Put(docs[0], []byte(strconv.Itoa(n+1)), time.Hour))
-			var conflict *document.ConflictError
-			if !errors.As(err, &conflict) {
-				return err
-			}
-		}
+			return err
+		})
 	}
 	var running sync.WaitGroup
 	for range 10 {

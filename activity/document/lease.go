@@ -52,8 +52,7 @@ func Acquire(ctx context.Context, store Store, productID, name string, ttl time.
 	l := &Lease{store: store, productID: productID, ttl: ttl, until: time.Now().Add(ttl),
 		doc: Document{Name: leasePrefix + name, Value: []byte(uuid.NewString())}}
 	version, err := store.Write(ctx, productID, Put(l.doc, l.doc.Value, ttl))
-	var conflict *ConflictError
-	if errors.As(err, &conflict) {
+	if IsConflict(err) {
 		return nil, ErrHeld
 	}
 	if err != nil {
@@ -83,8 +82,7 @@ func (l *Lease) Check() Change { return Check(l.doc) }
 func (l *Lease) Renew(ctx context.Context) error {
 	until := time.Now().Add(l.ttl)
 	_, err := l.store.Write(ctx, l.productID, Touch(l.doc, l.ttl))
-	var conflict *ConflictError
-	if errors.As(err, &conflict) {
+	if IsConflict(err) {
 		return ErrLost
 	}
 	if err != nil {
@@ -102,8 +100,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 // expire. Releasing a lost lease does nothing.
 func (l *Lease) Release(ctx context.Context) error {
 	_, err := l.store.Write(ctx, l.productID, Delete(l.doc))
-	var conflict *ConflictError
-	if err != nil && !errors.As(err, &conflict) {
+	if err != nil && !IsConflict(err) {
 		return fmt.Errorf("document: release lease: %w", err)
 	}
 	return nil
@@ -239,6 +236,6 @@ func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ti
 // lostBy reports whether err means that the lease is lost: work can notice
 // before the holder does, by a conflict of its own changes.
 func (l *Lease) lostBy(err error) bool {
-	var conflict *ConflictError
-	return errors.Is(err, ErrLost) || errors.As(err, &conflict) && conflict.Name == l.doc.Name
+	conflict, ok := errors.AsType[*ConflictError](err)
+	return errors.Is(err, ErrLost) || ok && conflict.Name == l.doc.Name
 }

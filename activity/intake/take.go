@@ -94,8 +94,8 @@ func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token strin
 
 // isClientError reports whether err is an answer that blames the client: any below 500.
 func isClientError(err error) bool {
-	var answer *httpx.Error
-	return errors.As(err, &answer) && answer.Status < http.StatusInternalServerError
+	answer, ok := errors.AsType[*httpx.Error](err)
+	return ok && answer.Status < http.StatusInternalServerError
 }
 
 // Discard reads a body of at most limit bytes and forgets it. It refuses one from

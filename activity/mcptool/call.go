@@ -103,8 +103,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, req.Params.Name), answer.deadline)
 		defer cancel()
 		found, err := q.get(ctx, productID)
-		var wrong *activity.QueryError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 			return toolError(wrong.Error() + "."), nil
 		}
 		if err != nil {

@@ -2,8 +2,7 @@
 // argument or option. A constructor reports all mistakes at once, joined:
 //
 //	_, err := liveactivity.New(&liveactivity.Options{MaxEvents: -1})
-//	var mistake *option.Error
-//	if errors.As(err, &mistake) {
+//	if mistake, ok := errors.AsType[*option.Error](err); ok {
 //		fmt.Println(mistake.Option, mistake.Problem) // MaxEvents must not be negative
 //	}
 package option

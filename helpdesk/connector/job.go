@@ -194,9 +194,8 @@ func (j *job) run(ctx context.Context) error {
 		err = j.failed(s, j.take(ctx, s))
 	}
 	var paused *pausedError
-	var lost *document.ConflictError
 	switch {
-	case errors.As(err, &lost), errors.Is(err, eventlog.ErrClosed), ctx.Err() != nil:
+	case document.IsConflict(err), errors.Is(err, eventlog.ErrClosed), ctx.Err() != nil:
 		j.back(time.Now())
 		return errors.Join(err, ctx.Err())
 	case errors.Is(err, errDropped):
@@ -639,9 +638,8 @@ func (j *job) backOff(err error) time.Duration {
 // and does it again. A conversation that changed meanwhile is not ended but due at once.
 func (j *job) gone(ctx context.Context, cause error) error {
 	done, err := j.d.store.end(ctx, j.d.productID, j.lane.key, j.r, j.lease.Check())
-	var conflict *document.ConflictError
 	switch {
-	case errors.As(err, &conflict):
+	case document.IsConflict(err):
 		j.back(time.Now())
 		return err
 	case err != nil && ctx.Err() == nil:

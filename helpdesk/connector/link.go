@@ -335,7 +335,7 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 	}
 	n := notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
 	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
-	if _, ok := errors.AsType[*document.ConflictError](err); ok {
+	if document.IsConflict(err) {
 		return pending, nil // it waits already
 	}
 	if err != nil {
@@ -386,7 +386,7 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 	}
 	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,
 		Over: true}, change)
-	if _, ok := errors.AsType[*document.ConflictError](err); ok {
+	if document.IsConflict(err) {
 		return nil // the next look comes to it
 	}
 	return err

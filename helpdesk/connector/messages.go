@@ -51,7 +51,7 @@ func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 // receipt is stored already. After an error the change may have been stored, unless it is a
 // conflict.
 func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change func(r *record) (status, bool)) error {
-	for {
+	return document.Retry(ctx, func() error {
 		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{documentName(in.key())}, in.receipt.names...)...)
 		if err != nil || in.receipt.take(docs[1:]) {
 			return err
@@ -71,11 +71,9 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		}
 		err = c.store.commit(ctx, in.productID, notice{Type: noticeType, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID}, all...)
-		if _, ok := errors.AsType[*document.ConflictError](err); !ok || ctx.Err() != nil {
-			in.receipt.stored = final && err == nil
-			return err
-		}
-	}
+		in.receipt.stored = final && err == nil
+		return err
+	})
 }
 
 // takeMessage links the session of a message and takes the message into the

@@ -125,9 +125,8 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	put := document.Put(stored, value, keptFor)
 	put.Yields = true
 	next.version, err = m.config.Documents.Write(ctx, productID, put)
-	var conflict *document.ConflictError
 	switch {
-	case errors.As(err, &conflict):
+	case document.IsConflict(err):
 		return m.reread(ctx, productID, s)
 	case errors.Is(err, document.ErrDropped): // the counts were of an earlier registration
 		m.Forget(productID)
@@ -176,8 +175,7 @@ func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 	defer cancel()
 	stored := document.Document{Name: m.name, Version: version}
 	_, err := m.config.Documents.Write(ctx, productID, document.Delete(stored))
-	var conflict *document.ConflictError
-	if err != nil && !errors.As(err, &conflict) { // removed with everything else, usually
+	if err != nil && !document.IsConflict(err) { // removed with everything else, usually
 		return fmt.Errorf("flow: remove: %w", err)
 	}
 	return nil

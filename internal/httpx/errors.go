@@ -132,8 +132,8 @@ const lingerTime = 500 * time.Millisecond
 // was not read is answered without waiting for it, and its connection is closed. The client
 // never gets the cause.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Status: http.StatusInternalServerError, Detail: "Something went wrong inside the server.", Cause: err}
 	}
 	report(w, e)

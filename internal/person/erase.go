@@ -3,7 +3,6 @@ package person
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -25,13 +24,12 @@ type Erased struct {
 // that were written are blanked, where the desk can; that is work for later, which the entry
 // brings. Either all of it is committed or nothing. Erase may be repeated, and then removes the
 // data that came since.
-func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
-	for {
-		erased, err := p.tryErase(ctx, productID, q, redact)
-		if _, ok := errors.AsType[*document.ConflictError](err); !ok || ctx.Err() != nil {
-			return erased, err
-		} // the person did something meanwhile
-	}
+func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (erased Erased, err error) {
+	err = document.Retry(ctx, func() (err error) { // the person may do something meanwhile
+		erased, err = p.tryErase(ctx, productID, q, redact)
+		return err
+	})
+	return erased, err
 }
 
 // tryErase is one try of Erase. A *[document.ConflictError] means that a document has changed

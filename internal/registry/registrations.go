@@ -154,7 +154,7 @@ func (r *Registry) change(ctx context.Context, productID string,
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)
 	}
-	for {
+	return document.Retry(ctx, func() error {
 		docs, err := r.log.Documents().Get(ctx, OwnProduct, registrationPrefix+productID)
 		if err != nil {
 			return fmt.Errorf("registry: read registration: %w", err)
@@ -164,17 +164,11 @@ func (r *Registry) change(ctx context.Context, productID string,
 			return err
 		}
 		err = r.log.Append(ctx, OwnProduct, []eventlog.Entry{{Data: data}}, change)
-		var conflict *document.ConflictError
-		switch {
-		case err == nil:
-			return nil
-		case errors.As(err, &conflict) && ctx.Err() == nil:
-			continue
-		case change.Op == document.OpPut && r.isStored(change):
-			return nil // only the answer was lost
+		if err == nil || !document.IsConflict(err) && change.Op == document.OpPut && r.isStored(change) {
+			return nil // perhaps only the answer was lost
 		}
 		return fmt.Errorf("registry: write registration: %w", err)
-	}
+	})
 }
 
 // isStored reports whether a change that may have failed took effect: no other registration has

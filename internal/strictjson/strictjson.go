@@ -90,8 +90,7 @@ func (d *Decoder) Decode(data []byte, into any) {
 // malformed says where JSON breaks, or that it ends too soon. Lines and columns count from 1,
 // columns in characters, as editors show them.
 func malformed(data []byte, err error) string {
-	var syntax *json.SyntaxError
-	errors.As(err, &syntax)
+	syntax, _ := errors.AsType[*json.SyntaxError](err)
 	problem, before := "not valid JSON", data[:max(syntax.Offset-1, 0)]
 	if endsTooSoon(data) {
 		problem, before = "not valid JSON: it ends too soon", bytes.TrimRight(data, " \t\r\n")

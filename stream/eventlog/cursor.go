@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,20 +35,17 @@ func (c *Cursor) Load(ctx context.Context) (string, error) {
 // Save replaces the saved cursor, whatever that is: of concurrent calls the last one counts. It
 // is stored when Save returns nil; after an error it may be.
 func (c *Cursor) Save(ctx context.Context, cursor string) error {
-	for {
+	return document.Retry(ctx, func() error {
 		doc, err := c.document(ctx)
 		if err != nil {
 			return err
 		}
 		_, err = c.log.Documents().Write(ctx, c.productID, document.Put(doc, []byte(cursor), cursorTTL))
-		var conflict *document.ConflictError
-		switch {
-		case err == nil:
-			return nil
-		case !errors.As(err, &conflict) || ctx.Err() != nil:
+		if err != nil {
 			return fmt.Errorf("eventlog: save cursor: %w", err)
 		}
-	}
+		return nil
+	})
 }
 
 // document returns the cursor's document as it is now, which may not exist.

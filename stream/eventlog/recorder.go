@@ -229,7 +229,6 @@ func (r *Recorder) record(
 // so they are an error.
 func (s *step) again(ctx context.Context, err error) (dropped int, _ error) {
 	var seen *DuplicateError
-	var conflict *document.ConflictError
 	switch {
 	case errors.As(err, &seen):
 		dropped, any := s.drop(seen.Keys)
@@ -237,7 +236,7 @@ func (s *step) again(ctx context.Context, err error) (dropped int, _ error) {
 			return 0, fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
 		}
 		return dropped, nil
-	case errors.As(err, &conflict) && ctx.Err() == nil:
+	case document.IsConflict(err) && ctx.Err() == nil:
 		return 0, nil // another request came first: start again from the current state
 	}
 	return 0, err

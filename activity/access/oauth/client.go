@@ -216,7 +216,7 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 		return fmt.Errorf("oauth: wait for other clients: %w", err)
 	}
 	defer s.changing.Release(1)
-	for {
+	return document.Retry(ctx, func() error {
 		docs, err := s.docs.Get(ctx, ofNoProduct, waitingName, signedInName, clientPrefix+id)
 		if err != nil {
 			return fmt.Errorf("oauth: read clients: %w", err)
@@ -235,15 +235,11 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 			}
 		}
 		_, err = s.docs.Write(ctx, ofNoProduct, append(changes, put)...)
-		var conflict *document.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
-			continue
-		}
 		if err != nil {
 			return fmt.Errorf("oauth: write client: %w", err)
 		}
 		return nil
-	}
+	})
 }
 
 // lists returns the changes to the two lists that make a client the last one of its own, and

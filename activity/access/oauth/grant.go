@@ -171,7 +171,7 @@ func (g *stored) put() (document.Change, error) {
 // change returns it. Without a grant, or when its product is dropped meanwhile, the error is
 // errNoGrant. After any other error of the storage, the grant may or may not have changed.
 func (s *Server) change(ctx context.Context, productID, id string, decide func(*grant) error) error {
-	for {
+	return document.Retry(ctx, func() error {
 		g, err := s.read(ctx, productID, id)
 		if err != nil {
 			return err
@@ -186,11 +186,7 @@ func (s *Server) change(ctx context.Context, productID, id string, decide func(*
 		case err != nil:
 			return err
 		}
-		_, err = s.docs.Write(ctx, productID, change)
-		var conflict *document.ConflictError
-		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil:
-			continue
+		switch _, err = s.docs.Write(ctx, productID, change); {
 		case errors.Is(err, document.ErrDropped):
 			return errNoGrant
 		case err != nil:
@@ -200,7 +196,7 @@ func (s *Server) change(ctx context.Context, productID, id string, decide func(*
 			s.log.Warn("a grant has ended: "+verdict.Error(), "product_id", productID, "grant_id", id)
 		}
 		return verdict
-	}
+	})
 }
 
 // grantCode stores a grant for a key and returns its code, the only copy: the document has
@@ -241,8 +237,7 @@ func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) err
 	slices.SortFunc(all, func(a, b stored) int { return a.Used.Compare(b.Used) })
 	for _, g := range all[:max(0, len(all)-MaxGrants+1)] {
 		_, err := s.docs.Write(ctx, productID, document.Delete(g.doc))
-		var conflict *document.ConflictError // it has just been used, or has ended
-		if err != nil && !errors.As(err, &conflict) {
+		if err != nil && !document.IsConflict(err) { // after one it has just been used, or has ended
 			return fmt.Errorf("oauth: end grant: %w", err)
 		}
 	}

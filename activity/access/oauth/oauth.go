@@ -247,8 +247,8 @@ func open(h httpx.Handler) http.Handler {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Access-Control-Expose-Headers", "Retry-After")
 		err := h(w, r)
-		var refused *refusal
-		if !errors.As(err, &refused) {
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok {
 			return err
 		}
 		status := http.StatusBadRequest

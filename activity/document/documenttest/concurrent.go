@@ -36,7 +36,7 @@ func (f fixture) change(ctx context.Context, make func([]document.Document) []do
 			return 0, err
 		}
 		version, err := f.store.Write(ctx, f.product, make(docs)...)
-		if !isConflict(err) {
+		if !document.IsConflict(err) {
 			return version, err
 		}
 	}
@@ -89,7 +89,7 @@ func testOneCreator(f fixture) {
 					won[i].Add(1)
 					winner[i].Store(int64(w))
 				} else {
-					assert.True(f, isConflict(err), "%v", err)
+					assert.True(f, document.IsConflict(err), "%v", err)
 				}
 			}
 		})

@@ -149,9 +149,9 @@ func testOneAtATime(f fixture) {
 		note := document.Put(docs[0], nil, 0)
 		for range 2 { // when it begins and when it is done
 			version, err := f.store.Write(f.Context(), f.product, l.Check(), note)
-			if isConflict(err) {
+			if document.IsConflict(err) {
 				_, err = f.store.Write(f.Context(), f.product, l.Check())
-				assert.True(f, isConflict(err), "another worker ran while the lease was held")
+				assert.True(f, document.IsConflict(err), "another worker ran while the lease was held")
 				return nil
 			}
 			assert.NoError(f, err)

@@ -1,7 +1,6 @@
 package documenttest
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -176,12 +175,6 @@ func (f fixture) requireNone(name string) {
 	f.Helper()
 	require.Equal(f, []item{{Name: name}}, items(f.get(name)))
 	require.NotContains(f, names(f.all()), name)
-}
-
-// isConflict reports whether err is a conflict.
-func isConflict(err error) bool {
-	var conflict *document.ConflictError
-	return errors.As(err, &conflict)
 }
 
 // named returns a document that does not exist yet.

@@ -58,7 +58,7 @@ var timeToLiveTests = []test{
 		f.inTime(func(ttl time.Duration) bool {
 			a := f.put("a", "1", ttl)
 			if _, err := f.store.Write(f.Context(), f.product, document.Check(a)); err != nil {
-				require.True(f, isConflict(err))
+				require.True(f, document.IsConflict(err))
 				return false
 			}
 			f.conflict(document.Put(document.Document{Name: "a", Version: a.Version + 1}, nil, 0))
@@ -85,7 +85,7 @@ var timeToLiveTests = []test{
 		f.inTime(func(ttl time.Duration) bool {
 			a := f.put("a", "1", ttl)
 			if _, err := f.store.Write(f.Context(), f.product, document.Delete(a)); err != nil {
-				require.True(f, isConflict(err))
+				require.True(f, document.IsConflict(err))
 				return false
 			}
 			f.put("a", "2", 0)
@@ -103,7 +103,7 @@ func (f fixture) testChangedInTime(change func(document.Document) document.Chang
 	f.inTime(func(ttl time.Duration) bool {
 		a := f.put("a", "1", ttl)
 		if _, err := f.store.Write(f.Context(), f.product, change(a)); err != nil {
-			require.True(f, isConflict(err))
+			require.True(f, document.IsConflict(err))
 			return false
 		}
 		f.outlive(ttl)
