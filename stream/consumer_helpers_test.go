@@ -40,7 +40,7 @@ func startConsumer(t testing.TB, url string, handlers stream.Handlers, opts stre
 	var err error
 	r.Consumer, err = stream.NewConsumer(url, "token", handlers, &opts)
 	require.NoError(t, err)
-	r.metrics.MustRegister(streammetrics.Consumers(r.Consumer))
+	r.metrics.MustRegister(streammetrics.Consumer(r.Consumer))
 	r.run()
 	t.Cleanup(func() {
 		r.cancel()

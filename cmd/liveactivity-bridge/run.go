@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		wrong.Check("--stream-url, --token", err)
 		if err == nil {
 			ready = serve.OnceCaughtUp(consumer)
-			reg.MustRegister(streammetrics.Consumers(consumer))
+			reg.MustRegister(streammetrics.Consumer(consumer))
 			beside = append(beside, consumer.Run)
 		}
 	}

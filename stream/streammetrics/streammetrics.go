@@ -1,13 +1,12 @@
-// Package streammetrics turns the counts of consumers, writers and summarizers into
+// Package streammetrics turns the counts of a consumer, a writer or a summarizer into
 // Prometheus metrics.
 //
-//	registry.MustRegister(streammetrics.Consumers(consumer), streammetrics.Writers(writer))
+//	registry.MustRegister(streammetrics.Consumer(consumer), streammetrics.Writer(writer))
 //
-// A collector sums its members. To keep consumers apart, give each a collector that
-// is registered with its own label:
+// Collectors of several consumers share a registry, each with its own label:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"product": "acme"}, registry).
-//		MustRegister(streammetrics.Consumers(acme))
+//		MustRegister(streammetrics.Consumer(acme))
 package streammetrics
 
 import (
@@ -17,9 +16,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// Consumers returns a collector of liveactivity_consumer_*. The counts begin with each
-// consumer, and are read when the metrics are.
-func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
+// Consumer returns a collector of liveactivity_consumer_*. The counts begin with the consumer,
+// and are read when the metrics are.
+func Consumer(c *stream.Consumer) prometheus.Collector {
 	const prefix = "liveactivity_consumer_"
 	acknowledged := func(s stream.ConsumerStats) []float64 {
 		return []float64{float64(s.AcknowledgedActions), float64(s.AcknowledgedSummaries), float64(s.AcknowledgedOthers)}
@@ -28,7 +27,7 @@ func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 		return []float64{float64(s.SkippedMalformed), float64(s.SkippedTooLarge), float64(s.SkippedRefused),
 			float64(s.SkippedHeldTooLong)}
 	}
-	return &collector[stream.ConsumerStats]{statsOf(consumers), []metric[stream.ConsumerStats]{
+	return &collector[stream.ConsumerStats]{c.Stats, []metric[stream.ConsumerStats]{
 		counter(prefix+"connects_total", "Times the stream was opened.",
 			func(s stream.ConsumerStats) uint64 { return s.Connects }),
 		counter(prefix+"interruptions_total", "Times the stream could not be opened, or ended.",
@@ -49,10 +48,10 @@ func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 	}}
 }
 
-// Writers returns a collector of liveactivity_writer_*.
-func Writers(writers ...*stream.Writer) prometheus.Collector {
+// Writer returns a collector of liveactivity_writer_*.
+func Writer(w *stream.Writer) prometheus.Collector {
 	const prefix = "liveactivity_writer_"
-	return &collector[stream.WriterStats]{statsOf(writers), []metric[stream.WriterStats]{
+	return &collector[stream.WriterStats]{w.Stats, []metric[stream.WriterStats]{
 		counter(prefix+"written_total", "Merged batches written.",
 			func(s stream.WriterStats) uint64 { return s.Written }),
 		counter(prefix+"failures_total", "Writes that failed and are retried.",
@@ -64,12 +63,12 @@ func Writers(writers ...*stream.Writer) prometheus.Collector {
 	}}
 }
 
-// Summarizers returns a collector of liveactivity_summaries_total.
-func Summarizers(summarizers ...*stream.Summarizer) prometheus.Collector {
+// Summarizer returns a collector of liveactivity_summaries_total.
+func Summarizer(s *stream.Summarizer) prometheus.Collector {
 	results := func(s stream.SummarizerStats) []float64 {
 		return []float64{float64(s.OK), float64(s.ModelFailed), float64(s.OverwriteFailed)}
 	}
-	return &collector[stream.SummarizerStats]{statsOf(summarizers), []metric[stream.SummarizerStats]{
+	return &collector[stream.SummarizerStats]{s.Stats, []metric[stream.SummarizerStats]{
 		counters("liveactivity_summaries_total", "Summaries tried, by result: ok, model_failed, overwrite_failed.",
 			"result", []string{"ok", "model_failed", "overwrite_failed"}, results),
 	}}
@@ -98,20 +97,9 @@ func gauge[S any](name, help string, value func(S) int64) metric[S] {
 	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, nil, values}
 }
 
-// statsOf returns the function that asks each for its stats.
-func statsOf[S any, T interface{ Stats() S }](all []T) func() []S {
-	return func() []S {
-		stats := make([]S, 0, len(all))
-		for _, one := range all {
-			stats = append(stats, one.Stats())
-		}
-		return stats
-	}
-}
-
-// collector collects the sums over several of a kind. It is safe for concurrent use.
+// collector collects the metrics of one. It is safe for concurrent use.
 type collector[S any] struct {
-	stats   func() []S
+	stats   func() S
 	metrics []metric[S]
 }
 
@@ -124,16 +112,10 @@ func (c *collector[S]) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector[S]) Collect(metrics chan<- prometheus.Metric) {
-	all := c.stats()
+	stats := c.stats()
 	for _, m := range c.metrics {
-		sums := make([]float64, max(1, len(m.labels)))
-		for _, stats := range all {
-			for i, value := range m.values(stats) {
-				sums[i] += value
-			}
-		}
-		for i, sum := range sums {
-			metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, sum,
+		for i, value := range m.values(stats) {
+			metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, value,
 				m.labels[min(i, len(m.labels)):min(i+1, len(m.labels))]...)
 		}
 	}

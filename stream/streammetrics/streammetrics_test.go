@@ -81,21 +81,20 @@ func scrape(t *testing.T, c prometheus.Collector) string {
 	return "\n" + w.Body.String()
 }
 
-func TestConsumers_areSummed(t *testing.T) {
-	one := consumed(t, actions(t, "s1"), actions(t, "s2"), "no JSON")
-	two := consumed(t, actions(t, "s1"), `{"type":"summary","session_id":"s"}`, `{"type":"else"}`)
-	text := scrape(t, streammetrics.Consumers(one, two))
+func TestConsumer_countsByTypeAndReason(t *testing.T) {
+	text := scrape(t, streammetrics.Consumer(consumed(t, actions(t, "s1"), actions(t, "s2"), "no JSON",
+		`{"type":"summary","session_id":"s"}`, `{"type":"else"}`)))
 	assert.Contains(t, text, `
 # HELP liveactivity_consumer_acknowledged_total Entries acknowledged.
 # TYPE liveactivity_consumer_acknowledged_total counter
-liveactivity_consumer_acknowledged_total{type="actions"} 3
+liveactivity_consumer_acknowledged_total{type="actions"} 2
 liveactivity_consumer_acknowledged_total{type="other"} 1
 liveactivity_consumer_acknowledged_total{type="summary"} 1
 `)
 	assert.Contains(t, text, `
 # HELP liveactivity_consumer_pending Entries received and not acknowledged.
 # TYPE liveactivity_consumer_pending gauge
-liveactivity_consumer_pending 2
+liveactivity_consumer_pending 1
 # HELP liveactivity_consumer_skipped_total Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.
 # TYPE liveactivity_consumer_skipped_total counter
 liveactivity_consumer_skipped_total{reason="held_too_long"} 0
@@ -109,7 +108,7 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, product := range []string{"acme", "globex"} {
 		labelled := prometheus.WrapRegistererWith(prometheus.Labels{"product": product}, reg)
-		labelled.MustRegister(streammetrics.Consumers(consumed(t)), streammetrics.Writers(newWriter(t)), streammetrics.Summarizers(newSummarizer(t)))
+		labelled.MustRegister(streammetrics.Consumer(consumed(t)), streammetrics.Writer(newWriter(t)), streammetrics.Summarizer(newSummarizer(t)))
 	}
 	families, err := reg.Gather()
 	require.NoError(t, err)
@@ -140,11 +139,11 @@ func newSummarizer(t *testing.T) *stream.Summarizer {
 	return s
 }
 
-func TestSummarizers_countByResult(t *testing.T) {
+func TestSummarizer_countsByResult(t *testing.T) {
 	s := newSummarizer(t)
 	b := activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))
 	require.NoError(t, s.Add(t.Context(), b))
-	assert.Contains(t, scrape(t, streammetrics.Summarizers(s, newSummarizer(t))), `
+	assert.Contains(t, scrape(t, streammetrics.Summarizer(s)), `
 # HELP liveactivity_summaries_total Summaries tried, by result: ok, model_failed, overwrite_failed.
 # TYPE liveactivity_summaries_total counter
 liveactivity_summaries_total{result="model_failed"} 0
@@ -153,10 +152,10 @@ liveactivity_summaries_total{result="overwrite_failed"} 0
 `)
 }
 
-func TestWriters_countWhatWaits(t *testing.T) {
+func TestWriter_countsWhatWaits(t *testing.T) {
 	w := newWriter(t)
 	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
-	assert.Contains(t, scrape(t, streammetrics.Writers(w, newWriter(t))), `
+	assert.Contains(t, scrape(t, streammetrics.Writer(w)), `
 # HELP liveactivity_writer_pending Batches added and not written.
 # TYPE liveactivity_writer_pending gauge
 liveactivity_writer_pending 1
@@ -171,6 +170,6 @@ func Example() {
 		return
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(streammetrics.Consumers(consumer))
+	registry.MustRegister(streammetrics.Consumer(consumer))
 	http.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 }
