@@ -26,14 +26,10 @@ type commit struct {
 	appends bool             // refused once the log is closed
 	of      document.Version // the generation that it belongs to
 	since   time.Time        // when it was ready
-	gone    <-chan struct{}  // closed when its caller has given up; nil for never
 
 	err     error
 	version document.Version // of the documents put
 }
-
-// errUnfinished is the outcome of a commit or a fetch that was given up half-way.
-var errUnfinished = errors.New("redislog: commit: it is unknown whether it happened")
 
 // Append implements [eventlog.Log]. It files the actions of the entries' batches, too.
 // Everything is encoded, and may be refused, before the round trip. The commit is never sent

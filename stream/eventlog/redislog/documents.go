@@ -17,13 +17,11 @@ type documents struct{ log *Log }
 // Documents implements [eventlog.Log].
 func (l *Log) Documents() document.Store { return documents{l} }
 
-// maxGet is how many documents one command gets, all of them as they are at
-// one time.
-const maxGet = 20_000
-
-// Get implements [document.Store]. More than maxGet names are read in several commands, each of
-// which is a snapshot of its own.
+// Get implements [document.Store], by one command.
 func (d documents) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if len(names) == 0 {
+		return nil, nil // a command without keys is none
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	client, err := d.log.redis(ctx)
@@ -31,21 +29,18 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 		return nil, failed("get documents", err)
 	}
 	k := keysOf(d.log.opts.Prefix, productID)
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = k.document(name)
+	}
+	values, err := client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, failed("get documents", err)
+	}
 	docs := make([]document.Document, len(names))
-	for start := 0; start < len(names); start += maxGet {
-		some := names[start:min(start+maxGet, len(names))]
-		keys := make([]string, len(some))
-		for i, name := range some {
-			keys[i] = k.document(name)
-		}
-		values, err := client.MGet(ctx, keys...).Result()
-		if err != nil {
-			return nil, failed("get documents", err)
-		}
-		for i, name := range some {
-			if docs[start+i], err = parseDocument(name, values[i]); err != nil {
-				return nil, err
-			}
+	for i, name := range names {
+		if docs[i], err = parseDocument(name, values[i]); err != nil {
+			return nil, err
 		}
 	}
 	d.saw(productID, docs)

@@ -164,7 +164,6 @@ type fetch struct {
 //	the cursor is in the log              the tail begins there
 //	the cursor is after every entry       a first tail begins at the newest; another one stays
 func (p *product) refresh(ctx context.Context, f *fetch) {
-	f.err = errUnfinished
 	defer p.finish(f)
 	began := time.Now()
 	part, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)

@@ -184,35 +184,22 @@ func (l *Log) Ping(ctx context.Context) error {
 // room for less, nothing can be written.
 const pingBytes = 16 << 10
 
-// maxPingKeys is among how many keys Ping looks for one of each master. A master without slots
-// has none.
-const maxPingKeys = 1000
+// pingNames is among how many keys Ping looks for one of each master. A master without slots has
+// none.
+const pingNames = 1000
 
 // pingKeys returns a key of each master that has slots.
-func (l *Log) pingKeys(ctx context.Context, client *redis.ClusterClient) (keys []string, err error) {
-	var mu sync.Mutex
-	masters := 0
-	if err := client.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		masters++
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	found := map[*redis.Client]bool{}
-	for i := 0; i < maxPingKeys && len(keys) < masters; i++ {
+func (l *Log) pingKeys(ctx context.Context, client *redis.ClusterClient) ([]string, error) {
+	keys := map[*redis.Client]string{}
+	for i := range pingNames {
 		key := fmt.Sprintf("%s:ping:%d", l.opts.Prefix, i)
 		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		if !found[master] {
-			found[master] = true
-			keys = append(keys, key)
-		}
+		keys[master] = key
 	}
-	return keys, nil
+	return slices.Collect(maps.Values(keys)), nil
 }
 
 // failed names the operation that failed, and wraps err. Nil stays nil.

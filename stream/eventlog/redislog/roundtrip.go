@@ -41,22 +41,12 @@ const othersTurn = time.Millisecond
 // commit makes the commit and returns its error, or that ctx ended first. Then the commit is no
 // longer the caller's, and happens if it is being sent, or not at all if it still waits.
 func (p *product) commit(ctx context.Context, c *commit) error {
-	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
+	c.since = time.Now()
 	if err := p.commits.Do(ctx, c); err != nil {
 		return failed("commit", err) // and it may go on
 	}
 	c.args.release()
 	return c.err
-}
-
-// isGone reports whether the commit's caller has given up.
-func (c *commit) isGone() bool {
-	select {
-	case <-c.gone: // never when nil
-		return true
-	default:
-		return false
-	}
 }
 
 // commitAll makes commits, in order and in as few round trips as their size allows. There is
@@ -104,7 +94,7 @@ func (p *product) commitTogether(commits []*commit) {
 			c.err = eventlog.ErrClosed
 		case c.since.Before(p.failedAt):
 			c.err = p.failure
-		case !c.isGone():
+		default:
 			current = append(current, c)
 		}
 	}
