@@ -23,11 +23,12 @@ type server struct {
 	*Meter
 	mu       sync.Mutex
 	products []string
+	version  document.Version // of each registration
 	now      gauges
 }
 
 func newServer(docs document.Store, products ...string) *server {
-	s := &server{products: products}
+	s := &server{products: products, version: 1}
 	s.Meter = New(Config{Documents: docs, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Products: func() []string {
 			s.mu.Lock()
@@ -37,7 +38,7 @@ func newServer(docs document.Store, products ...string) *server {
 		Version: func(id string) (document.Version, bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return 1, slices.Contains(s.products, id)
+			return s.version, slices.Contains(s.products, id)
 		},
 		Readers: func(string) int { return s.gauges().readers },
 		Backlog: func(string) Backlog { return s.gauges().Backlog },
@@ -420,6 +421,22 @@ func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
 	left, err := docs.List(t.Context(), "acme", "", "", 10)
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// A write of an earlier registration is refused, and takes nothing of the new one along.
+func TestMeter_keepsTheMinutesOfANewRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments()
+		s := newServer(docs, "acme")
+		s.Count("acme", accepted(1))
+		of := s.series("acme", false)
+		docs.Drop("acme", s.version)
+		s.version = 2 // registered again
+		s.Count("acme", accepted(5))
+		require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
+		assert.Equal(t, accepted(5), s.total(t))
+		assert.Equal(t, accepted(6), s.Total())
+	})
 }
 
 func TestRead_passesOverWhatItCannotRead(t *testing.T) {

@@ -129,7 +129,11 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	case document.IsConflict(err):
 		return m.reread(ctx, productID, s)
 	case errors.Is(err, document.ErrDropped): // the counts were of an earlier registration
-		m.Forget(productID)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.all[productID] == s {
+			m.forget(productID)
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("flow: write: %w", err)
