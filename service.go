@@ -76,6 +76,7 @@ type Service struct {
 	stop     sync.Once
 	stopping chan struct{} // closed when the service begins to stop
 	stopBy   time.Time     // set before stopping is closed
+	storage  finding
 }
 
 // New returns a service; opts may be nil. It starts nothing: the handler takes
@@ -97,6 +98,7 @@ func New(opts *Options) (*Service, error) {
 		replies:  o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		readBack: make(chan struct{}), caughtUp: make(chan struct{}), stopping: make(chan struct{}),
+		storage: finding{turn: make(chan struct{}, 1)},
 	}
 	if isNew {
 		close(s.caughtUp)
@@ -233,8 +235,32 @@ func (s *Service) LiveActivity(
 	return s.lookup.Get(ctx, productID, userID, limit)
 }
 
-// pingTimeout is how long storage may take to show that it is there.
-const pingTimeout = 2 * time.Second
+// finding is whether storage could be written to when it was last asked.
+type finding struct {
+	turn chan struct{} // of capacity 1; its holder may use the rest
+	at   time.Time
+	err  error
+}
+
+const (
+	pingTimeout = 2 * time.Second // how long storage may take to show that it is there
+	pingHolds   = time.Second     // how long a finding holds, so that many who ask cost no more than one
+)
+
+// ping returns whether storage can be written to, or could be less than a second ago. A caller
+// who hangs up ends no ping, for others may wait for it.
+func (s *Service) ping(ctx context.Context) error {
+	s.storage.turn <- struct{}{} // every holder ends soon after pingTimeout
+	defer func() { <-s.storage.turn }()
+	if time.Since(s.storage.at) < pingHolds {
+		return s.storage.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	defer cancel()
+	s.storage.err = s.engine.Ping(ctx)
+	s.storage.at = time.Now()
+	return s.storage.err
+}
 
 // ready answers /readyz: the service serves lookups, takes events, and is not about to stop.
 func (s *Service) ready(r *http.Request) error {
@@ -244,9 +270,7 @@ func (s *Service) ready(r *http.Request) error {
 	if !isClosed(s.caughtUp) {
 		return serve.NotReady("The server is still reading its log.", nil)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
-	defer cancel()
-	if err := s.engine.Ping(ctx); err != nil {
+	if err := s.ping(r.Context()); err != nil {
 		return serve.NotReady("The storage cannot be written to.", err)
 	}
 	return nil

@@ -187,6 +187,7 @@ type ownLog struct {
 	fail    chan error // ends Run
 	broken  atomic.Bool
 	expired atomic.Int64
+	asked   atomic.Int32
 }
 
 var errBroken = errors.New("the disk is gone")
@@ -202,6 +203,7 @@ func (l *ownLog) Run(ctx context.Context, report func(eventlog.Progress)) error 
 }
 
 func (l *ownLog) Ping(context.Context) error {
+	l.asked.Add(1)
 	if l.broken.Load() {
 		return errBroken
 	}
@@ -222,8 +224,12 @@ func TestLog_isRunTidiedAndAskedWhetherItIsThere(t *testing.T) {
 		log := newOwnLog()
 		service, stop := runService(t, &liveactivity.Options{Log: log})
 		synctest.Wait()
-		assert.Equal(t, http.StatusOK, ask(service, http.MethodGet, "/readyz", "").Code)
+		for range 10 {
+			assert.Equal(t, http.StatusOK, ask(service, http.MethodGet, "/readyz", "").Code)
+		}
+		assert.EqualValues(t, 1, log.asked.Load(), "many who ask cost no more than one")
 		log.broken.Store(true)
+		time.Sleep(time.Second)
 		assert.Equal(t, http.StatusServiceUnavailable, ask(service, http.MethodGet, "/readyz", "").Code)
 		time.Sleep(10*time.Minute + time.Second)
 		assert.EqualValues(t, 10, log.expired.Load())

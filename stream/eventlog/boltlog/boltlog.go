@@ -99,9 +99,7 @@ type Log struct {
 	finish    func(*bolt.Tx) error // commits; tests make it fail
 	commits   int                  // the newest transaction; owned, as broken is, by the goroutine that commits
 	broken    error                // why no commit can follow
-	failed    atomic.Bool          // the last commit, or one since Ping looked
 	logger    *slog.Logger
-	ping      ping
 	shares    *fair.Shares[*product]
 	users     *recent.Memory
 
@@ -138,7 +136,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()),
-		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: o.Logger, ping: ping{turn: make(chan struct{}, 1)},
+		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: o.Logger,
 		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)

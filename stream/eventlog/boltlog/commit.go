@@ -107,7 +107,6 @@ func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error
 		return nil
 	})
 	if err != nil {
-		l.failed.Store(true)
 		l.giveUp(err)
 	}
 	if l.broken != nil {

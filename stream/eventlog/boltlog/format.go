@@ -16,7 +16,7 @@ import (
 // The file is a bbolt file of these buckets:
 //
 //	liveactivity     "format" is the version of this layout
-//	                 "probe" is there while Ping writes, and after a crash at that time
+//	                 "probe" is what Ping has written
 //	p/<product ID>   "state" is the product's state
 //	  log            ID, 16 bytes → entry, see appendEntry
 //	  documents      name → record
