@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
@@ -20,26 +21,12 @@ import (
 // maxLink is the largest body of a link, in bytes.
 const maxLink = 16 << 10
 
-// text is a JSON string or number, as text: ids are both. A number keeps its digits.
-type text string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (t *text) UnmarshalJSON(b []byte) error {
-	if b[0] != '"' {
-		var n json.Number
-		err := json.Unmarshal(b, &n)
-		*t = text(n)
-		return err
-	}
-	return json.Unmarshal(b, (*string)(t))
-}
-
 // linkRequest is the body of a link.
 type linkRequest struct {
-	ProductID      string `json:"product_id"`
-	SessionID      string `json:"session_id"`
-	ConversationID text   `json:"conversation_id"`
-	Desk           string `json:"desk"` // the product's first one by default
+	ProductID      string      `json:"product_id"`
+	SessionID      string      `json:"session_id"`
+	ConversationID jsontext.ID `json:"conversation_id"`
+	Desk           string      `json:"desk"` // the product's first one by default
 	// UserHash and Token prove the session's user, as the properties $user_hash and
 	// $identity_token of an event do; without either the link is a stranger's.
 	UserHash string `json:"user_hash"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Client writes into the conversations of a workspace, and reads its webhooks. It
@@ -136,7 +137,7 @@ func (c *Client) adminID(ctx context.Context) (string, error) {
 
 // admin is a teammate.
 type admin struct {
-	ID           id
+	ID           jsontext.ID
 	Name         string
 	HasInboxSeat *bool `json:"has_inbox_seat"`
 	App          struct{ Name string }
@@ -196,7 +197,7 @@ func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contac
 	}
 	var contact struct {
 		Role, Email string
-		ExternalID  id `json:"external_id"`
+		ExternalID  jsontext.ID `json:"external_id"`
 	}
 	err := c.get(ctx, "read contact", "/contacts/"+contactID, &contact)
 	if contact.Role == roleLead {

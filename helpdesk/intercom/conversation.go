@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // conversation is one as Intercom answers it, with its latest parts, at most 500,
 // in no documented order.
 type conversation struct {
-	ID        id
+	ID        jsontext.ID
 	CreatedAt unix `json:"created_at"`
 	Source    struct {
 		Body        string
@@ -25,8 +25,8 @@ type conversation struct {
 	}
 	Contacts struct {
 		Contacts []struct {
-			ID         id
-			ExternalID id `json:"external_id"`
+			ID         jsontext.ID
+			ExternalID jsontext.ID `json:"external_id"`
 			Role       string
 		}
 	}
@@ -43,7 +43,7 @@ type conversation struct {
 
 // part is something that was written or done in a conversation.
 type part struct {
-	ID        id
+	ID        jsontext.ID
 	Type      string `json:"part_type"`
 	Body      string // HTML or plain text
 	CreatedAt unix   `json:"created_at"`
@@ -63,7 +63,7 @@ const (
 // author is a contact, a teammate or a bot.
 type author struct {
 	Type  string
-	ID    id
+	ID    jsontext.ID
 	Email string
 }
 
@@ -129,7 +129,7 @@ func (p part) isOurs(adminID, offered string) bool {
 
 // compare orders parts by the time they were made: by the second, and then by their IDs.
 func (p part) compare(q part) int {
-	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), p.ID.compare(q.ID))
+	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), compareIDs(p.ID, q.ID))
 }
 
 // after returns the parts after the one with this id, or, where it is empty, those
@@ -138,7 +138,7 @@ func (p part) compare(q part) int {
 func (c conversation) after(partID string, since time.Time) []part {
 	isAfter := func(p part) bool { return p.CreatedAt >= unix(since.Unix()) }
 	if partID != "" {
-		isAfter = func(p part) bool { return p.ID.compare(id(partID)) > 0 }
+		isAfter = func(p part) bool { return compareIDs(p.ID, jsontext.ID(partID)) > 0 }
 	}
 	for _, anchor := range c.Parts.Parts {
 		if partID != "" && string(anchor.ID) == partID {
@@ -191,27 +191,9 @@ func (c *Client) conversation(ctx context.Context, op, conversationID string) (c
 	return read, c.gone(err)
 }
 
-// id is an id, which is a string or an integer in JSON.
-type id string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (i *id) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	if b[0] == '"' {
-		return json.Unmarshal(b, (*string)(i))
-	}
-	if strings.Trim(string(b), "0123456789") != "" {
-		return errors.New("an id is neither a string nor an integer")
-	}
-	*i = id(b)
-	return nil
-}
-
-// compare orders ids by the time they were given: they are growing numbers, so the shorter one is
-// the smaller.
-func (i id) compare(j id) int {
+// compareIDs orders IDs by the time they were given: they are growing numbers, so the shorter one
+// is the smaller.
+func compareIDs(i, j jsontext.ID) int {
 	return cmp.Or(cmp.Compare(len(i), len(j)), strings.Compare(string(i), string(j)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // BeginRehearsal implements [helpdesk.Rehearser]: it creates a contact, and a conversation
@@ -14,7 +15,7 @@ import (
 // The requests are CreateContact and createConversation of
 // https://github.com/intercom/Intercom-OpenAPI/blob/main/descriptions/2.11/api.intercom.io.yaml.
 func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (r helpdesk.Rehearsal, err error) {
-	var contact struct{ ID id }
+	var contact struct{ ID jsontext.ID }
 	err = c.post(ctx, version, "create contact", "/contacts", map[string]string{"role": roleUser, "email": email},
 		&contact)
 	if err != nil {
@@ -22,7 +23,7 @@ func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (r h
 	}
 	r.ContactID = string(contact.ID)
 	var created struct {
-		ConversationID id `json:"conversation_id"`
+		ConversationID jsontext.ID `json:"conversation_id"`
 	}
 	err = c.post(ctx, version, "create conversation", "/conversations", map[string]any{
 		"from": map[string]string{"type": roleUser, "id": r.ContactID}, "body": message}, &created)

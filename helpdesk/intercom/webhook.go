@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // The headers with a webhook's signature. Intercom sends the one by SHA-1 today.
@@ -65,7 +66,7 @@ func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
 // notification is the body of a webhook. For the topics of conversations the item is one.
 type notification struct {
 	Type      string
-	ID        id
+	ID        jsontext.ID
 	Topic     string
 	CreatedAt unix `json:"created_at"`
 	Data      struct{ Item json.RawMessage }

@@ -1,12 +1,14 @@
-// Package jsontext writes JSON: any value as the service shows it, and, by hand, strings and
+// Package jsontext reads IDs and writes JSON: any value as the service shows it, and, by hand, strings and
 // times where entries and answers are encoded often.
 package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -25,6 +27,21 @@ func Marshal(v any) ([]byte, error) {
 		data = bytes.ReplaceAll(data, []byte("\u0085"), []byte(`\u0085`))
 	}
 	return data, nil
+}
+
+// ID is an ID, which is a string or an integer in JSON. A number keeps its digits; null is empty.
+type ID string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (id *ID) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' || string(b) == "null" {
+		return json.Unmarshal(b, (*string)(id))
+	}
+	if strings.Trim(string(b), "0123456789") != "" {
+		return errors.New("an ID is neither a string nor an integer")
+	}
+	*id = ID(b)
+	return nil
 }
 
 // AppendField appends a text as it is, and a string after it.

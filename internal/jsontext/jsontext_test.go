@@ -1,6 +1,7 @@
 package jsontext_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -21,4 +22,16 @@ func TestMarshal_keepsURLsReadable(t *testing.T) {
 
 	_, err = jsontext.Marshal(math.NaN())
 	assert.Error(t, err)
+}
+
+func TestID_isAStringOrAnInteger(t *testing.T) {
+	for text, want := range map[string]jsontext.ID{`"7"`: "7", `"a b"`: "a b", `12345678901234567890`: "12345678901234567890", `null`: ""} {
+		var id jsontext.ID
+		require.NoError(t, json.Unmarshal([]byte(text), &id), text)
+		assert.Equal(t, want, id)
+	}
+	for _, text := range []string{`1.5`, `-1`, `1e3`, `true`, `{}`, `[]`} {
+		var id jsontext.ID
+		assert.Error(t, json.Unmarshal([]byte(text), &id), text)
+	}
 }
