@@ -88,22 +88,14 @@ var ErrNoReply = errors.New("connector: the message is not to be answered")
 // errNoAnswer reports a reply without text.
 var errNoAnswer = errors.New("connector: the reply is empty")
 
-// writer writes summaries and replies with a model, a limited number at a time for
-// each product. A delivery has one. A caller waits for its turn in this process first, which
-// costs storage nothing, and then for the leases that bound the calls of all servers.
-type writer struct {
-	opts  *Options
-	store *store
-	turn  chan struct{} // full while the model is asked as often as it may be
-}
-
-// asking asks a model about a conversation when it is its turn. It returns the error of ask, of
-// ctx, or of the storage.
-func (w *writer) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
+// asking asks a model about a conversation when it is its turn. A caller waits for its turn in
+// this process first, which costs storage nothing, and then for the leases that bound the calls
+// of all servers. The error is that of ask, of ctx, or of the storage.
+func (d *delivery) asking(ctx context.Context, key string, ask func(context.Context) error) error {
 	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-		return w.store.asking(ctx, productID, key, ask)
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+		return d.store.asking(ctx, d.productID, key, ask)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -120,9 +112,9 @@ func (s *store) asking(ctx context.Context, productID, key string, ask func(cont
 
 // summarize returns a model's summary of a session of a conversation. The time it waits for its
 // turn is not the model's.
-func (w *writer) summarize(ctx context.Context, productID, key, prompt string) (text string, err error) {
-	err = w.asking(ctx, productID, key, func(ctx context.Context) (err error) {
-		text, err = summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
+func (d *delivery) summarize(ctx context.Context, key, prompt string) (text string, err error) {
+	err = d.asking(ctx, key, func(ctx context.Context) (err error) {
+		text, err = summary.Ask(ctx, d.opts.Model, summary.Timeout, prompt)
 		return err
 	})
 	return text, err
@@ -131,10 +123,10 @@ func (w *writer) summarize(ctx context.Context, productID, key, prompt string) (
 // reply returns the reply to a question about the activity of the sessions that are the askers',
 // of a claimed identity only where claims are taken. Their activity is read before the wait for
 // a turn. The error wraps Options.Reply's, ErrNoReply too; an empty reply is an error.
-func (w *writer) reply(ctx context.Context, q Question, askers []helpdesk.Contact, sessions []session,
+func (d *delivery) reply(ctx context.Context, q Question, askers []helpdesk.Contact, sessions []session,
 	claims bool) (text string, err error) {
 	of := Link{q.Desk, q.ConversationID}
-	if sessions, err = w.store.vouched(ctx, q.ProductID, of, sessions, askers, claims); err != nil {
+	if sessions, err = d.store.vouched(ctx, q.ProductID, of, sessions, askers, claims); err != nil {
 		return "", err
 	}
 	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
@@ -142,13 +134,13 @@ func (w *writer) reply(ctx context.Context, q Question, askers []helpdesk.Contac
 			q.Summaries = append(q.Summaries, s.Summary.Text)
 		}
 	}
-	if q.Actions, err = w.store.actions(ctx, q.ProductID, of, sessions); err != nil {
+	if q.Actions, err = d.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
-	err = w.asking(ctx, q.ProductID, keyOf(q.Desk, q.ConversationID), func(ctx context.Context) (err error) {
+	err = d.asking(ctx, keyOf(q.Desk, q.ConversationID), func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
-		text, err = w.opts.Reply(ctx, q)
+		text, err = d.opts.Reply(ctx, q)
 		return err
 	})
 	if err != nil {

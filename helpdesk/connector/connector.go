@@ -209,9 +209,8 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 // delivery returns the work on a product, which nobody follows yet.
 func (c *Connector) delivery(productID string) *delivery {
 	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
-		metrics: &c.metrics, assisted: c.assisted,
-		writer: &writer{opts: &c.opts, store: c.store, turn: make(chan struct{}, len(modelLeases))},
-		logger: c.logger.With("product_id", productID), wake: make(chan struct{}, 1),
+		metrics: &c.metrics, assisted: c.assisted, logger: c.logger.With("product_id", productID),
+		turn: make(chan struct{}, len(modelLeases)), wake: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
 		waiting: map[string]Waiting{}}
 }

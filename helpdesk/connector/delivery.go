@@ -34,7 +34,7 @@ type delivery struct {
 	opts      *Options
 	metrics   *connectorMetrics
 	assisted  *assisted
-	writer    *writer
+	turn      chan struct{} // full while the model is asked as often as it may be
 	logger    *slog.Logger
 	wake      chan struct{} // full when something may be due earlier, or work has ended
 

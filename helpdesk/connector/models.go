@@ -23,7 +23,7 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 		switch {
 		case err != nil:
 		case vouched:
-			done.Text, err = d.writer.summarize(ctx, d.productID, l.key, of.prompt())
+			done.Text, err = d.summarize(ctx, l.key, of.prompt())
 		default:
 			done.Text, done.Extracted = of.digest(len(of.Recent)).String(), true
 		}
@@ -39,7 +39,7 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 // dropped for that reason. A failure is repeated with the back-off of answers.
 func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, product Product) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
-		text, err := d.writer.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
+		text, err := d.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
 			problem = unfit(text, product.LinkHosts)

@@ -498,8 +498,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
 
 		held = musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
-		w := &writer{opts: &d.opts, store: d.service.store, turn: make(chan struct{}, 1)}
-		go func() { _, _ = w.summarize(t.Context(), "acme", key, "Summarize") }()
+		go func() { _, _ = d.delivery("acme").summarize(t.Context(), key, "Summarize") }()
 		time.Sleep(time.Minute)
 		assert.Empty(t, model.prompts)
 		require.NoError(t, held.Release(t.Context()))
