@@ -1,8 +1,10 @@
-// Package leaktest counts goroutines for tests that leave none behind.
+// Package leaktest looks for goroutines in tests that leave none behind.
 package leaktest
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,4 +23,25 @@ func Goroutines(t testing.TB) int {
 		return time.Since(since) >= 20*time.Millisecond
 	})
 	return last
+}
+
+// NoneOf waits until no goroutine has one of these functions in its stack, each given by
+// a part of its name that says its package, such as "net/http.(*conn)". Tests themselves
+// do not count.
+func NoneOf(t testing.TB, functions ...string) {
+	t.Helper()
+	var left []string
+	defer func() {
+		if len(left) > 0 {
+			t.Log(strings.Join(left, "\n\n"))
+		}
+	}()
+	waittest.Until(t, "nothing is left of "+strings.Join(functions, ", "), func() bool {
+		all := make([]byte, 1<<20)
+		left = slices.DeleteFunc(strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n"), func(stack string) bool {
+			isOne := func(function string) bool { return strings.Contains(stack, function) }
+			return strings.Contains(stack, "testing.tRunner") || !slices.ContainsFunc(functions, isOne)
+		})
+		return len(left) == 0
+	})
 }

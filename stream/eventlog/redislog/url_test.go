@@ -2,16 +2,14 @@ package redislog_test
 
 import (
 	"crypto/tls"
-	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -149,21 +147,8 @@ func TestOpen_leavesNothingRunning(t *testing.T) {
 			disturb()
 			_ = log.Ping(t.Context()) // it may fail
 		})
-		waittest.Until(t, "no goroutine is left", func() bool { return running() == "" })
+		leaktest.NoneOf(t, "eventlog/redislog.", "redis/go-redis")
 		server.Kill()
 		server.Restart()
 	}
-}
-
-// running returns the stacks of the goroutines that logs and their clients
-// have.
-func running() string {
-	all := make([]byte, 1<<20)
-	var ours []string
-	for _, stack := range strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n") {
-		if strings.Contains(stack, "eventlog/redislog.") || strings.Contains(stack, "redis/go-redis") {
-			ours = append(ours, stack)
-		}
-	}
-	return strings.Join(ours, "\n\n")
 }
