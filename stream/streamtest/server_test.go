@@ -211,11 +211,11 @@ func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 		status                     int
 		detail, challenge          string
 	}{
-		"a wrong token":                    {"GET", s.URL(), "Bearer wrong", 401, invalid, "Bearer"},
-		"another product":                  {"GET", other, "Bearer secret", 403, mismatch, ""},
-		"another path":                     {"GET", s.URL() + "/more", "Bearer secret", 404, nothing, ""},
-		"another method":                   {"POST", s.URL(), "Bearer secret", 405, "This path does not take that method; see the Allow header.", ""},
-		"only the head":                    {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
+		"a wrong token":   {"GET", s.URL(), "Bearer wrong", 401, invalid, "Bearer"},
+		"another product": {"GET", other, "Bearer secret", 403, mismatch, ""},
+		"another path":    {"GET", s.URL() + "/more", "Bearer secret", 404, nothing, ""},
+		"another method":  {"POST", s.URL(), "Bearer secret", 405, "This path does not take that method; see the Allow header.", ""},
+		"only the head":   {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
