@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -69,8 +70,8 @@ func (l *ledger) last() string {
 }
 
 // add takes an entry, or says what is wrong with it.
-func (l *ledger) add(f frame) error {
-	id, err := eventlog.ParseID(f.id)
+func (l *ledger) add(f ssetest.Frame) error {
+	id, err := eventlog.ParseID(f.ID)
 	if err != nil {
 		return l.wrong(f, "%w", err)
 	}
@@ -78,7 +79,7 @@ func (l *ledger) add(f frame) error {
 		return l.wrong(f, "it comes after %s", l.ids[n-1])
 	}
 	var b batch
-	if err := json.Unmarshal([]byte(f.data), &b); err != nil {
+	if err := json.Unmarshal([]byte(f.Data), &b); err != nil {
 		return l.wrong(f, "%w", err)
 	}
 	if b.Type != activity.BatchType || b.ProductID != product || b.Count != len(b.Actions) || b.Count == 0 {
@@ -96,7 +97,7 @@ func (l *ledger) add(f frame) error {
 	return nil
 }
 
-func (l *ledger) addAction(f frame, b batch, a action) error {
+func (l *ledger) addAction(f ssetest.Frame, b batch, a action) error {
 	p := l.truth.find(a.RawURL)
 	if p == nil {
 		return l.wrong(f, "nobody has sent %s", a.RawURL)
@@ -120,7 +121,7 @@ func (l *ledger) addAction(f frame, b batch, a action) error {
 	if last, ok := l.order[at]; ok && p.order <= last {
 		return wrong("it comes after number %d of its client", last)
 	}
-	l.seen[p.uuid] = f.id
+	l.seen[p.uuid] = f.ID
 	l.next[p.session]++
 	l.order[at] = p.order
 	l.mail[p.session] = l.mail[p.session] || p.email != ""
@@ -128,8 +129,8 @@ func (l *ledger) addAction(f frame, b batch, a action) error {
 	return nil
 }
 
-func (l *ledger) wrong(f frame, format string, args ...any) error {
-	return fmt.Errorf("%s: entry %s: %w", l.name, f.id, fmt.Errorf(format, args...))
+func (l *ledger) wrong(f ssetest.Frame, format string, args ...any) error {
+	return fmt.Errorf("%s: entry %s: %w", l.name, f.ID, fmt.Errorf(format, args...))
 }
 
 // recent returns the user's actions that a lookup must return, in time order,

@@ -1,20 +1,17 @@
 package durability_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-)
 
-// frame is one server-sent event.
-type frame struct{ id, event, data string }
+	"github.com/liveactivity/liveactivity/internal/ssetest"
+)
 
 // silence is how long a stream may be silent; heartbeats come each second.
 const silence = 15 * time.Second
@@ -22,7 +19,7 @@ const silence = 15 * time.Second
 // stream opens the product's stream and calls each with its events until that
 // or the stream ends. The cursor is the id of the event received last, empty
 // for the beginning of the log.
-func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func(frame) error) error {
+func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func(ssetest.Frame) error) error {
 	url, ok := sv.url()
 	if !ok {
 		return errDown
@@ -51,9 +48,9 @@ func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func
 		}
 		return errDown
 	}
-	lines := bufio.NewReaderSize(resp.Body, 64<<10)
+	events := ssetest.NewReader(resp.Body)
 	for {
-		f, err := readFrame(lines)
+		f, err := events.Next()
 		if err != nil {
 			return err
 		}
@@ -64,38 +61,15 @@ func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func
 	}
 }
 
-// readFrame reads one event. What is cut off is none.
-func readFrame(lines *bufio.Reader) (f frame, err error) {
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return f, err
-		}
-		switch field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); field {
-		case "":
-			return f, nil
-		case "id":
-			f.id = value
-		case "event":
-			f.event = value
-		case "data":
-			f.data = value
-		}
-	}
-}
-
 // take adds the event of a stream to a ledger, unless it is none of the log's.
-func (l *ledger) take(f frame) error {
-	switch f.event {
+func (l *ledger) take(f ssetest.Frame) error {
+	switch f.Event {
 	case "":
-		if f.id == "" {
-			return nil // the greeting
-		}
 		return l.add(f)
 	case "heartbeat":
 		return nil
 	}
-	return fmt.Errorf("%s: after %q: event %s with %s", l.name, l.last(), f.event, f.data)
+	return fmt.Errorf("%s: after %q: event %s with %s", l.name, l.last(), f.Event, f.Data)
 }
 
 // reader follows the stream, and resumes where it was after every cut.
@@ -138,7 +112,7 @@ const hops = 2000
 // errHop says that a reader goes to another server.
 var errHop = errors.New("going to another server")
 
-func (r *reader) take(f frame) error {
+func (r *reader) take(f ssetest.Frame) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.ledger.take(f); err != nil {
@@ -191,7 +165,7 @@ func (s *storm) history(sv *server, end *page) (*ledger, error) {
 	defer cancel()
 	log := newLedger("the log of "+sv.name, s.truth)
 	for {
-		err := s.stream(ctx, sv, log.last(), func(f frame) error {
+		err := s.stream(ctx, sv, log.last(), func(f ssetest.Frame) error {
 			if err := log.take(f); err != nil {
 				return fmt.Errorf("%w: %w", errWrong, err)
 			}

@@ -1,10 +1,8 @@
 package eventlog_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -12,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,55 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 const product = "acme"
-
-// event is one server-sent event.
-type event struct{ id, name, data, retry string }
-
-// errUnexpectedLine is of a line that has no place in a stream.
-var errUnexpectedLine = errors.New("unexpected line")
-
-// readEvent reads an event strictly: the fields in use, each at most once, a
-// space after the colon, line feeds only. io.EOF means that the stream ended
-// between two events.
-func readEvent(r *bufio.Reader) (event, error) {
-	var e event
-	for lines := 0; ; lines++ {
-		line, err := r.ReadString('\n')
-		switch {
-		case errors.Is(err, io.EOF) && (lines > 0 || line != ""):
-			return e, io.ErrUnexpectedEOF
-		case err != nil:
-			return e, err
-		case line == "\n" && lines > 0:
-			return e, nil
-		}
-		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		field := e.field(name)
-		if !ok || field == nil || *field != "" || strings.ContainsAny(value, "\r\x00") {
-			return e, fmt.Errorf("%w %q", errUnexpectedLine, line)
-		}
-		*field = value
-	}
-}
-
-func (e *event) field(name string) *string {
-	switch name {
-	case "id":
-		return &e.id
-	case "event":
-		return &e.name
-	case "data":
-		return &e.data
-	case "retry":
-		return &e.retry
-	}
-	return nil
-}
 
 // transport is a way for a stream to reach its reader.
 type transport struct {
@@ -242,9 +196,8 @@ func (s *service) get(ctx context.Context, method, query string, header http.Hea
 // subscription is an open stream.
 type subscription struct {
 	response *http.Response
-	events   *bufio.Reader
+	events   *ssetest.Reader
 	cancel   context.CancelFunc
-	begun    bool // the first event was read
 }
 
 // subscribe opens a stream.
@@ -270,35 +223,18 @@ func (s *service) open(query string, header http.Header) (*subscription, error) 
 		cancel()
 		return nil, fmt.Errorf("status %s", response.Status)
 	}
-	return &subscription{response: response, events: bufio.NewReader(response.Body), cancel: cancel}, nil
+	return &subscription{response: response, events: ssetest.NewReader(response.Body), cancel: cancel}, nil
 }
 
 // read returns the next event, or an error when none comes.
-func (s *subscription) read() (event, error) {
+func (s *subscription) read() (ssetest.Frame, error) {
 	watchdog := time.AfterFunc(waittest.Patience, s.cancel)
 	defer watchdog.Stop()
-	return s.readEvent()
-}
-
-// readEvent returns the next event. The first begins with how soon to
-// reconnect, and no other does.
-func (s *subscription) readEvent() (event, error) {
-	if !s.begun {
-		line, err := s.events.ReadString('\n')
-		if err != nil || line != "retry: 1000\n" {
-			return event{}, errors.Join(err, fmt.Errorf("%w: %q", errUnexpectedLine, line))
-		}
-		s.begun = true
-	}
-	e, err := readEvent(s.events)
-	if e.retry != "" {
-		return e, fmt.Errorf("%w: retry %q", errUnexpectedLine, e.retry)
-	}
-	return e, err
+	return s.events.Next()
 }
 
 // next returns the next event, which must come.
-func (s *subscription) next(t testing.TB) event {
+func (s *subscription) next(t testing.TB) ssetest.Frame {
 	t.Helper()
 	e, err := s.read()
 	require.NoError(t, err)
@@ -309,7 +245,7 @@ func (s *subscription) next(t testing.TB) event {
 func (s *subscription) receives(t testing.TB, entries []eventlog.Entry) {
 	t.Helper()
 	for _, want := range entries {
-		require.Equal(t, event{id: want.ID.String(), data: string(want.Data)}, s.next(t))
+		require.Equal(t, ssetest.Frame{ID: want.ID.String(), Data: string(want.Data)}, s.next(t))
 	}
 }
 
@@ -329,7 +265,7 @@ type tape struct {
 }
 
 type taped struct {
-	event
+	ssetest.Frame
 	at time.Time
 }
 
@@ -337,7 +273,7 @@ func (s *subscription) record() *tape {
 	var tp tape
 	go func() {
 		for {
-			e, err := s.readEvent()
+			e, err := s.events.Next()
 			tp.mu.Lock()
 			if err != nil {
 				tp.err = err

@@ -28,6 +28,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -329,9 +330,9 @@ func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
 func (s *subscription) gap(t testing.TB) map[string]string {
 	t.Helper()
 	e := s.next(t)
-	require.Equal(t, event{name: "gap", data: e.data}, e)
+	require.Equal(t, ssetest.Frame{Event: "gap", Data: e.Data}, e)
 	var fields map[string]string
-	require.NoError(t, json.Unmarshal([]byte(e.data), &fields))
+	require.NoError(t, json.Unmarshal([]byte(e.Data), &fields))
 	return fields
 }
 
@@ -403,7 +404,7 @@ func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
 				eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("live", n), 100))
 			}
 			for n := range 40 {
-				require.Contains(t, sub.next(t).data, fmt.Sprintf(`"live","n":%d}`, n))
+				require.Contains(t, sub.next(t).Data, fmt.Sprintf(`"live","n":%d}`, n))
 			}
 		})
 	}
@@ -538,11 +539,11 @@ func (s *subscription) readToEnd() ([]string, error) {
 	defer watchdog.Stop()
 	var ids []string
 	for {
-		e, err := s.readEvent()
+		e, err := s.events.Next()
 		if err != nil {
 			return ids, err
 		}
-		ids = append(ids, e.id)
+		ids = append(ids, e.ID)
 	}
 }
 
@@ -573,7 +574,7 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 	for visit := 0; len(got) < total; visit++ {
 		sub := s.subscribe(t, "", lastEventID(last))
 		for range min(1+visit%17, total-len(got)) {
-			last = sub.next(t).id
+			last = sub.next(t).ID
 			got = append(got, last)
 		}
 		sub.cancel()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -40,7 +41,7 @@ func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 			e := eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))[0]
 			now := time.Now()
 			synctest.Wait()
-			require.Equal(t, []taped{{event{id: e.ID.String(), data: string(e.Data)}, now}}, tape.take())
+			require.Equal(t, []taped{{ssetest.Frame{ID: e.ID.String(), Data: string(e.Data)}, now}}, tape.take())
 		}
 	})
 }
@@ -59,7 +60,7 @@ func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 		events := tape.take()
 		require.Len(t, events, 200)
 		for _, e := range events {
-			id, err := eventlog.ParseID(e.id)
+			id, err := eventlog.ParseID(e.ID)
 			require.NoError(t, err)
 			require.LessOrEqual(t, e.at.Sub(id.Time()), eventlog.DefaultCoalesce+time.Millisecond)
 		}
@@ -88,7 +89,7 @@ func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
 		s := servePiped(t, takenOver, log, nil)
 		began := time.Now()
 		sub := s.subscribe(t, "", nil)
-		require.Equal(t, string(eventlogtest.Entry("late", 0).Data), sub.next(t).data)
+		require.Equal(t, string(eventlogtest.Entry("late", 0).Data), sub.next(t).Data)
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -146,7 +147,7 @@ func TestHandler_keepsASilentStreamAlive(t *testing.T) {
 			time.Sleep(eventlog.DefaultHeartbeat)
 			synctest.Wait()
 			at := began.Add(time.Duration(n+1) * eventlog.DefaultHeartbeat)
-			require.Equal(t, []taped{{event{name: "heartbeat", data: "{}"}, at}}, tape.take())
+			require.Equal(t, []taped{{ssetest.Frame{Event: "heartbeat", Data: "{}"}, at}}, tape.take())
 		}
 	})
 }
@@ -162,11 +163,11 @@ func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 		last := time.Now()
 		synctest.Wait()
 		for _, e := range tape.take() {
-			require.Empty(t, e.name)
+			require.Empty(t, e.Event)
 		}
 		time.Sleep(eventlog.DefaultHeartbeat)
 		synctest.Wait()
-		require.Equal(t, []taped{{event{name: "heartbeat", data: "{}"}, last.Add(eventlog.DefaultHeartbeat)}}, tape.take())
+		require.Equal(t, []taped{{ssetest.Frame{Event: "heartbeat", Data: "{}"}, last.Add(eventlog.DefaultHeartbeat)}}, tape.take())
 	})
 }
 
@@ -184,7 +185,7 @@ func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 		beats := tape.take()
 		require.Len(t, beats, 2)
 		for i, beat := range beats {
-			require.Equal(t, event{name: "heartbeat", data: "{}"}, beat.event)
+			require.Equal(t, ssetest.Frame{Event: "heartbeat", Data: "{}"}, beat.Frame)
 			due := began.Add(time.Duration(i+1) * eventlog.DefaultHeartbeat)
 			require.WithinDuration(t, due, beat.at, time.Duration(i+1)*2*eventlog.DefaultCoalesce)
 		}
@@ -242,7 +243,7 @@ func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 		got := tape.take()
 		require.Len(t, got, len(want))
 		for i, e := range want {
-			require.Equal(t, event{id: e.ID.String(), data: string(e.Data)}, got[i].event)
+			require.Equal(t, ssetest.Frame{ID: e.ID.String(), Data: string(e.Data)}, got[i].Frame)
 		}
 		require.Zero(t, s.readers(t))
 	})
@@ -360,10 +361,8 @@ func greeted(t testing.TB, conn net.Conn) *subscription {
 	response, err := http.ReadResponse(r, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, response.StatusCode)
-	sub := &subscription{response: response, events: bufio.NewReader(response.Body), cancel: func() { _ = conn.Close() }, begun: true}
-	line, err := sub.events.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "retry: 1000\n", line)
+	sub := &subscription{response: response, events: ssetest.NewReader(response.Body), cancel: func() { _ = conn.Close() }}
+	require.NoError(t, sub.events.Begin())
 	return sub
 }
 
@@ -382,9 +381,9 @@ func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
 		oldest := eventlogtest.Bounds(t, log, product).Oldest
 		sub.receives(t, first)
 		gap := sub.next(t)
-		require.Equal(t, "gap", gap.name)
-		require.JSONEq(t, `{"requested":"`+first[0].ID.String()+`","oldest":"`+oldest.String()+`"}`, gap.data)
-		require.Empty(t, gap.id)
+		require.Equal(t, "gap", gap.Event)
+		require.JSONEq(t, `{"requested":"`+first[0].ID.String()+`","oldest":"`+oldest.String()+`"}`, gap.Data)
+		require.Empty(t, gap.ID)
 		sub.receives(t, eventlogtest.Retained(t, log, product))
 		require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
 		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("live", 0)))
@@ -439,7 +438,7 @@ func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 		synctest.Wait()
 		got := tape.take()
 		require.Len(t, got, len(want))
-		require.Equal(t, want[0].ID.String(), got[0].id)
-		require.Equal(t, want[299].ID.String(), got[299].id)
+		require.Equal(t, want[0].ID.String(), got[0].ID)
+		require.Equal(t, want[299].ID.String(), got[299].ID)
 	})
 }

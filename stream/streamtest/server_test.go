@@ -1,10 +1,8 @@
 package streamtest_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -23,19 +21,17 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// event is one server-sent event.
-type event struct{ id, name, data, retry string }
-
 // reader is an open stream.
 type reader struct {
 	*http.Response
-	lines *bufio.Reader
+	lines *ssetest.Reader
 }
 
 // start returns a server that is closed when the test ends.
@@ -80,7 +76,7 @@ func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *re
 	}
 	response, err := do(s, header, params...)
 	require.NoError(t, err)
-	r := &reader{Response: response, lines: bufio.NewReader(response.Body)}
+	r := &reader{Response: response, lines: ssetest.NewReader(response.Body)}
 	t.Cleanup(r.close)
 	require.Equal(t, http.StatusOK, r.StatusCode)
 	require.Equal(t, "text/event-stream", r.Header.Get("Content-Type"))
@@ -89,31 +85,10 @@ func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *re
 
 func (r *reader) close() { _ = r.Body.Close() }
 
-// read returns the next event. io.EOF means that the stream ended between two
-// events, io.ErrUnexpectedEOF that it ended within one.
-func (r *reader) read() (e event, err error) {
-	for began := false; ; began = true {
-		line, err := r.lines.ReadString('\n')
-		switch {
-		case errors.Is(err, io.EOF) && (began || line != ""):
-			return e, io.ErrUnexpectedEOF
-		case err != nil:
-			return e, err
-		case line == "\n":
-			return e, nil
-		case line == "retry: 1000\n" && !began: // sent at once; the rest follows with the first event
-			began = true
-			return r.read()
-		}
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		*map[string]*string{"id": &e.id, "event": &e.name, "data": &e.data, "retry": &e.retry}[name] = value
-	}
-}
-
 // next returns the next event, or fails the test.
-func (r *reader) next(t testing.TB) event {
+func (r *reader) next(t testing.TB) ssetest.Frame {
 	t.Helper()
-	e, err := r.read()
+	e, err := r.lines.Next()
 	require.NoError(t, err)
 	return e
 }
@@ -123,15 +98,15 @@ func (r *reader) receives(t testing.TB, data ...string) {
 	t.Helper()
 	for _, want := range data {
 		e := r.next(t)
-		require.Equal(t, event{id: e.id, data: want}, e)
-		require.NotEmpty(t, e.id)
+		require.Equal(t, ssetest.Frame{ID: e.ID, Data: want}, e)
+		require.NotEmpty(t, e.ID)
 	}
 }
 
 // ends fails the test unless the stream ends next, with that error.
 func (r *reader) ends(t testing.TB, want error) {
 	t.Helper()
-	e, err := r.read()
+	e, err := r.lines.Next()
 	require.ErrorIs(t, err, want, "%+v", e)
 }
 
@@ -159,10 +134,10 @@ func TestServer_sendsBatches(t *testing.T) {
 
 	for _, r := range []*reader{first, second} {
 		e := r.next(t)
-		assert.Equal(t, ids[0], e.id)
-		assert.Contains(t, e.data, `"raw_url":"https://app.example.com/a?b&c"`, "as the real stream writes it")
+		assert.Equal(t, ids[0], e.ID)
+		assert.Contains(t, e.Data, `"raw_url":"https://app.example.com/a?b&c"`, "as the real stream writes it")
 		var got activity.Batch
-		require.NoError(t, json.Unmarshal([]byte(e.data), &got))
+		require.NoError(t, json.Unmarshal([]byte(e.Data), &got))
 		assert.InDelta(t, before, got.ForwardedAt, waittest.Patience.Seconds())
 		want := sent
 		want.Type, want.ProductID, want.Count, want.ForwardedAt = "actions", "acme", 2, got.ForwardedAt
@@ -173,7 +148,7 @@ func TestServer_sendsBatches(t *testing.T) {
 		assert.Equal(t, want, got)
 
 		e = r.next(t)
-		assert.Equal(t, event{id: ids[1], data: `{"type":"other","product_id":"globex","session_id":"s2","user_id":"","email":"","count":7,"forwarded_at":5,"actions":[]}`}, e)
+		assert.Equal(t, ssetest.Frame{ID: ids[1], Data: `{"type":"other","product_id":"globex","session_id":"s2","user_id":"","email":"","count":7,"forwarded_at":5,"actions":[]}`}, e)
 	}
 }
 
@@ -181,10 +156,10 @@ func TestServer_sendsSummaries(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "globex"})
 	r := connect(t, s)
 	id := s.SendSummary(stream.Summary{SessionID: "s1", Email: "ada@example.com", Text: "Ada exported a report.", Replaces: 20, ForwardedAt: 1.5})
-	assert.Equal(t, event{id: id, data: `{"type":"summary","product_id":"globex","session_id":"s1","email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
+	assert.Equal(t, ssetest.Frame{ID: id, Data: `{"type":"summary","product_id":"globex","session_id":"s1","email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
 	s.SendSummary(stream.Summary{})
 	var got stream.Summary
-	require.NoError(t, json.Unmarshal([]byte(r.next(t).data), &got))
+	require.NoError(t, json.Unmarshal([]byte(r.next(t).Data), &got))
 	assert.InDelta(t, activity.Seconds(time.Now()), got.ForwardedAt, waittest.Patience.Seconds())
 }
 
@@ -193,7 +168,7 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 	r := connect(t, s)
 	for _, data := range []string{"{", "", "null", `{"type":"unknown"}`, strings.Repeat("x", 3<<20), "\xff\u2028"} {
 		id := s.SendRaw(data)
-		require.Equal(t, event{id: id, data: data}, r.next(t))
+		require.Equal(t, ssetest.Frame{ID: id, Data: data}, r.next(t))
 	}
 	for _, data := range []string{"a\nb", "a\rb", "\n"} {
 		assert.Panics(t, func() { s.SendRaw(data) }, "%q", data)
@@ -363,13 +338,13 @@ func TestServer_disconnectsBetweenEvents(t *testing.T) {
 		if err != nil {
 			continue // cut before the answer
 		}
-		r := &reader{Response: response, lines: bufio.NewReader(response.Body)}
-		e, err := r.read()
-		for ; err == nil; e, err = r.read() {
-			require.NotEqual(t, "gap", e.name)
-			if e.id != "" {
-				require.Equal(t, strconv.Itoa(got), strings.TrimSpace(e.data))
-				last = e.id
+		r := &reader{Response: response, lines: ssetest.NewReader(response.Body)}
+		e, err := r.lines.Next()
+		for ; err == nil; e, err = r.lines.Next() {
+			require.NotEqual(t, "gap", e.Event)
+			if e.ID != "" {
+				require.Equal(t, strconv.Itoa(got), strings.TrimSpace(e.Data))
+				last = e.ID
 				if got++; got == events {
 					break
 				}
@@ -409,7 +384,7 @@ func TestServer_tearsAnEvent(t *testing.T) {
 			s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
 			before := s.SendRaw("before")
 			r := connect(t, s)
-			for r.next(t).name != "heartbeat" {
+			for r.next(t).Event != "heartbeat" {
 			}
 			s.Tear(tt.n)
 			torn := s.SendRaw(`{"half":"an event"}`)
@@ -420,8 +395,8 @@ func TestServer_tearsAnEvent(t *testing.T) {
 			assert.Zero(t, s.Connected())
 
 			again := resume(t, s, before)
-			for e := again.next(t); e.name != "heartbeat"; e = again.next(t) {
-				assert.Equal(t, event{id: torn, data: `{"half":"an event"}`}, e, "once is enough")
+			for e := again.next(t); e.Event != "heartbeat"; e = again.next(t) {
+				assert.Equal(t, ssetest.Frame{ID: torn, Data: `{"half":"an event"}`}, e, "once is enough")
 			}
 		})
 	}
@@ -504,8 +479,8 @@ func TestServer_waitsForReaders(t *testing.T) {
 		waitConnected(t, s)
 		id := s.SendRaw("1")
 		r := &reader{Response: <-response}
-		r.lines = bufio.NewReader(r.Body)
-		require.Equal(t, event{id: id, data: "1"}, r.next(t))
+		r.lines = ssetest.NewReader(r.Body)
+		require.Equal(t, ssetest.Frame{ID: id, Data: "1"}, r.next(t))
 		s.Disconnect()
 		r.close()
 	}
@@ -638,7 +613,7 @@ func TestServer_inMemory(t *testing.T) {
 		began := time.Now()
 		r := connect(t, s)
 		for i := range 5 {
-			require.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
+			require.Equal(t, ssetest.Frame{Event: "heartbeat", Data: "{}"}, r.next(t))
 			require.Equal(t, eventlog.DefaultHeartbeat*time.Duration(i+1), time.Since(began))
 		}
 		s.SendRaw("1")
@@ -663,9 +638,9 @@ func TestServer_stalls(t *testing.T) {
 		s.Stall()
 		s.SendRaw("missed")
 		stalledFor(t, s, time.Hour, func() {
-			e, err := r.read()
+			e, err := r.lines.Next()
 			assert.NoError(t, err)
-			assert.Equal(t, "missed", e.data)
+			assert.Equal(t, "missed", e.Data)
 		}, func() {
 			response, err := do(s, nil)
 			if assert.NoError(t, err) {
@@ -673,7 +648,7 @@ func TestServer_stalls(t *testing.T) {
 				assert.NoError(t, response.Body.Close())
 			}
 		})
-		require.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t), "as ever")
+		require.Equal(t, ssetest.Frame{Event: "heartbeat", Data: "{}"}, r.next(t), "as ever")
 	})
 }
 

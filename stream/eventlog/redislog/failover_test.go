@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -59,7 +60,7 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	require.Positive(t, next.ID.Compare(lost))
 	require.Equal(t, next.ID, resumed.has(t, 1)[0].ID)
 	require.Zero(t, resumed.gaps)
-	require.Equal(t, "id: "+next.ID.String(), events(), "and no gap before")
+	require.Equal(t, next.ID.String(), events().ID, "and no gap before")
 
 	for _, from := range []eventlog.ID{start, seen} {
 		behind := follow(t, log, from)
@@ -205,8 +206,8 @@ func TestFailover_isNotWhatExpires(t *testing.T) {
 }
 
 // resume follows the log over HTTP after an ID, and returns a function that
-// returns the first line of the stream that is no comment, heartbeat or retry.
-func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() string {
+// returns the first event of the stream that is no heartbeat.
+func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() ssetest.Frame {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("GET /stream/{product_id}", musttest.New(eventlog.NewHandler(log, nil)))
@@ -218,13 +219,12 @@ func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() string {
 	response, err := server.Client().Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return func() string {
-		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-			if line := lines.Text(); strings.HasPrefix(line, "id:") || line == "event: gap" {
-				return line
+	return func() ssetest.Frame {
+		for events := ssetest.NewReader(response.Body); ; {
+			if f, err := events.Next(); err != nil || f.Event != "heartbeat" {
+				return f
 			}
 		}
-		return ""
 	}
 }
 
@@ -238,7 +238,7 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 	connected := follow(t, log, start)
 	connected.has(t, 1)
 	for _, ahead := range []eventlog.ID{{Milli: e.Milli, Seq: e.Seq + 1}, {Milli: e.Milli + 1}, {Milli: e.Milli + 30_000}} {
-		require.Equal(t, "event: gap", resume(t, log, ahead)(), ahead)
+		require.Equal(t, "gap", resume(t, log, ahead)().Event, ahead)
 	}
 	next := appendOne(t, log, eventlogtest.Entry("s", 1)).ID
 	require.Less(t, next.Milli, e.Milli+30_000, "IDs go by the clock")
