@@ -167,7 +167,8 @@ func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 		}
 		time.Sleep(eventlog.DefaultHeartbeat)
 		synctest.Wait()
-		require.Equal(t, []taped{{ssetest.Frame{Event: "heartbeat", Data: "{}"}, last.Add(eventlog.DefaultHeartbeat)}}, tape.take())
+		beat := ssetest.Frame{Event: "heartbeat", Data: "{}"}
+		require.Equal(t, []taped{{beat, last.Add(eventlog.DefaultHeartbeat)}}, tape.take())
 	})
 }
 

@@ -148,7 +148,8 @@ func TestServer_sendsBatches(t *testing.T) {
 		assert.Equal(t, want, got)
 
 		e = r.next(t)
-		assert.Equal(t, ssetest.Frame{ID: ids[1], Data: `{"type":"other","product_id":"globex","session_id":"s2","user_id":"","email":"","count":7,"forwarded_at":5,"actions":[]}`}, e)
+		assert.Equal(t, ssetest.Frame{ID: ids[1], Data: `{"type":"other","product_id":"globex","session_id":"s2",` +
+			`"user_id":"","email":"","count":7,"forwarded_at":5,"actions":[]}`}, e)
 	}
 }
 
@@ -156,7 +157,8 @@ func TestServer_sendsSummaries(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "globex"})
 	r := connect(t, s)
 	id := s.SendSummary(stream.Summary{SessionID: "s1", Email: "ada@example.com", Text: "Ada exported a report.", Replaces: 20, ForwardedAt: 1.5})
-	assert.Equal(t, ssetest.Frame{ID: id, Data: `{"type":"summary","product_id":"globex","session_id":"s1","email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
+	assert.Equal(t, ssetest.Frame{ID: id, Data: `{"type":"summary","product_id":"globex","session_id":"s1",` +
+		`"email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
 	s.SendSummary(stream.Summary{})
 	var got stream.Summary
 	require.NoError(t, json.Unmarshal([]byte(r.next(t).Data), &got))
