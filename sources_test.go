@@ -213,6 +213,8 @@ func TestSources_webhooks(t *testing.T) {
 		"a signed array's first":        {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1, map[string]any{"unsigned": 1.0}},
 		"an array signed as a whole":    {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
 		"a signature of the second":     {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
+		"a signed one and a batch":      {signature + hmacSHA1(acmeSecret, first), `{"events":[` + first + `],"batch":[` + second + `]}`, 0, nil},
+		"a signed one within another":   {signature + hmacSHA1(acmeSecret, first), `{"events":[` + first + `],` + second[1:], 0, nil},
 		"a signature by nothing":        {signature + hmacSHA1("", first), first, 0, nil},
 		"a signature of another kind":   {signature + "zz", first, 0, nil},
 		"an empty array":                {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},

@@ -59,6 +59,8 @@ func TestNewError_putsInWords(t *testing.T) {
 		{"E", "boom\n    at pay (https://a.example/app.js:3:4)", "Error E", seen + ": E: boom"},
 		{"E", "boom\npay@https://a.example/app.js:3:4", "Error E", seen + ": E: boom"},
 		{"E", "GET /api/a?access_token=s3cr3t&b=1 failed", "Error E", seen + ": E: GET /api/a?access_token=redacted&b=1 failed"},
+		{"E", "GET /cb?code=s3cr3t&next=https://a.example/?sid=s3cr3t failed", "Error E",
+			seen + ": E: GET /cb?code=redacted&next=https://a.example/?sid=redacted failed"},
 		{"E", "is a.example/?token=s3cr3t right?", "Error E", seen + ": E: is a.example/?token=redacted right?"},
 		{"E", "what?  a=b", "Error E", seen + ": E: what? a=b"},
 		{"E", "boom\napp/models/user.rb:12:in `pay'\n\tfrom app.rb:3:in `run'", "Error E", seen + ": E: boom"},

@@ -126,7 +126,9 @@ func withoutSecrets(s string) string {
 		for at > 0 && unicode.IsLetter(rune(word[at-1])) {
 			at--
 		}
-		at = max(at, 0)
+		if at < 0 || strings.Contains(word[:at], "?") { // the address is a parameter
+			at = 0
+		}
 		clean, _ := CleanURL(word[at:])
 		words[i] = word[:at] + clean
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
@@ -75,16 +77,22 @@ func (in *Intake) WebhookSecret(productID string) (string, error) {
 	return secret, nil
 }
 
-// verify checks a header: it must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256
-// of the body under it. An empty secret fits nothing. The time it takes tells nothing about the
-// secret: of the secret itself, digests are compared, which have the same length.
-func verify(secret, header string, body []byte) bool {
-	if secret == "" || header == "" {
-		return false
-	}
-	if signature, ok := strings.CutPrefix(header, "sha256="); ok {
-		got, err := hex.DecodeString(signature)
-		if err == nil && hmac.Equal(got, Sign(secret, body)) {
+// verify checks headers: one must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256
+// of the body under it. An empty secret fits nothing. The body is signed once, however many
+// headers there are.
+func verify(secret string, headers []string, body []byte) bool {
+	signature := sync.OnceValue(func() []byte { return Sign(secret, body) })
+	return secret != "" && slices.ContainsFunc(headers, func(header string) bool {
+		return verifyOne(secret, header, signature)
+	})
+}
+
+// verifyOne is verify of a header. The time it takes tells nothing about the secret: of the
+// secret itself, digests are compared, which have the same length.
+func verifyOne(secret, header string, signature func() []byte) bool {
+	if hexadecimal, ok := strings.CutPrefix(header, "sha256="); ok {
+		got, err := hex.DecodeString(hexadecimal)
+		if err == nil && hmac.Equal(got, signature()) {
 			return true
 		}
 	}

@@ -122,7 +122,7 @@ func (in *Intake) prove(
 			return err
 		}
 		limit = 0
-		if slices.ContainsFunc(proof.secrets, func(header string) bool { return verify(secret, header, b.Bytes()) }) {
+		if verify(secret, proof.secrets, b.Bytes()) {
 			return nil
 		}
 		limit = 1
@@ -134,7 +134,8 @@ func (in *Intake) prove(
 	return limit, err
 }
 
-// signs reports whether the signature signs the first event. Segment signs the bytes that it
+// signs reports whether the signature signs the first event, as the body's source reads it: a
+// batch under another source's name would be no event there. Segment signs the bytes that it
 // sends, so the event as it stands is tried, and for a body of one event the body with its
 // white space. Of a body that cannot be unpacked, the bytes that arrived are tried, so its
 // error is not reported as a wrong secret.
@@ -145,7 +146,7 @@ func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, source
 	}
 	signed := [][]byte{b.Bytes()}
 	if json, err := b.JSON(ctx); err == nil {
-		if signed = [][]byte{firstEvent(json, sources)}; json[0] == '{' {
+		if signed = [][]byte{firstEvent(json, []*Source{recognize(json, sources)})}; json[0] == '{' {
 			signed = append(signed, b.Bytes())
 		}
 	}

@@ -1,10 +1,13 @@
 package posthog_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -211,6 +214,23 @@ func TestWebhook_secret(t *testing.T) {
 			assert.Empty(t, s.sink.events)
 		})
 	}
+}
+
+// A request costs what its body costs, however many proofs it claims to have.
+func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := bytes.Repeat([]byte(" "), 1<<20)
+	cost := func(proofs int) time.Duration {
+		least := time.Hour
+		for range 3 {
+			d := door{path: "/webhook/" + shop, header: http.Header{"X-Webhook-Secret": slices.Repeat([]string{"sha256="}, proofs)}}
+			began := time.Now()
+			requireError(t, s.post(d, body), http.StatusUnauthorized)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	assert.Less(t, cost(1000), 20*cost(1), "the body is signed once")
 }
 
 // TestWebhook_signatureIsOfTheBodyAsSent, not of what is inside it.
