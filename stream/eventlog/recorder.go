@@ -375,9 +375,12 @@ func (a *appending) batch(p *part) *activity.Batch {
 		e := &p.actions[i]
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
 			Email: p.session.Email, ConversationID: p.session.ConversationOf(e)}
-		if p.isAnothers(e) {
+		switch p.relation(e) {
+		case claimsToBeThere:
 			did.Email, did.ConversationID = "", ""
-		} else {
+		case wasThere:
+			did.Email = e.Email
+		default:
 			conversationID = p.session.ConversationID
 		}
 		if did.ID = e.ID; !e.IsMark() {

@@ -527,6 +527,30 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	require.Equal(t, []string{"", "7", ""}, batches, "a batch of another's actions alone is in no conversation")
 }
 
+// Of two users of one session each action has the address of its own, whichever request brings it.
+func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
+	r := newRecording(t)
+	early, late := does("s1", "ada", "early", 3), does("s1", "ada", "late", 4)
+	early.Identified, early.Email = true, "ada@x.example"
+	late.Identified = true
+	r.record(t, does("s1", "anon", "visitor's", 0), identifies("s1", "ada", "ada@x.example", 1), does("s1", "ada", "first", 2))
+	r.record(t, early, identifies("s1", "bob", "bob@x.example", 5), does("s1", "bob", "bob's", 6))
+	_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "s1",
+		func(s *directory.Session) { s.Link("zendesk", "7", "bob@x.example", "") })
+	require.NoError(t, err)
+	r.record(t, late)
+	r.record(t, does("s1", "bob", "linked", 7))
+	emails, conversations := map[string]string{}, map[string]string{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			emails[a.Title], conversations[a.Title] = a.Email, b.ConversationID
+		}
+	}
+	require.Equal(t, map[string]string{"visitor's": "ada@x.example", "first": "ada@x.example", "early": "ada@x.example",
+		"bob's": "bob@x.example", "late": "", "linked": "bob@x.example"}, emails)
+	require.Equal(t, map[string]string{"visitor's": "", "first": "", "early": "", "bob's": "", "late": "", "linked": "7"}, conversations)
+}
+
 // The fields of an entry are part of the contract, by name.
 func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -260,11 +260,28 @@ func (p *part) added() (n int) {
 // the ID before it names that user.
 const unnamed = "/unnamed"
 
-// isAnothers reports whether an action is of another user than the session, by an
-// event that stands lower, so the session's identity is not the action's.
-func (p *part) isAnothers(e *activity.Event) bool {
-	return e.UserID != "" && e.UserID != p.session.UserID && e.Standing < p.session.Standing &&
-		!slices.ContainsFunc(p.named, func(named activity.Event) bool { return named.Anonymous == e.UserID })
+// relation is the part that an action's user has in the session.
+type relation int
+
+const (
+	isSessions      relation = iota // the session's user, or its visitor
+	wasThere                        // another identified user, who was there before or after
+	claimsToBeThere                 // another user, by an event that stands lower than the session
+)
+
+// relation returns whose an action is. The session's address and conversation are the actions'
+// of its own user only.
+func (p *part) relation(e *activity.Event) relation {
+	isNamed := func(named activity.Event) bool { return named.Anonymous == e.UserID }
+	switch {
+	case e.UserID == "", e.UserID == p.session.UserID, slices.ContainsFunc(p.named, isNamed):
+		return isSessions
+	case e.Standing < p.session.Standing:
+		return claimsToBeThere
+	case slices.Contains(p.session.Identified(), e.UserID):
+		return wasThere
+	}
+	return isSessions
 }
 
 // isSeen reports whether an action is known to be in the log already.
