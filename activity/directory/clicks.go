@@ -91,14 +91,22 @@ func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []act
 	return events, missed
 }
 
-// applyMark gives a mark to its click, which may be one of those by index, and reports
-// whether there is one without it.
+// applyMark gives the marks of an event to their click, which may be one of those by index, and
+// reports whether there is one that lacks any of them.
 func (n *noticed) applyMark(e *activity.Event, clicks map[int]*activity.Event) bool {
 	click := n.nearest(e)
-	if click == nil || slices.Contains(click.Marks, e.Action.Marks[0]) {
+	if click == nil {
 		return false
 	}
-	click.Marks = append(slices.Clip(click.Marks), e.Action.Marks[0])
+	before := len(click.Marks)
+	for _, mark := range e.Action.Marks {
+		if !slices.Contains(click.Marks, mark) {
+			click.Marks = append(slices.Clip(click.Marks), mark)
+		}
+	}
+	if len(click.Marks) == before {
+		return false
+	}
 	if here := clicks[click.Index]; here != nil {
 		here.Action = e.Action.Marked(click.Marks)
 		e.Action = nil

@@ -27,7 +27,7 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 		if e.UserID = UserID(e.UserID); e.UserID == "" {
 			e.Identified, e.Anonymous = false, ""
 		}
-		e.Email, e.Anonymous = FirstEmail(e.Email), UserID(e.Anonymous)
+		e.Email, e.Anonymous, e.Visitor = FirstEmail(e.Email), kept(UserID(e.Anonymous)), kept(UserID(e.Visitor))
 		if Finish(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
 			ignored++
 			continue
@@ -54,6 +54,14 @@ func Finish(e *activity.Event) (reason string) {
 		return ""
 	}
 	return ReasonNothing
+}
+
+// kept returns an ID, or "" for one that is too long.
+func kept(id string) string {
+	if IsLongID(id) {
+		return ""
+	}
+	return id
 }
 
 // IsLongID reports whether the ID of a session or a user is too long.

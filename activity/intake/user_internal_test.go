@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,11 +49,15 @@ func TestSound(t *testing.T) {
 	}
 	shared := e(func(e *activity.Event) { e.UserID = "null" })
 	visitor := e(func(e *activity.Event) { e.Anonymous = "undefined" })
-	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor})
+	long := e(func(e *activity.Event) {
+		e.Anonymous, e.Visitor = strings.Repeat("a", MaxID+1), strings.Repeat("v", MaxID+1)
+	})
+	sound, ignored := Sound([]activity.Event{e(func(*activity.Event) {}), shared, visitor, long})
 	assert.Zero(t, ignored)
 	assert.Equal(t, []activity.Event{
 		e(func(*activity.Event) {}),
 		{ID: "1", SessionID: "s", Email: "ada@acme.example"},
+		e(func(e *activity.Event) { e.Anonymous = "" }),
 		e(func(e *activity.Event) { e.Anonymous = "" }),
 	}, sound)
 }

@@ -27,6 +27,8 @@ func marks(mark, user, title string, second float64) activity.Event {
 // A mark shows on the nearest click like it, at once or as a later entry with that click's
 // index, and wherever activity is read the click is there once.
 func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
+	bothMarks := marks("both", "ada", "Pay", 0)
+	bothMarks.Action.Marks = []string{activity.MarkRage, activity.MarkDead}
 	type shown struct {
 		index  int
 		words  string
@@ -59,6 +61,10 @@ func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 		"again": {
 			[][]activity.Event{{clicks("ada", "Pay", 0), marks("rage", "ada", "Pay", 0)}, {marks("rage", "ada", "Pay", 0)}}, 1,
 			[]shown{{0, "User did Pay, repeatedly", "rage"}}, []string{"User did Pay, repeatedly"}},
+		"both at once": {
+			[][]activity.Event{{clicks("ada", "Pay", 0)}, {bothMarks}, {marks("dead", "ada", "Pay", 0)}}, 1,
+			[]shown{{0, "User did Pay", ""}, {0, "User did Pay, repeatedly, and nothing happened", "rage dead"}},
+			[]string{"User did Pay, repeatedly, and nothing happened"}},
 		"of no click": {
 			[][]activity.Event{{clicks("ada", "Pay", 0), does("s", "ada", "Buy", 0)}, {marks("rage", "ada", "Pay", 2.1),
 				marks("rage", "bob", "Pay", 0), marks("dead", "ada", "Buy", 0)}}, 3,

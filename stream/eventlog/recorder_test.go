@@ -440,6 +440,13 @@ func TestRecorder_givesAUserWhatTheSessionDidBefore(t *testing.T) {
 	second.Identified = true
 	require.Equal(t, activity.Result{Accepted: 2}, r.record(t, second, does("s1", "anon", "late", 2)))
 	require.Equal(t, []string{"first", "late", "second"}, r.stored(t, "ada"))
+	r.record(t, does("s5", "anon", "alone", 5))
+	both := signsIn("s5", "anon", "grace", 6)
+	both.Action = does("s5", "grace", "both", 6).Action
+	for _, want := range []activity.Result{{Accepted: 1}, {Duplicate: 1}} {
+		require.Equal(t, want, r.record(t, both))
+		require.Equal(t, []string{"alone", "both"}, r.stored(t, "grace"), "by an event that is an action, too")
+	}
 
 	r.record(t, signsIn("s1", "ada", "eve", 5), signsIn("s2", "ada", "eve", 5), signsIn("", "ada", "eve", 5))
 	require.Empty(t, r.stored(t, "eve"), "what an identified user did stays")

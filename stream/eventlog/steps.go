@@ -226,7 +226,11 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 	}
 	p.named = p.named[:0]
 	for i := range settled {
-		if e := settled[i]; e.Action == nil && p.session.Names(&e) && !p.isSeen(e) {
+		e := settled[i]
+		if e.Action != nil {
+			e.ID += alsoNames
+		}
+		if p.session.Names(&e) && !p.isSeen(e) {
 			p.named = append(p.named, e)
 			if a.verifiedOnly { // what the visitor did was withheld, or was not only claimed
 				e.ID, e.Anonymous = e.ID+unnamed, ""
@@ -255,6 +259,9 @@ func (p *part) added() (n int) {
 	}
 	return n
 }
+
+// alsoNames ends the ID of the entry in which an event with an action names its user.
+const alsoNames = "/names"
 
 // unnamed ends the ID of the entry that gives a user the actions without a user. The event of
 // the ID before it names that user.
