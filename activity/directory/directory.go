@@ -6,7 +6,8 @@
 // a [Book] for them, lets it learn, and writes its changes together with the actions:
 //
 //	dir, err := directory.New(docs, 0)
-//	book, err := dir.Open(ctx, "acme", events)
+//	book := dir.Book("acme")
+//	err = book.Open(ctx, events)
 //	settled, expired := book.Settle("session_1", events)
 //	session, err := book.Learn(ctx, "session_1", settled)
 //	version, err := docs.Write(ctx, "acme", book.Changes()...)
@@ -233,22 +234,6 @@ func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...s
 	return d.facts(ctx, productID, ofUser, userIDs)
 }
 
-// Update changes a session, which starts out empty, and returns the result.
-// On a concurrent change the function is called again.
-func (d *Directory) Update(
-	ctx context.Context, productID, sessionID string, change func(*Session)) (updated Session, err error,
-) {
-	err = d.Amend(ctx, productID, sessionID, nil, func(a *Amendment) error {
-		change(&a.Session)
-		updated = a.Session
-		return nil
-	})
-	if err != nil {
-		return Session{}, err
-	}
-	return d.Book(productID).resolved(ctx, updated)
-}
-
 // Amendment is a change of a session together with other documents of its
 // product, all or nothing.
 type Amendment struct {
@@ -291,12 +276,6 @@ func (d *Directory) Amend(
 		_, err = d.docs.Write(ctx, productID, changes...)
 		return err
 	})
-}
-
-// Open returns the part of a product's directory that these events are about.
-func (d *Directory) Open(ctx context.Context, productID string, events []activity.Event) (*Book, error) {
-	b := d.Book(productID)
-	return b, b.Open(ctx, events)
 }
 
 // Book returns a book of a product that is about nothing yet.

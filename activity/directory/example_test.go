@@ -12,7 +12,7 @@ import (
 )
 
 // A directory learns who a session belongs to from any event that says so.
-func ExampleDirectory_Update() {
+func ExampleDirectory_Amend() {
 	ctx := context.Background()
 	docs, err := document.NewMemory(nil)
 	if err != nil {
@@ -27,7 +27,11 @@ func ExampleDirectory_Update() {
 		{Time: now, UserID: "anonymous"},
 		{Time: now.Add(time.Second), UserID: "user_42", Email: "ada@example.com"},
 	} {
-		if _, err := dir.Update(ctx, "acme", "session_1", func(s *directory.Session) { s.Learn(e) }); err != nil {
+		err := dir.Amend(ctx, "acme", "session_1", nil, func(a *directory.Amendment) error {
+			a.Session.Learn(e)
+			return nil
+		})
+		if err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -124,8 +124,8 @@ func (s *sink) Record(ctx context.Context, productID string, events []activity.E
 
 // settle gives the events their times and returns them as they came.
 func (s *sink) settle(ctx context.Context, productID string, events []activity.Event) (settled []activity.Event, err error) {
-	book, err := musttest.New(directory.New(s.docs, s.ttl)).Open(ctx, productID, events)
-	if err != nil {
+	book := musttest.New(directory.New(s.docs, s.ttl)).Book(productID)
+	if err = book.Open(ctx, events); err != nil {
 		return nil, err
 	}
 	bySession := map[string][]activity.Event{}

@@ -72,7 +72,8 @@ func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
 		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0))
 	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
-	ada, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "other", func(s *directory.Session) { s.UserID = "u1" })
+	r.amend(t, "other", func(s *directory.Session) { s.UserID = "u1" })
+	ada, _, err := musttest.New(directory.New(r.log.Documents(), 0)).Session(t.Context(), product, "other")
 	require.NoError(t, err)
 	require.Empty(t, ada.Email)
 }

@@ -46,6 +46,16 @@ func newRecording(t testing.TB) *recording {
 	return r
 }
 
+// amend changes what is known of a session.
+func (r *recording) amend(t testing.TB, sessionID string, change func(*directory.Session)) {
+	t.Helper()
+	err := musttest.New(directory.New(r.log.Documents(), 0)).Amend(t.Context(), product, sessionID, nil, func(a *directory.Amendment) error {
+		change(&a.Session)
+		return nil
+	})
+	require.NoError(t, err)
+}
+
 // record records the events as one request, which must work.
 func (r *recording) record(t testing.TB, events ...activity.Event) activity.Result {
 	t.Helper()
@@ -514,9 +524,7 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 		return e
 	}
 	r.record(t, reports(does("s1", "ada", "first", 1)))
-	_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "s1",
-		func(s *directory.Session) { s.Link("zendesk", "7", "ada@x.example", "") })
-	require.NoError(t, err)
+	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "ada@x.example", "") })
 	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)), does("s1", "anon", "before", 4),
 		reports(signsIn("s1", "anon", "ada", 5)))
 	r.record(t, does("s1", "eve", "alone", 6))
@@ -570,8 +578,7 @@ func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			if c.linked != "" {
-				_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, c.sessionID, func(s *directory.Session) { s.ConversationID = c.linked })
-				require.NoError(t, err)
+				r.amend(t, c.sessionID, func(s *directory.Session) { s.ConversationID = c.linked })
 			}
 			event := does(c.sessionID, c.userID, "a", 1.25)
 			event.Email = c.email
