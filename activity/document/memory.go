@@ -251,27 +251,14 @@ func (m *Memory) List(_ context.Context, productID, prefix, after string, limit 
 	return docs, nil
 }
 
-// expireStep is how many documents Expire removes under one lock.
-const expireStep = 1000
-
 // Expire frees expired documents, which are never returned in any case. Call
 // it periodically. It locks the store for short steps only.
 func (m *Memory) Expire() {
-	for m.expireSome() == expireStep {
-	}
-}
-
-// expireSome frees at most expireStep documents, and returns how many it has freed.
-func (m *Memory) expireSome() (removed int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	for ; removed < expireStep; removed++ {
-		due := m.docs.Due(now)
-		if due == nil {
-			break
+	fair.Sweep(&m.mu, func() bool {
+		due := m.docs.Due(m.now())
+		if due != nil {
+			m.remove(due.Product(), due.Value)
 		}
-		m.remove(due.Product(), due.Value)
-	}
-	return removed
+		return due != nil
+	})
 }

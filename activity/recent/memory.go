@@ -502,41 +502,27 @@ func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
 	return s
 }
 
-// expireStep is how many sessions Expire looks at under one lock.
-const expireStep = 1000
-
 // Expire frees the actions that are older than the retention and returns how
 // many sessions it forgot. Call it now and then; a minute apart is plenty. It
 // locks the store for short steps only.
 func (m *Memory) Expire() (forgotten int) {
-	for more := true; more; {
-		var n int
-		n, more = m.expireSome()
-		forgotten += n
-	}
-	return forgotten
-}
-
-// expireSome looks at no more than expireStep sessions that have something expired.
-func (m *Memory) expireSome() (forgotten int, more bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	oldest := m.oldest()
-	for range expireStep {
+	fair.Sweep(&m.mu, func() bool {
+		oldest := m.oldest()
 		due := m.held.Due(m.due(oldest - 1))
 		if due == nil {
-			return forgotten, false
+			return false
 		}
 		s := due.Value.(*memorySession)
 		if m.expireSession(s, oldest); len(s.Actions)+len(s.Identities) > 0 {
 			s.Set(m.sessionItem(s))
-			continue
+			return true
 		}
 		m.leave(s)
 		due.Remove()
 		forgotten++
-	}
-	return forgotten, true
+		return true
+	})
+	return forgotten
 }
 
 // Drop forgets all actions, identities and positions of a product.

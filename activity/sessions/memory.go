@@ -212,29 +212,17 @@ func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, b
 	return held.Value.row(), true
 }
 
-// expireStep is how many sessions Expire frees under one lock.
-const expireStep = 1000
-
 // Expire frees the sessions that are no longer there. Call it now and then: they
 // are not listed in any case.
 func (m *Memory) Expire(now time.Time) {
-	for m.expireSome(now) {
-	}
-}
-
-// expireSome frees at most expireStep sessions, and reports whether there may be more.
-func (m *Memory) expireSome(now time.Time) (more bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for range expireStep {
+	fair.Sweep(&m.mu, func() bool {
 		due := m.held.Due(now.UnixMicro())
-		if due == nil {
-			return false
+		if due != nil {
+			m.unlist(due)
+			due.Remove()
 		}
-		m.unlist(due)
-		due.Remove()
-	}
-	return true
+		return due != nil
+	})
 }
 
 // Remove forgets a session, if it is there.
