@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/admission"
-	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -101,7 +101,7 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 		Name: "liveactivity_refused_origins_total",
 		Help: "SDK requests refused because the product's list of origins lacks theirs.",
 	}, []string{"product_id"}))
-	in.refused.logged = fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil)
+	in.refused.logged, _ = lru.New[refusal, struct{}](maxRefused) // fails for sizes below 1
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}

@@ -4,31 +4,30 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// maxRefused bounds the bytes of the refused origins that are remembered, so that
-// each is logged once. One that is forgotten may be logged again.
-const maxRefused = 1 << 20
-
-// maxOrigin is how much of an origin is logged.
-const maxOrigin = 256
+// maxRefused is how many refused origins are remembered, so that each is logged once. One
+// that is forgotten may be logged again. maxOrigin is how much of one is logged.
+const (
+	maxRefused = 2048
+	maxOrigin  = 256
+)
 
 // refusals counts the requests refused from pages of origins that a product does not list, and
 // logs each origin once.
 type refusals struct {
-	count *prometheus.CounterVec
-
-	mu     sync.Mutex
-	logged *fair.Cache[string, struct{}] // guarded by mu; origins, by product
+	count  *prometheus.CounterVec
+	logged *lru.Cache[refusal, struct{}]
 }
+
+type refusal struct{ productID, origin string }
 
 // CheckOrigin refuses a request for the product, 403, from a page of an origin that is not in
 // the product's list, if it has one. It takes back the headers of [AllowOrigin], so the page
@@ -56,7 +55,7 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 	}
 	in.refused.count.WithLabelValues(productID).Inc()
 	from = strings.Clone(from[:min(len(from), maxOrigin)])
-	if in.refused.isNew(productID, from) {
+	if known, _ := in.refused.logged.ContainsOrAdd(refusal{productID, from}, struct{}{}); !known {
 		in.opts.Logger.Warn("refused a page that the product's allowed_origins lack",
 			"product_id", productID, "origin", from)
 	}
@@ -64,18 +63,6 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 }
 
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
-
-// isNew reports whether the origin is refused for the first time, and remembers it.
-func (r *refusals) isNew(productID, from string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.logged.Get(productID, from); ok {
-		return false
-	}
-	r.logged.Put(productID, from, struct{}{}, fair.Item{Bytes: fair.Size(len(from))})
-	r.logged.Trim(productID)
-	return true
-}
 
 // corsHeaders are those that let a page read an answer.
 var corsHeaders = []string{
