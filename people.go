@@ -65,7 +65,7 @@ func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	productID := r.PathValue("product_id")
-	access.AuditNamed(r.Context(), s.log, adminName, productID, "export")
+	access.Audit(r.Context(), s.log, adminName, productID, "export")
 	export, err := s.Export(r.Context(), productID, who)
 	if err != nil {
 		return httpx.Unavailable(err)

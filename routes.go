@@ -2,6 +2,7 @@ package liveactivity
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -103,7 +104,8 @@ func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []help
 // before it is served.
 func (s *Service) audited(door string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.Keys().Audit(r.Context(), s.log, access.BearerToken(r), r.PathValue("product_id"), door)
+		name := s.Keys().NameOf(sha256.Sum256([]byte(access.BearerToken(r))))
+		access.Audit(r.Context(), s.log, name, r.PathValue("product_id"), door)
 		next.ServeHTTP(w, r)
 	})
 }

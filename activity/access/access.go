@@ -119,7 +119,7 @@ func checkScope(wrong *options.Mistakes, scope Scope) {
 	wrong.Require(ok, "scope", fmt.Sprintf("must be %s or %s, not %q", MCP, Stream, scope))
 }
 
-// SetName names a key that the keyring holds, by its SHA-256 digest, for [Keyring.Audit]. For
+// SetName names a key that the keyring holds, by its SHA-256 digest, for [Audit]. For
 // an unknown key it does nothing.
 func (k *Keyring) SetName(digest [sha256.Size]byte, name string) {
 	k.mu.Lock()
@@ -132,20 +132,15 @@ func (k *Keyring) SetName(digest [sha256.Size]byte, name string) {
 	}
 }
 
-// NameOf returns the name of the key with this SHA-256 digest, for [AuditNamed].
+// NameOf returns the name of the key with this SHA-256 digest, for [Audit].
 func (k *Keyring) NameOf(digest [sha256.Size]byte) string {
 	g, _ := k.findDigest(digest)
 	return g.name
 }
 
-// Audit logs that a key was used to read a person's data through a door of the service,
-// and nothing about the person. Every such read calls it once.
-func (k *Keyring) Audit(ctx context.Context, log *slog.Logger, key, productID, door string) {
-	AuditNamed(ctx, log, k.NameOf(sha256.Sum256([]byte(key))), productID, door)
-}
-
-// AuditNamed is Audit for a credential that is not in a keyring.
-func AuditNamed(ctx context.Context, log *slog.Logger, name, productID, door string) {
+// Audit logs that the key of this name was used to read a person's data through a door of the
+// service, and nothing about the person. Every such read calls it once.
+func Audit(ctx context.Context, log *slog.Logger, name, productID, door string) {
 	log.LogAttrs(ctx, slog.LevelInfo, "a person's data were read", slog.Bool("audit", true),
 		slog.String("key", name), slog.String("product_id", productID), slog.String("door", door))
 }

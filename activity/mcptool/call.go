@@ -98,7 +98,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		case q.productID != "" && q.productID != productID:
 			return toolError(access.ErrMismatch.Error()), nil
 		}
-		access.AuditNamed(ctx, t.log, by.keyName, productID, req.Params.Name)
+		access.Audit(ctx, t.log, by.keyName, productID, req.Params.Name)
 		answer := answerOf(ctx)
 		ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, req.Params.Name), answer.deadline)
 		defer cancel()
@@ -126,7 +126,7 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	if !ok {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	access.AuditNamed(ctx, t.log, by.keyName, by.productID, "resources/read")
+	access.Audit(ctx, t.log, by.keyName, by.productID, "resources/read")
 	answer := answerOf(ctx)
 	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, "resources/read"), answer.deadline)
 	defer cancel()

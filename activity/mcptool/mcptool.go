@@ -126,7 +126,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 		} else if o.Listen != nil && l != nil {
 			done() // the stream may last longer than the request
 			l.Check = func() error { _, _, err := signIn.KeyOf(context.Background(), token); return err }
-			access.AuditNamed(r.Context(), t.log, keys.NameOf(key), productID, "subscriptions/listen")
+			access.Audit(r.Context(), t.log, keys.NameOf(key), productID, "subscriptions/listen")
 			return o.Listen(w, r, l)
 		}
 		release, err := admit(r, answers, productID)
