@@ -95,7 +95,10 @@ func (s *sharedService) append(sessionID, data string) {
 func (s *sharedService) link(sessionID, conversationID string) {
 	s.t.Helper()
 	sessions := musttest.New(directory.New(s.others.Documents(), time.Hour))
-	_, err := sessions.Update(s.t.Context(), productID, sessionID, func(a *directory.Session) { a.ConversationID = conversationID })
+	err := sessions.Amend(s.t.Context(), productID, sessionID, nil, func(a *directory.Amendment) error {
+		a.Session.ConversationID = conversationID
+		return nil
+	})
 	require.NoError(s.t, err)
 }
 

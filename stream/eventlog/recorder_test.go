@@ -550,9 +550,7 @@ func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	late.Identified = true
 	r.record(t, does("s1", "anon", "visitor's", 0), identifies("s1", "ada", "ada@x.example", 1), does("s1", "ada", "first", 2))
 	r.record(t, early, identifies("s1", "bob", "bob@x.example", 5), does("s1", "bob", "bob's", 6))
-	_, err := musttest.New(directory.New(r.log.Documents(), 0)).Update(t.Context(), product, "s1",
-		func(s *directory.Session) { s.Link("zendesk", "7", "bob@x.example", "") })
-	require.NoError(t, err)
+	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "bob@x.example", "") })
 	r.record(t, late)
 	r.record(t, does("s1", "bob", "linked", 7))
 	emails, conversations := map[string]string{}, map[string]string{}
