@@ -29,39 +29,22 @@ func (in *Intake) Product(token, scheme string) (productID string, err error) {
 // up for its events. Every token that is unknown may cost a look into storage.
 const maxForeign = 16
 
-// Tokens tells the events of a request's product from events of others. Each token is looked up
-// once; beyond 16 they count as another product's. It serves one request and one goroutine.
-type Tokens struct {
-	in        *Intake
-	productID string
-	own       string
-	fits      map[string]bool // by token; nil until one differs from own
-}
-
-// Tokens returns the tokens of a request that carries its own.
-func (in *Intake) Tokens(productID, own string) Tokens {
-	return Tokens{in: in, productID: productID, own: own}
-}
-
-// Fit reports whether an event with a token, "" for none, is the product's. An unknown token is
-// not. The error is an answer of 503.
-func (t *Tokens) Fit(token string) (bool, error) {
-	if token == "" || token == t.own {
+// fits reports whether an event with a token, "" for none, is of the request's product. An
+// unknown token is not, and beyond maxForeign none is. The error is an answer of 503.
+func (in *Intake) fits(t *taking, token string) (bool, error) {
+	if token == "" || token == t.call.Token {
 		return true, nil
 	}
-	ok, known := t.fits[token]
-	if known || len(t.fits) == maxForeign {
+	ok, known := t.tokens[token]
+	if known || len(t.tokens) == maxForeign {
 		return ok, nil
 	}
-	other, _, err := t.in.products.ProductOfToken(token)
+	other, _, err := in.products.ProductOfToken(token)
 	if err != nil {
 		return false, httpx.Unavailable(err)
 	}
-	if t.fits == nil {
-		t.fits = map[string]bool{}
-	}
-	t.fits[token] = other == t.productID
-	return t.fits[token], nil
+	t.tokens[token] = other == t.productID
+	return t.tokens[token], nil
 }
 
 // WebhookSecret returns the secret of a product's webhooks; an unknown product is

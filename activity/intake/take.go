@@ -54,8 +54,7 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 	if t.private, err = in.AsksForPrivacy(r, t.productID); err != nil {
 		return Counts{}, err
 	}
-	tokens := in.Tokens(t.productID, t.call.Token)
-	t.tokens = &tokens
+	t.tokens = map[string]bool{}
 	return in.take(r.Context(), b, &t)
 }
 
@@ -124,7 +123,7 @@ type taking struct {
 	payload   payload
 	productID string
 	standing  activity.Standing // the least of its identities
-	tokens    *Tokens           // nil where any token will do
+	tokens    map[string]bool   // whether others than the request's own fit; nil where any token will do
 	private   bool              // nothing may be taken
 	limit     int               // how many events may be taken, the first; 0 for all
 }
@@ -210,7 +209,7 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err error) {
 	fits := true
 	if t.tokens != nil {
-		fits, err = t.tokens.Fit(token)
+		fits, err = in.fits(t, token)
 	}
 	switch {
 	case t.limit > 0 && number > t.limit:
