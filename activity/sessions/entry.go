@@ -1,10 +1,6 @@
 package sessions
 
-import (
-	"math"
-
-	"github.com/liveactivity/liveactivity/activity"
-)
+import "github.com/liveactivity/liveactivity/activity"
 
 // Entry is the part of a log's entry that a [Memory] keeps.
 type Entry struct {
@@ -24,21 +20,13 @@ type Entry struct {
 	Actions     int   // of the session so far
 }
 
-// maxSeconds bounds a time: it is in the year 5138.
-const maxSeconds = 1e11
-
 // NewEntry returns the entry of a session's batch, which has one action or more.
 func NewEntry(b *activity.Batch) Entry {
 	first, last := &b.Actions[0], &b.Actions[len(b.Actions)-1]
 	return Entry{
 		SessionID: b.SessionID, UserID: b.UserID, Email: b.Email,
 		CanonicalURL: last.CanonicalURL, LastAction: last.Sentence(),
-		First: micros(first.TimestampStart), Last: micros(last.TimestampStart),
+		First: first.Start().UnixMicro(), Last: last.Start().UnixMicro(),
 		Actions: last.Index + 1,
 	}
-}
-
-// micros returns seconds since the epoch as microseconds, within maxSeconds.
-func micros(seconds float64) int64 {
-	return int64(math.Round(min(max(seconds, -maxSeconds), maxSeconds) * 1e6))
 }

@@ -24,17 +24,6 @@ func TestNewEntry_hasTheNewestActionAndTheFirstTime(t *testing.T) {
 	}, sessions.NewEntry(&batch))
 }
 
-// A time beyond what the clock can hold is one at its end.
-func TestNewEntry_boundsTimes(t *testing.T) {
-	batch := activitytest.NewBatch("acme", "s", "ada", activity.Action{TimestampStart: 1e300}, activity.Action{TimestampStart: -1e300})
-	e := sessions.NewEntry(&batch)
-	m := newMemory(t, nil)
-	m.Add("acme", e)
-	m.Expire(noon)
-	assert.Positive(t, e.First)
-	assert.Negative(t, e.Last)
-}
-
 func TestNewEntry_findsWordsForAnActionWithoutADescription(t *testing.T) {
 	for want, a := range map[string]activity.Action{
 		"Click Save":         {Type: "click", Title: "Click\tSave"},
