@@ -5,10 +5,10 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -174,23 +174,11 @@ func dataField(form []byte) (value []byte, ok bool, err error) {
 		}
 	}
 	value, _, _ = bytes.Cut(value, []byte("&"))
-	out := make([]byte, 0, len(value))
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch c {
-		case '+':
-			c = ' '
-		case '%':
-			var escaped [1]byte
-			if n, err := hex.Decode(escaped[:], value[i+1:min(i+3, len(value))]); n != 1 || err != nil {
-				return nil, false, errEscape
-			}
-			c = escaped[0]
-			i += 2
-		}
-		out = append(out, c)
+	unescaped, err := url.QueryUnescape(string(value))
+	if err != nil {
+		return nil, false, errEscape
 	}
-	return out, true, nil
+	return []byte(unescaped), true, nil
 }
 
 // decodeBase64 returns the bytes before the first that is no base64, in either alphabet and
