@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
@@ -34,7 +34,6 @@ type client struct {
 
 // Bounds of a client's metadata.
 const (
-	maxName         = 80 // characters shown
 	maxRedirectURIs = 20
 	maxURL          = 2048     // bytes
 	maxBody         = 16 << 10 // bytes of a registration, or of a form
@@ -51,20 +50,7 @@ func newClient(name string, redirectURIs []string) (c client, problem string) {
 			return c, fmt.Sprintf("redirect_uris[%d] %s.", i, problem)
 		}
 	}
-	return client{clean(name), redirectURIs}, ""
-}
-
-// clean returns a name of at most maxName characters, without any that could make it read as
-// something else: the unprintable ones include line breaks and the marks that turn the
-// direction of text.
-func clean(name string) string {
-	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool {
-		return r == ' ' || !unicode.IsPrint(r)
-	}), " ")
-	if runes := []rune(name); len(runes) > maxName {
-		name = strings.TrimSpace(string(runes[:maxName-1])) + "…"
-	}
-	return name
+	return client{activity.CleanLabel(name), redirectURIs}, ""
 }
 
 // scripts are schemes that run or show something instead of leading to an app.
