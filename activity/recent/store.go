@@ -82,15 +82,15 @@ const maxSeconds = 1e11
 func NewRecord(session string, a activity.Action) (_ Record, err error) {
 	buf := buffers.Get()
 	defer buffers.Put(buf)
-	if *buf, err = AppendRecord((*buf)[:0], &a); err != nil {
+	if *buf, err = appendRecord((*buf)[:0], &a); err != nil {
 		return Record{}, err
 	}
 	start := a.Start().UnixMicro()
 	return Record{Session: session, Start: start, End: start, JSON: string(*buf)}, nil
 }
 
-// AppendRecord appends the JSON of an action's [Record].
-func AppendRecord(dst []byte, a *activity.Action) ([]byte, error) {
+// appendRecord appends the JSON of an action's [Record].
+func appendRecord(dst []byte, a *activity.Action) ([]byte, error) {
 	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
 		return dst, fmt.Errorf("recent: encode action: invalid timestamp %g", a.TimestampStart)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,18 +42,18 @@ func (c *commit) addActions(b *activity.Batch) error {
 
 // addRun adds actions of a user in a session, either of which may be empty. Actions without a
 // user outside any session are nobody's, and are left out.
-func (c *commit) addRun(user, session string, actions []activity.BatchAction) (err error) {
+func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
 	if user == "" && session == "" {
 		return nil
 	}
 	c.beginRun(user, session, len(actions))
 	for i := range actions {
 		a := &actions[i]
-		at := c.beginRecord(activity.EventKey(a.ID), a.Start().UnixMicro(), user)
-		if c.args.packed, err = recent.AppendRecord(c.args.packed, &a.Action); err != nil {
+		r, err := recent.NewRecord(session, a.Action)
+		if err != nil {
 			return err
 		}
-		c.args.end(at)
+		c.addRecord(activity.EventKey(a.ID), r.Start, user, r.JSON)
 	}
 	return nil
 }
@@ -64,9 +65,7 @@ func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 		return
 	}
 	c.beginRun(who.UserID, who.SessionID, 1)
-	at := c.beginRecord(keys[0], who.At, who.UserID)
-	c.args.packed = append(append(c.args.packed, identityMark, 0, byte(who.Standing)), who.AnonymousID...)
-	c.args.end(at)
+	c.addRecord(keys[0], who.At, who.UserID, string([]byte{identityMark, 0, byte(who.Standing)})+who.AnonymousID)
 }
 
 // identityMark is where the JSON of an action begins with a brace. Zero and the standing
@@ -76,9 +75,7 @@ const identityMark = 'i'
 
 // beginRun adds the beginning of a run of so many records, which must follow.
 func (c *commit) beginRun(user, session string, n int) {
-	c.args.text(user)
-	c.args.text(heldName(session, user))
-	c.args.number(int64(n))
+	c.args = append(c.args, user, heldName(session, user), n)
 	c.counts[2]++
 	c.work += 2 + n
 }
@@ -92,22 +89,13 @@ func heldName(session, user string) string {
 	return "s:" + session
 }
 
-// beginRecord adds the number of the commit's next action, of seven digits, with its key, and
-// its start, in microseconds since the epoch. It begins the record: the length of the user and
-// the user. The caller appends the rest, and ends it with at.
-func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int) {
+// addRecord adds the number of the commit's next action, of seven digits, with its key, its start,
+// in microseconds since the epoch, and the record: the length of the user, the user and the text.
+func (c *commit) addRecord(key activity.Key, start int64, user, text string) {
 	c.actions++
-	at = c.args.begin()
-	for unit := 1_000_000; unit > 0; unit /= 10 {
-		c.args.packed = append(c.args.packed, byte('0'+c.actions/unit%10))
-	}
-	c.args.packed = append(c.args.packed, key[:]...)
-	c.args.end(at)
-	c.args.number(start)
-	at = c.args.begin()
-	c.args.packed = append(strconv.AppendInt(c.args.packed, int64(len(user)), 10), ' ')
-	c.args.packed = append(c.args.packed, user...)
-	return at
+	record := strconv.Itoa(len(user)) + " " + user + text
+	c.args = append(c.args, fmt.Sprintf("%07d%s", c.actions, key[:]), start, record)
+	c.size += len(record)
 }
 
 // errRecord is the error of a stored action or identity that no script writes.

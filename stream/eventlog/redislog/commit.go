@@ -1,12 +1,14 @@
 package redislog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -19,7 +21,8 @@ import (
 // of their own.
 type commit struct {
 	entries []eventlog.Entry // copies, which get their IDs
-	args    arguments        // of the script, beside those that all calls share
+	args    []any            // of the script, behind those that all calls share
+	size    int              // of the arguments, about, in bytes
 	counts  [3]int           // of documents, entries and runs of actions
 	actions int              // in the runs
 	work    int              // about how long Redis is busy with it: documents, keys and actions
@@ -49,7 +52,7 @@ func (l *Log) Append(
 	if err := engine.Duplicates(entries, nil); err != nil {
 		return err
 	}
-	c := &commit{args: newArguments(), appends: true, of: document.Generation(ctx, productID)}
+	c := &commit{appends: true, of: document.Generation(ctx, productID)}
 	c.addDocuments(changes)
 	c.addEntries(entries)
 	for _, e := range entries {
@@ -88,12 +91,9 @@ const eraseWork = 50
 func (c *commit) addDocuments(changes []document.Change) {
 	for i := range changes {
 		change := &changes[i]
-		c.args.number(int64(change.Op))
-		c.args.text(change.Name)
-		c.args.number(int64(change.Prev))
-		c.args.number(milliseconds(change.TTL))
-		c.args.bytes(change.Value)
-		c.args.number(order(change))
+		c.args = append(c.args, int64(change.Op), change.Name, uint64(change.Prev), milliseconds(change.TTL),
+			bytes.Clone(change.Value), order(change))
+		c.size += len(change.Name) + len(change.Value)
 	}
 	c.counts[0] = len(changes)
 	c.work += len(changes)
@@ -121,13 +121,12 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		e.Own()
-		c.args.text(e.SessionID)
-		c.args.bytes(e.Data)
-		start := c.args.begin()
+		keys := make([]byte, 0, len(e.Keys)*len(activity.Key{}))
 		for k := range e.Keys {
-			c.args.packed = append(c.args.packed, e.Keys[k][:]...)
+			keys = append(keys, e.Keys[k][:]...)
 		}
-		c.args.end(start)
+		c.args = append(c.args, e.SessionID, e.Data, keys)
+		c.size += len(e.SessionID) + len(e.Data) + len(keys)
 		c.work += 1 + len(e.Keys)
 	}
 	c.counts[1] = len(entries)

@@ -28,8 +28,7 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				commits := make([]*commit, 3)
 				for i := range commits {
-					commits[i] = &commit{work: c.work}
-					commits[i].args.text("")
+					commits[i] = &commit{work: c.work, args: []any{""}}
 				}
 				p, began := log.product(c.name), time.Now()
 				p.failedAt, p.failure = began, assert.AnError // which fails them, too: they need no Redis

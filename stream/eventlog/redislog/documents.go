@@ -81,7 +81,7 @@ func (d documents) Write(ctx context.Context, productID string, changes ...docum
 	if err := document.Validate(changes); err != nil {
 		return 0, err
 	}
-	c := &commit{args: newArguments(), of: document.Generation(ctx, productID)}
+	c := &commit{of: document.Generation(ctx, productID)}
 	c.addDocuments(changes)
 	err := d.log.product(productID).commit(ctx, c)
 	if err != nil {

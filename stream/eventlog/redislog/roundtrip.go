@@ -45,7 +45,6 @@ func (p *product) commit(ctx context.Context, c *commit) error {
 	if err := p.commits.Do(ctx, c); err != nil {
 		return failed("commit", err) // and it may go on
 	}
-	c.args.release()
 	return c.err
 }
 
@@ -66,10 +65,10 @@ func (p *product) commitAll(commits []*commit) {
 
 // together returns how many of the first commits share a round trip.
 func together(commits []*commit) int {
-	n, size, work := 1, len(commits[0].args.packed), commits[0].work
+	n, size, work := 1, commits[0].size, commits[0].work
 	for n < len(commits) &&
-		size+len(commits[n].args.packed) <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
-		size += len(commits[n].args.packed)
+		size+commits[n].size <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
+		size += commits[n].size
 		work += commits[n].work
 		n++
 	}
@@ -88,7 +87,7 @@ func (p *product) commitTogether(commits []*commit) {
 	var current []*commit
 	for _, c := range commits {
 		switch {
-		case c.args.n == 0: // it waits for those before
+		case len(c.args) == 0: // it waits for those before
 			c.err = nil
 		case c.appends && p.log.closed.Load():
 			c.err = eventlog.ErrClosed
@@ -150,7 +149,7 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o := p.log.opts
 	known, _ := p.memory()
-	args := make([]any, 0, 17+len(p.scriptKeys))
+	args := make([]any, 0, 16+len(p.scriptKeys)+len(c.args))
 	if whole {
 		args = append(args, "eval", sharedSource+commitSource)
 	} else {
@@ -161,7 +160,8 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 		args = append(args, key)
 	}
 	args = append(args, p.arguments(o.MaxEvents, channel(o.Prefix), p.id, known.Milli, known.Seq, p.version.Load(),
-		c.counts[0], c.counts[1], c.counts[2], c.args.all(), uint64(c.of))...)
+		c.counts[0], c.counts[1], c.counts[2], uint64(c.of))...)
+	args = append(args, c.args...)
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)
 	return cmd

@@ -5,8 +5,8 @@
 --       6 product                       7, 8 newest ID known to the caller
 --       9 newest version known to the caller
 --       10, 11, 12 how many there are of each in
---       14 generation of the product that the call belongs to, 0 for any
---       13 an array of MessagePack, which is empty without any of them:
+--       13 generation of the product that the call belongs to, 0 for any
+--       14 and so on:
 --       documents: operation, name, version ("0" for none), time to live in
 --         milliseconds (0 for ever), value, the distance of its score from the version
 --       entries: session, data, keys of 16 bytes each
@@ -20,13 +20,12 @@
 -- version, or {2, positions of keys...} when the log has keys already, or {3, ''} when
 -- the generation is over. The entries' IDs are consecutive.
 
-local generation = tonumber(ARGV[14])
+local generation = tonumber(ARGV[13])
 if generation > 0 and generation <= number('over') then return {3, ''} end
 
 local max_events = tonumber(ARGV[4])
 local documents, entries, runs = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local args = cmsgpack.unpack(ARGV[13])
-local first_document = 1
+local args, first_document = ARGV, 14
 local first_entry = first_document + 6 * documents
 local first_run = first_entry + 3 * entries
 
