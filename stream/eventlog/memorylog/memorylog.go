@@ -129,8 +129,7 @@ func (l *Log) Append(
 }
 
 // append appends, with the product locked. Everything that can be refused comes first; nothing
-// fails once the documents are written. A lookup finds the actions before readers wake, and
-// documents can be read before both.
+// fails once the documents are written, which can be read before the entries.
 func (l *Log) append(ctx context.Context, productID string, entries []eventlog.Entry, changes []document.Change) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -141,39 +140,56 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	if document.Ended(document.Generation(ctx, productID), l.docs.Dropped(productID)) {
 		return document.ErrDropped
 	}
-	if err := engine.Validate(entries); err != nil {
-		return err
+	now := time.Now()
+	filings, err := p.check(entries, now, l.retention.TTL)
+	if err == nil && len(changes) > 0 {
+		_, err = l.docs.Write(ctx, productID, changes...)
 	}
-	filings, err := engine.Filings(entries)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	p.expire(now, l.retention.TTL)
-	if err := engine.Duplicates(entries, p.holds); err != nil {
-		return err
+	l.users.File(productID, p.encode(entries, filings, now)...) // a lookup finds the actions before readers wake
+	p.add(entries, now, l.retention)
+	return nil
+}
+
+// check returns the filings of entries that can be appended, or why they cannot. It trims what
+// has expired, whose keys are free.
+func (p *product) check(entries []eventlog.Entry, now time.Time, ttl time.Duration) ([]recent.Filing, error) {
+	if err := engine.Validate(entries); err != nil {
+		return nil, err
 	}
-	if len(changes) > 0 {
-		if _, err := l.docs.Write(ctx, productID, changes...); err != nil {
-			return err
-		}
+	filings, err := engine.Filings(entries)
+	if err != nil {
+		return nil, err
 	}
+	p.expire(now, ttl)
+	return filings, engine.Duplicates(entries, p.holds)
+}
+
+// encode gives the entries and their filings IDs, and the entries memory of their own.
+func (p *product) encode(entries []eventlog.Entry, filings []recent.Filing, now time.Time) []recent.Filing {
 	newest := p.tail.Bounds().Newest
 	for i := range entries {
 		newest = engine.NextID(newest, now)
-		for _, key := range entries[i].Keys {
-			p.keys[key] = struct{}{}
-		}
 		entries[i].Own()
 		entries[i].Encode(newest)
 		filings[i].Arrived = recent.Position(newest)
 	}
-	l.users.File(productID, filings...)
+	return filings
+}
+
+// add adds encoded entries and their keys, wakes readers, and trims what is too much.
+func (p *product) add(entries []eventlog.Entry, now time.Time, r eventlog.Retention) {
+	for i := range entries {
+		for _, key := range entries[i].Keys {
+			p.keys[key] = struct{}{}
+		}
+	}
 	p.tail.Add(entries...)
 	p.erased.Add(entries...)
-	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
-	p.shrink(l.retention.MaxBytes)
-	return nil
+	p.tail.Expired(now, r.TTL) // records when it saw IDs ahead of the clock
+	p.shrink(r.MaxBytes)
 }
 
 // balance trims entries while all products together exceed the total. The caller holds no
