@@ -7,7 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -172,14 +172,10 @@ func conversationPath(op, id string) (string, error) {
 	return "/conversations/" + id, nil
 }
 
-// isID reports whether an ID may become a segment of a path: letters, digits, hyphens and
-// underscores, at most 128 bytes.
-func isID(id string) bool {
-	ok := strings.IndexFunc(id, func(r rune) bool {
-		return r >= 0x80 || !isLetter(byte(r)) && (r < '0' || r > '9') && r != '-' && r != '_'
-	}) < 0
-	return ok && id != "" && len(id) <= 128
-}
+var ids = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// isID reports whether an ID may become a segment of a path.
+func isID(id string) bool { return ids.MatchString(id) }
 
 // Pause implements [helpdesk.Pacer]: it returns how long to wait before the next request, so that
 // the app's rate limit is not hit. The conversation makes no difference.

@@ -1,10 +1,11 @@
 package intercom
 
 import (
-	"html"
 	"regexp"
 	"strings"
 	"unicode"
+
+	"golang.org/x/net/html"
 )
 
 // MaxNoteSize is the size in bytes of the longest note as it is rendered.
@@ -30,7 +31,9 @@ var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n"
 // versions of the API, always in block elements, and plain text in later ones.
 func bodyText(body string) string {
 	body = strings.TrimSpace(body)
-	if blocks[tagName(body)] {
+	first := html.NewTokenizer(strings.NewReader(body))
+	first.Next()
+	if name, _ := first.TagName(); blocks[string(name)] {
 		body = fromHTML(body)
 	}
 	return strings.TrimSpace(body)
@@ -55,65 +58,18 @@ var blocks = map[string]bool{
 // input, well-formed or not. Comments are dropped.
 func fromHTML(s string) string {
 	var text strings.Builder
-	for s != "" {
-		start := strings.IndexByte(s, '<')
-		if start < 0 {
-			start = len(s)
-		}
-		text.WriteString(html.UnescapeString(s[:start]))
-		s = s[start:]
-		length := tagLength(s)
-		if name := tagName(s); name == "br" || blocks[name] && strings.HasPrefix(s, "</") {
+	for tokens := html.NewTokenizer(strings.NewReader(s)); ; {
+		kind := tokens.Next()
+		switch t := tokens.Token(); {
+		case kind == html.ErrorToken:
+			return text.String()
+		case kind == html.TextToken:
+			text.WriteString(t.Data)
+		case t.Data == "br" || kind == html.EndTagToken && blocks[t.Data]:
 			text.WriteByte('\n')
 		}
-		if length == 0 && s != "" { // a < that begins no tag
-			text.WriteByte('<')
-			length = 1
-		}
-		s = s[length:]
 	}
-	return text.String()
 }
-
-// tagName returns the name of the tag, opening or closing, that s begins with, in
-// lower case; empty if there is none.
-func tagName(s string) string {
-	s, ok := strings.CutPrefix(s, "<")
-	if !ok {
-		return ""
-	}
-	s = strings.TrimPrefix(s, "/")
-	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if end < 0 || end > 10 { // no such tag is longer
-		return ""
-	}
-	return strings.ToLower(s[:end])
-}
-
-// tagLength returns the length of the tag or comment that s begins with. One that
-// does not end reaches to the end of s. A > inside of quotes does not end a tag.
-func tagLength(s string) int {
-	if len(s) < 2 || s[0] != '<' || !strings.ContainsRune("/!?", rune(s[1])) && !isLetter(s[1]) {
-		return 0
-	}
-	quote := byte(0)
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '>':
-			return i + 1
-		}
-	}
-	return len(s)
-}
-
-// isLetter reports whether c is a letter of ASCII.
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // shows reports whether a body, which the API may have changed the markup of,
 // shows the text. It compares visible characters only. The body may also be plain text.
