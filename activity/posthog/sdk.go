@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -155,17 +156,14 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxDecoded(), map[string]int{"status": 1})
 }
 
-// sdkConfig is the remote configuration that lets posthog-js run with
+type object = map[string]any
+
+// sdkConfig returns the remote configuration that lets posthog-js run with
 // autocapture and nothing else. It says that there are feature flags: otherwise
 // posthog-js, from some version after 1.345 on, never calls onFeatureFlags back.
-type sdkConfig struct {
-	Token                string   `json:"token,omitempty"`
-	AutocaptureOptOut    bool     `json:"autocapture_opt_out"`
-	SupportedCompression []string `json:"supportedCompression"`
-	HasFeatureFlags      bool     `json:"hasFeatureFlags"`
+func sdkConfig() object {
+	return object{"autocapture_opt_out": false, "supportedCompression": []string{"gzip-js"}, "hasFeatureFlags": true}
 }
-
-var gzipOnly = []string{"gzip-js"}
 
 // always answers requests that need no more than one value.
 func always(v any) func(*Handler, http.ResponseWriter, *http.Request) error {
@@ -178,11 +176,7 @@ func always(v any) func(*Handler, http.ResponseWriter, *http.Request) error {
 var none = []string{}
 
 // noFlags are the feature flags of a server SDK, which evaluates them itself.
-var noFlags = struct {
-	Flags            []string `json:"flags"`
-	GroupTypeMapping struct{} `json:"group_type_mapping"`
-	Cohorts          struct{} `json:"cohorts"`
-}{Flags: none}
+var noFlags = object{"flags": none, "group_type_mapping": object{}, "cohorts": object{}}
 
 // logs discards log records.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
@@ -200,29 +194,20 @@ func writeScript(w http.ResponseWriter, script string) {
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	type legacyConfig struct {
-		EnableCollectEverything bool `json:"enable_collect_everything"` // autocapture, up to 1.121
-	}
-	return h.discard(w, r, h.in.MaxBody(), struct {
-		Flags                     struct{} `json:"flags"`
-		FeatureFlags              struct{} `json:"featureFlags"`
-		FeatureFlagPayloads       struct{} `json:"featureFlagPayloads"`
-		ErrorsWhileComputingFlags bool     `json:"errorsWhileComputingFlags"`
-		sdkConfig
-		Config           legacyConfig `json:"config"`
-		IsAuthenticated  bool         `json:"isAuthenticated"`
-		SessionRecording bool         `json:"sessionRecording"`
-		ToolbarParams    struct{}     `json:"toolbarParams"`
-		SiteApps         []string     `json:"siteApps"`
-	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly, HasFeatureFlags: true}, Config: legacyConfig{true},
-		SiteApps: none})
+	answer := sdkConfig()
+	maps.Copy(answer, object{"flags": object{}, "featureFlags": object{}, "featureFlagPayloads": object{},
+		"errorsWhileComputingFlags": false, "isAuthenticated": false, "sessionRecording": false,
+		"toolbarParams": object{}, "siteApps": none,
+		"config": object{"enable_collect_everything": true}}) // autocapture, up to 1.121
+	return h.discard(w, r, h.in.MaxBody(), answer)
 }
 
 // remoteConfig answers /array/{token}/config and /array/{token}/config.js. The token need not
 // be known: a page that may not report learns so from CheckToken, before.
 func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	token := tokenInPath(r.URL.Path)
-	config := sdkConfig{Token: token, SupportedCompression: gzipOnly, HasFeatureFlags: true}
+	config := sdkConfig()
+	config["token"] = token
 	if !strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), ".js") {
 		httpx.WriteJSON(w, http.StatusOK, config)
 		return nil
@@ -233,7 +218,7 @@ func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	object, err := json.Marshal(map[string]any{"config": config, "siteApps": []string{}})
+	object, err := json.Marshal(object{"config": config, "siteApps": none})
 	if err != nil {
 		return err
 	}

@@ -106,6 +106,8 @@ func (h *Handler) capture(kind string) httpx.Handler {
 	}
 }
 
+type object = map[string]any
+
 // settings answers Segment's SDK that everything goes to this server, and that it reports
 // nothing about itself. The address is the one under which the SDK asked, with its prefix.
 func (h *Handler) settings(token string) httpx.Handler {
@@ -114,18 +116,10 @@ func (h *Handler) settings(token string) httpx.Handler {
 			return err
 		}
 		prefix, _, _ := strings.Cut(r.URL.Path, "/projects/")
-		type segment struct {
-			APIKey   string `json:"apiKey"`
-			APIHost  string `json:"apiHost"`
-			Protocol string `json:"protocol"`
-		}
-		type integrations struct {
-			Segment segment `json:"Segment.io"`
-		}
-		httpx.WriteJSON(w, http.StatusOK, struct {
-			Integrations integrations   `json:"integrations"`
-			Metrics      map[string]int `json:"metrics"`
-		}{integrations{segment{token, r.Host + prefix, protocol(r)}}, map[string]int{"sampleRate": 0}})
+		httpx.WriteJSON(w, http.StatusOK, object{
+			"integrations": object{"Segment.io": object{"apiKey": token, "apiHost": r.Host + prefix, "protocol": protocol(r)}},
+			"metrics":      object{"sampleRate": 0},
+		})
 		return nil
 	}
 }
@@ -157,7 +151,6 @@ func (h *Handler) sourceConfig(w http.ResponseWriter, r *http.Request) error {
 	if err := h.in.CheckToken(w, r, token); err != nil {
 		return err
 	}
-	type object = map[string]any
 	off := object{"enabled": false}
 	httpx.WriteJSON(w, http.StatusOK, object{"updatedAt": "2026-01-01T00:00:00Z", "source": object{
 		"id": "liveactivity", "name": "liveactivity", "writeKey": token, "enabled": true, "workspaceId": "liveactivity",
