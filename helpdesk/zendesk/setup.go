@@ -37,7 +37,8 @@ func endpoint(host, path, productID string) (string, error) {
 		host = "https://" + host
 	}
 	u, ok := origin.Base(host)
-	m.Require(ok && hostForm.MatchString(u.Hostname()), "host", "must be a host or its URL, such as https://hooks.acme.example")
+	m.Require(ok && hostForm.MatchString(u.Hostname()),
+		"host", "must be a host or its URL, such as https://hooks.acme.example")
 	m.Require(productID != "" && productID != "." && productID != ".." && !strings.Contains(productID, "/"),
 		"productID", "must be one path segment")
 	if err := m.Err(); err != nil {
