@@ -266,7 +266,8 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	}
 	began := time.Now()
 	err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
-	if r.tracer != nil {
+	_, duplicates := errors.AsType[*DuplicateError](err)
+	if r.tracer != nil && !duplicates && !document.IsConflict(err) { // those are appended again
 		r.trace(a, s.events[0].Received, began, err)
 	}
 	return expired, err

@@ -25,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -826,6 +827,22 @@ func TestRecorder_metersWhatItReturns(t *testing.T) {
 	_, err = recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
 	require.Error(t, err)
 	assert.Equal(t, want, metered, "what is to be sent again is counted then")
+}
+
+// An append that is made again, without duplicates or from newer documents, is traced once.
+func TestRecorder_tracesAnAppendOnce(t *testing.T) {
+	var traced []string
+	recorder := musttest.New(eventlog.NewRecorder(newMemoryLog(), &eventlog.RecorderOptions{Tracer: func(s tracing.Step) {
+		require.NoError(t, s.Err)
+		traced = append(traced, fmt.Sprint(s.Name, len(s.Actions)))
+	}}))
+	first, second := does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)
+	for _, events := range [][]activity.Event{{first}, {first, second}} {
+		_, err := recorder.Record(t.Context(), product, events)
+		require.NoError(t, err)
+	}
+	want := fmt.Sprint(tracing.Ingest, 1, " ", tracing.Append, 1)
+	assert.Equal(t, []string{want, want}, []string{strings.Join(traced[:2], " "), strings.Join(traced[2:], " ")})
 }
 
 // The events of a request that fails are metered once, whichever of its requests recorded them.
