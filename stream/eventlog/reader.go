@@ -26,6 +26,7 @@ type reader struct {
 	sessionID string // the only session sent; empty for all
 	cursor    ID
 	begun     int // bytes already sent of the frame after the cursor
+	whole     int // bytes of that frame, which an erasure changes
 	// lenient says that trimmed entries are not a gap: the reader asked for the retained
 	// entries, and has read none yet.
 	lenient bool
@@ -156,9 +157,9 @@ func (r *reader) beat() error {
 	return r.write(heartbeat)
 }
 
-// errTorn ends a reader whose entry was trimmed before all of it was sent. The
+// errTorn ends a reader whose entry was trimmed or erased before all of it was sent. The
 // client resumes from the id before.
-var errTorn = errors.New("eventlog: entry was trimmed while it was being sent")
+var errTorn = errors.New("eventlog: entry was trimmed or erased while it was being sent")
 
 // errStorage reports that the log could not be read.
 var errStorage = errors.New("eventlog: log cannot be read")
@@ -181,7 +182,7 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	switch {
 	case errors.As(err, &gap):
 		return more, r.skip(gap)
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed), errors.Is(err, errTorn):
 		return nothing, err
 	case err != nil:
 		r.h.opts.Logger.Warn("stream failed to read the log", "product_id", r.productID, "err", err)
@@ -197,7 +198,7 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 		r.h.metrics.sent.Add(float64(b.sent))
 		r.h.metrics.lag.Observe(r.h.log.Now().Sub(b.oldest.Time()).Seconds())
 	}
-	r.cursor, r.begun = b.cursor, b.begun
+	r.cursor, r.begun, r.whole = b.cursor, b.begun, b.whole
 	return b.found, nil
 }
 
@@ -226,6 +227,7 @@ type burst struct {
 	oldest ID  // of those
 	cursor ID  // after them, and after what was left out
 	begun  int // bytes sent of the frame after the cursor, including this write
+	whole  int // bytes of that frame
 	found  finding
 }
 
@@ -246,7 +248,11 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 		b.found = more
 	}
 	for i := range entries {
-		if frame := r.frame(&entries[i]); frame == nil {
+		frame := r.frame(&entries[i])
+		if i == 0 && r.begun > 0 && len(frame) != r.whole {
+			return b, errTorn
+		}
+		if frame == nil {
 			b.cursor = entries[i].ID
 		} else if !b.add(entries[i].ID, frame) {
 			b.found = more
@@ -277,7 +283,7 @@ func (b *burst) add(id ID, frame []byte) bool {
 		b.frames, b.begun = append(b.frames, rest...), 0
 	case len(b.frames) == 0:
 		b.frames = append(b.frames, rest[:room]...)
-		b.begun += room
+		b.begun, b.whole = b.begun+room, len(frame)
 		return false
 	default:
 		return false

@@ -3,10 +3,13 @@ package eventlog_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
@@ -313,6 +318,30 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 			require.NotErrorIs(t, err, io.EOF, "the client sees that it was cut off")
 		}
 	})
+}
+
+// Of an entry that is erased while it is being sent, a reader gets nothing more: it resumes from the
+// entry before, and no other entry is told in its place.
+func TestHandler_endsAStreamWhoseEntryIsErasedWithinItsFrame(t *testing.T) {
+	for _, tr := range []transport{takenOver, shared} { // a client of HTTP/2 has all of it at once
+		t.Run(tr.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
+				sub := s.subscribe(t, "", nil)
+				synctest.Wait()
+				visit := activitytest.Pageview(time.Now(), "https://app.example.com/"+strings.Repeat("a", 1900))
+				b := activitytest.NewBatch(product, "s1", "ada", slices.Repeat([]activity.Action{visit}, 600)...)
+				eventlogtest.Append(t, s.log, product, eventlog.Entry{SessionID: "s1", Batch: &b, Data: musttest.New(json.Marshal(b))})
+				synctest.Wait() // the client has not read on
+				eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t, activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
+				e, err := sub.read()
+				require.Error(t, err, "%.100s", e.Data)
+				require.NotErrorIs(t, err, io.EOF, "the frame is not complete")
+				synctest.Wait()
+				require.Zero(t, s.readers(t))
+			})
+		})
+	}
 }
 
 // The end of the stream, too, is something that a reader has to take in time.
