@@ -20,8 +20,14 @@ type parts struct{ left atomic.Int64 }
 func (p *parts) finish(done bool) bool { return p == nil || p.left.Add(-1) == 0 || !done }
 
 // handErasure delivers an erasure, in parts. One that cannot be decoded is delivered as one
-// part without a session. Raw sees it once.
+// part without a session. Raw sees it once. A pass may have read entries as they were before the
+// live reader's erasure, so that one ends it first.
 func (r *run) handErasure(ctx context.Context, d *Delivery) error {
+	if !d.again {
+		if err := r.interruptPass(ctx); err != nil {
+			return err
+		}
+	}
 	var e Erasure
 	_ = d.Decode(&e)
 	all := &parts{}

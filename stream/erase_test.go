@@ -2,16 +2,20 @@ package stream_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
@@ -104,4 +108,79 @@ func TestWriter_leavesOutWhatIsErased(t *testing.T) {
 	r.stop(t)
 	cancel()
 	<-ended
+}
+
+// rereadSource is a log of two clicks and then their erasure. Its second reader has read both
+// clicks before the erasure, and delivers the second of them after it, if it may.
+type rereadSource struct {
+	readers        atomic.Int32
+	reread, erased chan struct{}
+}
+
+func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
+	click := func(id, label string) error {
+		data := musttest.New(json.Marshal(clicksOf("s1", "ada", label)))
+		return deliver(feed.Event{Message: feed.NewMessage(id, data)})
+	}
+	switch s.readers.Add(1) {
+	case 1:
+		erasure := `{"type":"erase","product_id":"acme","user_id":"ada","session_ids":["s1"]}`
+		for _, err := range []error{click("1-0", "a"), click("2-0", "b")} {
+			if err != nil {
+				return err
+			}
+		}
+		<-s.reread
+		if err := deliver(feed.Event{Message: feed.NewErase("3-0", []byte(erasure))}); err != nil {
+			return err
+		}
+	case 2:
+		err := click("1-0", "a")
+		close(s.reread)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-s.erased:
+			if err := click("2-0", "b"); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Entries that a pass read before an erasure do not come after it.
+func TestConsumer_handsNothingOlderAfterAnErasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &rereadSource{reread: make(chan struct{}), erased: make(chan struct{})}
+		var did notes
+		var fails atomic.Int32
+		c := musttest.New(stream.NewSourceConsumer(source, stream.Handlers{
+			Actions: func(_ context.Context, b activity.Batch) error {
+				if fails.Add(1) == 1 {
+					return errors.New("away")
+				}
+				did.add("%s", strings.Join(activitytest.Titles(b), " "))
+				return nil
+			},
+			Erase: func(_ context.Context, e stream.Erasure) error {
+				did.erasure(e)
+				if len(e.SessionIDs) > 0 {
+					close(source.erased)
+				}
+				return nil
+			},
+		}, &stream.ConsumerOptions{Since: time.Unix(0, 0), ParkAfter: time.Millisecond}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(time.Minute)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		assert.Contains(t, did.all(), "erase ada s1 0")
+		assert.NotContains(t, did.all(), "Click b")
+	})
 }

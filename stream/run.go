@@ -33,11 +33,12 @@ type run struct {
 	ledger    *ledger.Ledger
 	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
 	saves     *groupcommit.Group[struct{}]
-	inHand    int64                  // deliveries in flight; guarded by stats
-	ended     bool                   // none of them counts any more; likewise
-	openedAt  atomic.Int64           // when the source was first opened, in epoch seconds by its clock
-	goal      atomic.Pointer[string] // the last id retained then; nil while unknown
-	wakes     sync.Map               // key → func(Message) bool, of the held sessions
+	inHand    int64                   // deliveries in flight; guarded by stats
+	ended     bool                    // none of them counts any more; likewise
+	openedAt  atomic.Int64            // when the source was first opened, in epoch seconds by its clock
+	goal      atomic.Pointer[string]  // the last id retained then; nil while unknown
+	reading   atomic.Pointer[passage] // the newest pass; nil before the first
+	wakes     sync.Map                // key → func(Message) bool, of the held sessions
 }
 
 // maxSavers bounds the acknowledged entries that share a save of the cursor.
@@ -265,7 +266,10 @@ func (r *run) awaitPass(ctx context.Context) error {
 func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	from, ok := r.ledger.BeginPass(time.Now(), func() { cancel(errPassed) })
+	p := &passage{stop: func() { cancel(errPassed) }, ended: make(chan struct{})}
+	defer close(p.ended)
+	r.reading.Store(p)
+	from, ok := r.ledger.BeginPass(time.Now(), p.stop)
 	if !ok {
 		return true, nil
 	}
@@ -288,8 +292,30 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	return errors.Is(context.Cause(ctx), errPassed), err
 }
 
-// errPassed ends a pass.
-var errPassed = errors.New("stream: no session is behind")
+// errPassed ends a pass that has no session left, or is to begin anew.
+var errPassed = errors.New("stream: the pass is over")
+
+// passage is a pass that is under way.
+type passage struct {
+	stop  func()        // asks it to end
+	ended chan struct{} // closed when it hands over nothing more
+}
+
+// interruptPass ends the pass that is under way. Its sessions are due again at once, and the next
+// pass reads the log as it is then.
+func (r *run) interruptPass(ctx context.Context) error {
+	p := r.reading.Load()
+	if p == nil {
+		return nil
+	}
+	p.stop()
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // handle calls the handlers of an entry. It tries an entry of a pass only
 // once: the next pass tries again.
