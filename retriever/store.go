@@ -75,7 +75,7 @@ type seen struct{ session, user string }
 type chunk struct {
 	record string // JSON object
 	at     int64  // epoch microseconds
-	last   int    // number of the last action it covers
+	last   int    // number of the last action it covers, or unsummed
 	user   string // of all its actions; empty for several, or an unknown one
 }
 
@@ -172,10 +172,23 @@ func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
 		if len(ss.chunks) == 0 {
 			s.sessions.Remove(owner, id)
 		} else {
+			ss.beginAnew()
 			s.keep(ss)
 		}
 	}
 	return nil
+}
+
+// unsummed stands for the last action of a chunk that no summary is going to cover.
+const unsummed = math.MaxInt
+
+// beginAnew numbers the actions to come from one, as a [stream.Summarizer] does after an erasure. Its
+// summaries lack the actions before, so their chunks stay.
+func (ss *session) beginAnew() {
+	ss.written, ss.summed = 0, 0
+	for i := range ss.chunks {
+		ss.chunks[i].last = unsummed
+	}
 }
 
 // userOf returns the user of all actions of a batch, "" for several.

@@ -121,3 +121,34 @@ func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
 	cancel()
 	_ = group.Wait()
 }
+
+// After an erasure the records of others in the session stay beside the summaries of their later
+// actions, which replace the records of those and no others.
+func TestStore_keepsWhatNoSummaryHasAfterAnErasure(t *testing.T) {
+	s := musttest.New(retriever.NewStore(nil))
+	summarizer := musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))
+	add := func(user, label string) {
+		b := batch("s1", "", label)
+		b.UserID, b.Actions[0].UserID = user, user
+		b.Actions[0].Title = "Click " + label
+		require.NoError(t, s.Add(t.Context(), b))
+		require.NoError(t, summarizer.Add(t.Context(), b))
+	}
+	add("ada", "a")
+	add("bob", "b")
+	e := stream.Erasure{ProductID: batch("s1", "", "a").ProductID, UserID: "ada", SessionIDs: []string{"s1"},
+		Kept: map[string][]string{"s1": {"bob"}}}
+	summarizer.Erase(e)
+	require.NoError(t, s.Erase(t.Context(), e))
+	for round := range 2 {
+		for _, label := range []string{"c", "d", "e"} {
+			add("bob", fmt.Sprint(label, round))
+		}
+		records := events(t, s, "s1")
+		require.Len(t, records, 2, "%q", records)
+		assert.Equal(t, "b", records[0])
+		assert.Contains(t, records[1], fmt.Sprintf("c%d, d%[1]d and e%[1]d", round))
+	}
+	add("bob", "last")
+	assert.Len(t, events(t, s, "s1"), 3)
+}
