@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
@@ -69,6 +70,38 @@ var arrivalTests = []test{
 		require.Empty(f, session.news())
 		f.happen(said{"anon", "ada", "s", 3, 0})
 		require.Empty(f, ada.news(), "an identity that is repeated")
+	}},
+	{name: "named again and again", max: 10, run: func(f fixture) {
+		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
+		bob := &follower{fixture: f, of: recent.Subject{UserID: "bob"}}
+		f.happen(did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3}, said{"anon", "bob", "s", 3.5, 0})
+		require.Equal(f, "1", labels(f, ada.news()))
+		require.Equal(f, "3", labels(f, bob.news()))
+		f.signInOften("bob")
+		require.Empty(f, ada.news())
+		require.Empty(f, bob.news(), "it is the user's since the first time")
+		require.Equal(f, "3-3", f.spans(product, "bob"))
+	}},
+	{name: "named at a higher standing", run: func(f fixture) {
+		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
+		bob := &follower{fixture: f, of: recent.Subject{UserID: "bob"}}
+		for _, step := range []struct {
+			happens  any
+			ada, bob string
+		}{
+			{did{"anon", "s", 1}, "", ""},
+			{said{"anon", "ada", "s", 3, activity.Claimed}, "1", ""},
+			{said{"anon", "ada", "s", 4, activity.Reported}, "", ""},
+			{said{"anon", "ada", "s", 2, activity.Reported}, "", ""},
+			{signed("anon", "bob", 6), "", "1"},
+			{signed("anon", "bob", 7), "", ""},
+			{signed("anon", "ada", 5), "1", ""},
+			{did{"anon", "s", 1.5}, "1.5", ""},
+		} {
+			f.happen(step.happens)
+			require.Equal(f, step.ada, labels(f, ada.news()), "ada after %v", step.happens)
+			require.Equal(f, step.bob, labels(f, bob.news()), "bob after %v", step.happens)
+		}
 	}},
 	{name: "while others write", run: testArrivalWhileWriting},
 }

@@ -2,6 +2,7 @@ package activitytest
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,7 +104,53 @@ var identityTests = asTests(identityScenarios,
 		}
 		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
 	}},
+	test{name: "before many sign-ins of the next user", max: 10, run: func(f fixture) {
+		f.happen(did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3})
+		f.signInOften("bob")
+		require.Equal(f, "1-1", f.spans(product, "ada"))
+		require.Equal(f, "3-3", f.spans(product, "bob"))
+	}},
+	test{name: "before many claims of a lower standing", max: 10, run: func(f fixture) {
+		f.happen(did{"anon", "s", 1}, signed("anon", "ada", 2))
+		for i := range 40 {
+			f.happen(said{fmt.Sprint("visitor", i), "eve", "s", float64(i + 3), activity.Claimed}, did{"others", "s", 3})
+		}
+		require.Equal(f, "1-1", f.spans(product, "ada"))
+	}},
+	test{name: "many people take turns", max: 30, run: testTurns},
 )
+
+// signInOften files many sign-ins of one user in the session s, from the fourth second on, and
+// others' actions between them.
+func (f fixture) signInOften(user string) {
+	f.Helper()
+	for second := 4.0; second < 40; second++ {
+		f.happen(said{"anon", user, "s", second, 0}, did{"others", "s", second + 0.5})
+	}
+}
+
+// testTurns checks that an action of a visitor who is somebody else with each sign-in is the next
+// one's or stays the visitor's, and that the newest is known.
+func testTurns(f fixture) {
+	random := rand.New(rand.NewPCG(1, 0))
+	users, visitors := []string{"ada", "bob", "eve"}, []string{"anon", ""}
+	m := model{}
+	for i := range 150 {
+		second := float64(i)
+		d := did{visitors[random.IntN(2)], "s", second}
+		s := said{visitors[random.IntN(2)], users[random.IntN(3)], "s", second + 0.5, activity.Standing(random.IntN(3))}
+		f.happen(d, s)
+		m.add(d)
+		m.said = append(m.said, s)
+	}
+	m.said = append(m.said, signed("anon", "zoe", 151))
+	f.happen(did{"anon", "s", 150}, signed("anon", "zoe", 151))
+	require.Contains(f, f.spans(product, "zoe"), "150-150")
+	for _, r := range f.session("s") {
+		d := did{r.As, "s", secondsAfter(f.base, r.Start)}
+		require.Contains(f, []string{m.owner(d), r.As}, r.User, "%v", d)
+	}
+}
 
 // testMarks checks that a click which arrives again with marks is there once, with them,
 // between its neighbours.

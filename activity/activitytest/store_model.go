@@ -29,7 +29,8 @@ func (m *model) add(d did) {
 func (m *model) owner(d did) string {
 	owner, first := d.user, said{}
 	for _, s := range m.said {
-		if s.session == d.session && s.anonymous == d.user && s.at >= d.at && (first == said{} || s.at < first.at) {
+		counts := first == said{} || s.standing > first.standing || s.standing == first.standing && s.at < first.at
+		if s.session == d.session && s.anonymous == d.user && s.at >= d.at && counts {
 			owner, first = s.user, s
 		}
 	}

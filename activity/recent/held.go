@@ -12,9 +12,9 @@ import (
 // were appended with, and the session's identities for these. The owner and the end
 // of an action are decided when it is read: see [Held.Records].
 type Held struct {
-	Session    string       // empty for what a user did outside any session
-	Actions    []HeldAction // in order of their start and, at one instant, of their arrival
-	Identities []HeldIdentity
+	Session    string         // empty for what a user did outside any session
+	Actions    []HeldAction   // in order of their start and, at one instant, of their arrival
+	Identities []HeldIdentity // in order of their arrival
 }
 
 // HeldAction is an action of a [Held]. Times are in microseconds since the epoch.
@@ -27,7 +27,8 @@ type HeldAction struct {
 	id uint64 // hash of the event's key
 }
 
-// HeldIdentity is an [activity.Identity] of a [Held].
+// HeldIdentity is an [activity.Identity] of a [Held]. One whose user is the visitor makes its
+// actions nobody else's.
 type HeldIdentity struct {
 	At                int64
 	Anonymous, UserID string
@@ -76,23 +77,83 @@ const leastHeld = 200
 // the newest, with so many of each user.
 func MaxHeld(maxEvents int) int { return max(leastHeld, 8*maxEvents) }
 
-// MaxIdentities is how many identities an engine keeps of a session, the newest.
+// MaxIdentities is how many identities an engine keeps of a session. Those beyond are dropped so
+// that nobody gets another user's actions.
 const MaxIdentities = 8
 
+// dropIdentity drops the identity that tells least: among equals the oldest of the lowest
+// standing. Where the next one of its visitor and standing names another user, the actions of
+// both are the visitor's own again.
+//
+// The function drop_identities of Redis' commit.lua follows the same rule.
+func (h *Held) dropIdentity() {
+	said := make([]*HeldIdentity, len(h.Identities))
+	for i := range said {
+		said[i] = &h.Identities[i]
+	}
+	slices.SortStableFunc(said, func(a, b *HeldIdentity) int {
+		return cmp.Or(cmp.Compare(a.Standing, b.Standing), cmp.Compare(a.At, b.At))
+	})
+	var gone HeldIdentity
+	var heir *HeldIdentity
+	least := 4
+	for i, one := range said {
+		before, after := neighbours(said, i)
+		if tells := one.tells(before, after); tells < least {
+			gone, heir, least = *one, after, tells
+		}
+	}
+	if heir != nil && heir.UserID != gone.UserID {
+		heir.UserID = heir.Anonymous
+	}
+	h.Identities = slices.DeleteFunc(h.Identities, func(said HeldIdentity) bool { return said == gone })
+}
+
+// neighbours returns the identities of the same visitor and standing before and after one, nil
+// for none.
+func neighbours(said []*HeldIdentity, at int) (before, after *HeldIdentity) {
+	for i, other := range said {
+		switch {
+		case i == at || other.Anonymous != said[at].Anonymous || other.Standing != said[at].Standing:
+		case i < at:
+			before = other
+		case after == nil:
+			after = other
+		}
+	}
+	return before, after
+}
+
+// tells returns how much is lost with an identity between these two. The least is lost between
+// two that say the same: when the visitor's actions since the one before became the user's.
+func (h *HeldIdentity) tells(before, after *HeldIdentity) int {
+	switch {
+	case after == nil:
+		return 3 // whose its actions are
+	case after.UserID != h.UserID:
+		return 2 // likewise, and those of the next one
+	case before == nil || before.UserID != h.UserID:
+		return 1 // since when they are the user's
+	}
+	return 0
+}
+
 // owner returns whose an action is, and since when: the user that the session named first
-// for its visitor, at the highest standing, of those times that are not before the action.
+// for its visitor, at the highest standing, of those times that are not before the action. An
+// identity of the user whose it is already changes nothing.
 func (h *Held) owner(a *HeldAction) (userID string, since Position) {
+	userID, since = a.User, a.Arrived
 	var first *HeldIdentity
 	for i := range h.Identities {
 		said := &h.Identities[i]
-		if said.Anonymous == a.User && said.At >= a.Start && (first == nil || said.precedes(first)) {
-			first = said
+		if said.Anonymous != a.User || said.At < a.Start || first != nil && !said.precedes(first) {
+			continue
+		}
+		if first = said; said.UserID != userID {
+			userID, since = said.UserID, later(said.Arrived, a.Arrived)
 		}
 	}
-	if first == nil {
-		return a.User, a.Arrived
-	}
-	return first.UserID, later(first.Arrived, a.Arrived)
+	return userID, since
 }
 
 // appendRecords appends the actions that did not start before oldest, each with its

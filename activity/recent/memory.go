@@ -236,8 +236,9 @@ func (m *Memory) identify(product string, who *activity.Identity, arrived Positi
 	s := m.session(product, "", who.SessionID)
 	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
 	if !slices.ContainsFunc(s.Identities, said.isSame) {
-		s.Identities = append(s.Identities, said)
-		s.Identities = s.Identities[max(0, len(s.Identities)-MaxIdentities):]
+		if s.Identities = append(s.Identities, said); len(s.Identities) > MaxIdentities {
+			s.dropIdentity()
+		}
 		m.link(s)
 	}
 	s.Keep(m.sessionItem(s))

@@ -118,23 +118,14 @@ const numberDigits = 7
 // The version of its commit and the number are the order of arrival. The record is the JSON of
 // an action, or an identity, see identityMark. The session's size is a value, too, without a
 // space. Actions are returned in the order of their start, and of arrival where they start
-// together.
+// together, identities in the order of arrival.
 func unpackHeld(name string, values []any) (*recent.Held, error) {
-	type arrived struct {
-		number string
-		recent.HeldAction
-	}
 	h := &recent.Held{}
 	if session, ok := strings.CutPrefix(name, "s:"); ok {
 		h.Session = session
 	}
-	actions := make([]arrived, 0, len(values))
-	for _, value := range values {
-		text, _ := value.(string)
-		number, rest, ok := strings.Cut(text, " ")
-		if !ok {
-			continue // the size
-		}
+	for _, text := range inOrder(values) {
+		number, rest, _ := strings.Cut(text, " ")
 		start, rest, _ := strings.Cut(rest, " ")
 		length, rest, _ := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(length)
@@ -152,16 +143,24 @@ func unpackHeld(name string, values []any) (*recent.Held, error) {
 			h.Identities = append(h.Identities, said)
 			continue
 		}
-		actions = append(actions, arrived{number, recent.HeldAction{User: user, Start: at, JSON: record, Arrived: came}})
+		h.Actions = append(h.Actions, recent.HeldAction{User: user, Start: at, JSON: record, Arrived: came})
 	}
-	slices.SortFunc(actions, func(a, b arrived) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)),
-			cmp.Compare(a.number, b.number))
-	})
-	for _, a := range actions {
-		h.Actions = append(h.Actions, a.HeldAction)
-	}
+	slices.SortStableFunc(h.Actions, func(a, b recent.HeldAction) int { return cmp.Compare(a.Start, b.Start) })
 	return h, nil
+}
+
+// inOrder returns the values of actions and identities in the order of arrival.
+func inOrder(values []any) []string {
+	texts := make([]string, 0, len(values))
+	for _, value := range values {
+		if text, _ := value.(string); strings.Contains(text, " ") { // the size has none
+			texts = append(texts, text)
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { // by their numbers, with which they begin
+		return cmp.Or(cmp.Compare(strings.IndexByte(a, ' '), strings.IndexByte(b, ' ')), cmp.Compare(a, b))
+	})
+	return texts
 }
 
 // found is an atomic read of activity.

@@ -215,33 +215,94 @@ local function count(name, bytes)
   return bytes + (is_new and key_cost + 2 * #name or 0)
 end
 
--- Removes the oldest of a session's actions but so many of each user and of all,
--- and returns how many bytes they have. It is done again when as many have come as
--- a user keeps.
+-- Adds to an identity its record, and what that says.
+local function read_identity(said, record)
+  said.record, said.standing, said.visitor = record, 0, string.sub(record, 2)
+  if #record > 2 and string.byte(record, 2) == 0 then
+    said.standing, said.visitor = string.byte(record, 3), string.sub(record, 4)
+  end
+end
+
+-- Returns how much is lost with an identity, see below.
+local function tells(said)
+  local before, after = said.before, said.after
+  if not after then return 3 end
+  if after.user ~= said.user then return 2 end
+  return before and before.user == said.user and 0 or 1
+end
+
+-- Drops of a session's identities those that tell least, until there are not too many, as
+-- Held.dropIdentity of the package recent does. It returns how many bytes that frees.
+local function drop_identities(held, all)
+  table.sort(all, function(a, b)
+    if a.standing ~= b.standing then return a.standing < b.standing end
+    if a.start ~= b.start then return a.start < b.start end
+    return a.number < b.number
+  end)
+  local last = {}
+  for _, said in ipairs(all) do
+    local of = said.standing .. ' ' .. said.visitor
+    said.before, last[of] = last[of], said
+    if said.before then said.before.after = said end
+  end
+  local over, gone, freed = #all - max_identities, {}, 0
+  for least = 0, 3 do
+    for _, said in ipairs(all) do
+      local before, after = said.before, said.after
+      if over > 0 and not said.gone and tells(said) == least then
+        if least == 2 then after.user, after.changed = after.visitor, true end
+        if before then before.after = after end
+        if after then after.before = before end
+        said.gone, over = true, over - 1
+        gone[#gone + 1], freed = said.key, freed + said.bytes
+      end
+    end
+  end
+  call_chunked('HDEL', held, gone)
+  for _, said in ipairs(all) do
+    if said.changed and not said.gone then
+      local value = said.number .. ' ' .. digits(said.start) .. ' ' .. #said.user .. ' ' .. said.user .. said.record
+      call('HSET', held, said.key, value)
+      freed = freed + said.bytes - action_cost - #value
+    end
+  end
+  return freed
+end
+
+-- Removes the oldest of a session's actions but so many of each user and of all, and
+-- identities beyond their number, and returns how many bytes they have. It is done again
+-- when as many have come as a user keeps.
 local function compact(held)
-  local all, found = call('HGETALL', held), {}
+  local all, found, identities = call('HGETALL', held), {}, {}
   for i = 1, #all, 2 do
-    local start, length, at = string.match(all[i + 1], '^%d+ (%d+) (%d+) ()')
+    local value = all[i + 1]
+    local number, start, length, at = string.match(value, '^(%d+) (%d+) (%d+) ()')
     if start then
-      local kind = at + tonumber(length)
-      local of = string.sub(all[i + 1], kind, kind) == 'i' and 'i' or 'u' .. string.sub(all[i + 1], at, kind - 1)
-      found[#found + 1] = {start = tonumber(start), of = of, key = all[i], bytes = action_cost + #all[i + 1]}
+      local record = at + tonumber(length)
+      local one = {number = number, start = tonumber(start), user = string.sub(value, at, record - 1),
+        key = all[i], bytes = action_cost + #value}
+      if string.sub(value, record, record) == 'i' then
+        read_identity(one, string.sub(value, record))
+        identities[#identities + 1] = one
+      else
+        found[#found + 1] = one
+      end
     end
   end
   table.sort(found, function(a, b) return a.start > b.start end)
-  local of_each, kept, gone, freed = {}, 0, {}, 0
+  local of_each, kept, gone, freed = {}, 0, {}, drop_identities(held, identities)
   for _, action in ipairs(found) do
-    local n = (of_each[action.of] or 0) + 1
-    of_each[action.of] = n
-    if n > (action.of == 'i' and max_identities or max_events) or action.of ~= 'i' and kept >= max_held then
+    local n = (of_each[action.user] or 0) + 1
+    of_each[action.user] = n
+    if n > max_events or kept >= max_held then
       gone[#gone + 1], freed = action.key, freed + action.bytes
-    elseif action.of ~= 'i' then
+    else
       kept = kept + 1
     end
   end
   call_chunked('HDEL', held, gone)
   call('HSET', held, 'most', digits(kept + max_events))
-  if freed > 0 then call('HINCRBY', held, 'size', '-' .. digits(freed)) end
+  if freed ~= 0 then call('HINCRBY', held, 'size', digits(-freed)) end
   return freed
 end
 
