@@ -232,6 +232,14 @@ var trimTests = []test{
 	{name: "late action older than everything in a memory with room is kept", max: 3,
 		run: brings("1 2 3", []float64{2, 3}, []float64{1})},
 	{name: "late batch that overlaps", max: 3, run: brings("5.5 6 7", []float64{4, 5, 6}, []float64{1, 2, 5.5, 7})},
+	{name: "newest of many sessions are kept, however late the others come", max: 3, run: func(f fixture) {
+		f.happen(did{"ada", "now", 9}, did{"ada", "s1", 1}, did{"ada", "s2", 2}, did{"ada", "s3", 3}, did{"ada", "s4", 4})
+		require.Equal(f, "3 4 9", labels(f, f.recent(product, "ada", maxEvents)))
+		f.happen(did{"ada", "s3", 6}, did{"ada", "now", 0}, did{"ada", "s1", 5})
+		require.Equal(f, "5 6 9", labels(f, f.recent(product, "ada", maxEvents)))
+		f.happen(did{"anon", "s5", 2}, did{"anon", "s5", 8}, said{"anon", "ada", "s5", 10, 0}, did{"ada", "s6", 7})
+		require.Equal(f, "7 8 9", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
 	{name: "one user's actions evict no other user's", max: 3, run: func(f fixture) {
 		f.add(NewBatch(product, "s1", "ada", f.click(1)),
 			NewBatch(product, "s2", "bob", f.clicks(2, 3, 4, 5, 6)...))

@@ -70,8 +70,14 @@ type memoryEntry = fair.Entry[memoryKey, any]
 // memoryUser is the sessions in which there are actions of a user.
 type memoryUser struct {
 	memoryEntry
-	sessions []*memorySession  // the one written last at the end
-	first    [1]*memorySession // memory of sessions, while one is enough
+	sessions []userSession
+	first    [1]userSession // memory of sessions, while one is enough
+}
+
+// userSession is a session of a user, and the start of the user's newest action there.
+type userSession struct {
+	*memorySession
+	newest int64
 }
 
 // memorySession is a session, or a user's actions outside any.
@@ -221,7 +227,7 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	before := len(s.Actions)
 	if s.insert(held, m.maxEvents, m.maxHeld) {
 		if owner, _ := s.owner(&held); owner != "" {
-			m.linkUser(s, owner)
+			m.linkUser(s, owner, held.Start)
 		}
 		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
 			m.prune(s)
@@ -256,7 +262,7 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 	}
 	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // in sessions that the erasure does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
-			m.eraseIn(s, e)
+			m.eraseIn(s.memorySession, e)
 		}
 	}
 }
@@ -343,9 +349,9 @@ func (s *memorySession) remove(from, to int) {
 func (m *Memory) link(s *memorySession) {
 	m.prune(s)
 	last := ""
-	for i := range s.Actions {
+	for i := range slices.Backward(s.Actions) {
 		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
-			m.linkUser(s, owner)
+			m.linkUser(s, owner, s.Actions[i].Start)
 			last = owner
 		}
 	}
@@ -365,20 +371,23 @@ func (m *Memory) prune(s *memorySession) {
 	}
 }
 
-// linkUser makes the session the user's newest one. The oldest beyond maxEvents is no longer
-// the user's: each of the others has an action at least, and no more than maxEvents are kept.
-func (m *Memory) linkUser(s *memorySession, id string) {
+// linkUser makes the session one of the user's, who has an action of that start there. Of more
+// than maxEvents the one whose newest action is the oldest is no longer the user's: each of the
+// others has one that is no older, and no more than maxEvents are kept.
+func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 	u := m.user(s.Product(), id)
-	if at := slices.Index(u.sessions, s); at < 0 {
+	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
+	if at < 0 {
+		at = len(u.sessions)
 		s.users = append(s.users, u)
-		if u.sessions = append(u.sessions, s); cap(u.sessions) > 1 {
-			u.first[0] = nil // it must keep nothing
+		if u.sessions = append(u.sessions, userSession{s, start}); cap(u.sessions) > 1 {
+			u.first[0] = userSession{} // it must keep nothing
 		}
-	} else if at < len(u.sessions)-1 {
-		u.sessions = append(slices.Delete(u.sessions, at, at+1), s)
 	}
+	u.sessions[at].newest = max(u.sessions[at].newest, start)
 	if len(u.sessions) > m.maxEvents {
-		m.unlink(u.sessions[0], u)
+		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
+		m.unlink(oldest.memorySession, u)
 	}
 	u.Keep(m.userItem(u))
 }
@@ -386,7 +395,7 @@ func (m *Memory) linkUser(s *memorySession, id string) {
 // unlink makes the session none of the user's. A user without sessions is forgotten.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
-	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
+	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
 	if len(u.sessions) == 0 {
 		if m.users[u.Product()]--; m.users[u.Product()] == 0 {
 			delete(m.users, u.Product())
@@ -411,9 +420,9 @@ func (m *Memory) user(product, id string) *memoryUser {
 
 // userItem returns the user's cost. A user is never evicted.
 func (m *Memory) userItem(u *memoryUser) fair.Item {
-	const pointer = 8
+	const pointer = 8 // of a session, to the user
 	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key().id)) +
-		2*fair.Size(pointer*cap(u.sessions))}
+		fair.Size(pointer*cap(u.sessions)) + fair.Size(int(unsafe.Sizeof(userSession{}))*cap(u.sessions))}
 }
 
 // sessionItem returns the session's cost, and when its oldest action has expired or, without
