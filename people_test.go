@@ -165,6 +165,41 @@ func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
 	}
 }
 
+// A user keeps fifty actions over all sessions, and a session the actions of each of its users.
+func TestErase_findsSessionsBehindManyNewerActions(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			a, b := startAll(t, newDesks(), engine.change, engine.many)
+			a.meet()
+			for n := range 60 {
+				a.acts(fmt.Sprint("many", n), "ada", "s2", "$pageview", fmt.Sprint("/ada-many-", n), "")
+			}
+			e := b.export("ada/export")
+			require.Len(t, e.Sessions, 2)
+			assert.Len(t, e.Sessions[0].Actions, 2)
+			assert.Len(t, e.Actions, 1)
+			assert.Equal(t, 2, b.erase("/ada").Sessions)
+			all := strings.ReplaceAll(a.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "")
+			assert.NotContains(t, all, mail)
+			assert.NotContains(t, all, "ada-")
+			assert.Contains(t, all, "grace-1")
+			assert.Empty(t, b.export("ada/export").Sessions)
+		})
+	}
+}
+
+// What a user did has been forgotten, and the user's address leads to the session.
+func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
+	s := start(t)
+	s.acts("a1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
+	s.acts("a2", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
+	s.acts("a3", "bob", "s1", "$pageview", "/bob", "")
+	s.acts("a4", "eve", "s2", "$pageview", "/eve", `},"$set":{"email":"bob@example.com"`)
+	assert.Equal(t, liveactivity.Erased{Sessions: 1}, s.erase("/ada"))
+	assert.Len(t, s.export("bob/export").Sessions, 1, "the address in another's session leads nowhere")
+	assert.Empty(t, s.export("export?email="+mail).Sessions)
+}
+
 func TestErase_lastsAcrossARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))

@@ -52,6 +52,7 @@ func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
 		{"End", endTests},
 		{"Identity", identityTests},
 		{"Session", sessionTests},
+		{"Sessions", sessionsOfTests},
 		{"Marks", []test{{name: "a click that arrives again", run: testMarks}}},
 		{"Arrival", arrivalTests},
 		{"Retention", retentionTests},

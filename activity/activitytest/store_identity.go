@@ -3,6 +3,7 @@ package activitytest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -208,6 +209,43 @@ var sessionTests = []test{
 		require.NoError(f, err)
 		require.Empty(f, others, "another product's session is another session")
 	}},
+}
+
+// sessionsOfTests show that all sessions of a user are found, also behind more actions than are kept.
+var sessionsOfTests = []test{
+	{name: "all of a user, and the actions outside any", max: 3, run: func(f fixture) {
+		f.happen(did{"anon", "first", 1}, said{"anon", "ada", "first", 2, 0}, did{"bob", "first", 3}, did{"ada", "", 4})
+		for second := range 10 {
+			f.happen(did{"ada", "last", float64(second + 5)})
+		}
+		f.requireSessions("ada", []string{"first", "last"}, "4-4")
+		f.requireSessions("bob", []string{"first"}, "")
+		f.requireSessions("anon", nil, "")
+		f.requireSessions("nobody", nil, "")
+		f.requireSessions("", nil, "")
+	}},
+	{name: "sessions of megabytes", run: func(f fixture) {
+		var ids []string
+		for n := range 20 {
+			ids = append(ids, fmt.Sprintf("s%02d", n))
+			clicks := make([]activity.Action, maxEvents)
+			for i := range clicks {
+				clicks[i] = Click(f.at(float64(n)), "Save", longPage)
+			}
+			f.add(NewBatch(product, ids[n], "ada", clicks...))
+		}
+		f.requireSessions("ada", ids, "")
+	}},
+}
+
+// requireSessions requires the user's sessions, in order, and what the user did outside any.
+func (f fixture) requireSessions(user string, want []string, outside string) {
+	f.Helper()
+	ids, found, err := f.store.Sessions(f.Context(), product, user)
+	require.NoError(f, err)
+	slices.Sort(ids)
+	require.Equal(f, want, ids, user)
+	require.Equal(f, outside, spans(found, f.base), user)
 }
 
 func (f fixture) fillSession() {

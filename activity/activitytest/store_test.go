@@ -63,6 +63,7 @@ type broken struct {
 	identify func(ctx context.Context, who activity.Identity) error
 	recent   func(ctx context.Context, product, user string, limit int) (recent.Records, error)
 	snapshot func(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error)
+	sessions func(ctx context.Context, product, user string) ([]string, recent.Records, error)
 }
 
 func (b broken) Add(ctx context.Context, batch activity.Batch) error {
@@ -84,6 +85,13 @@ func (b broken) Recent(ctx context.Context, product, user string, limit int) (re
 		return b.Engine.Recent(ctx, product, user, limit)
 	}
 	return b.recent(ctx, product, user, limit)
+}
+
+func (b broken) Sessions(ctx context.Context, product, user string) ([]string, recent.Records, error) {
+	if b.sessions == nil {
+		return b.Engine.Sessions(ctx, product, user)
+	}
+	return b.sessions(ctx, product, user)
 }
 
 func (b broken) Snapshot(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
@@ -165,6 +173,17 @@ var mistakes = map[string]mistake{
 				found.Records[i].Since = found.Records[i].Arrived
 			}
 			return found, err
+		}
+	}},
+	"sessions of the newest actions": {found: "Sessions", build: func(b *broken, s activitytest.Engine) {
+		b.sessions = func(ctx context.Context, product, user string) (ids []string, outside recent.Records, err error) {
+			found, err := s.Recent(ctx, product, user, 1<<20)
+			for _, r := range found {
+				if !slices.Contains(ids, r.Session) {
+					ids = append(ids, r.Session)
+				}
+			}
+			return ids, nil, err
 		}
 	}},
 	"never expires": {found: "Retention/expired", options: func(o *activitytest.Options) { o.TTL *= 1000 }},

@@ -484,6 +484,24 @@ func (m *Memory) Session(_ context.Context, productID, sessionID string, limit i
 	return m.read(productID, Subject{SessionID: sessionID}, limit).Records, nil
 }
 
+// Sessions implements [Store]. It never fails.
+func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outsideAny Records, err error) {
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.held.Find(productID, memoryKey{aUser, userID}); e != nil {
+		for _, s := range e.Value.(*memoryUser).sessions {
+			if s.Session != "" {
+				ids = append(ids, s.Session)
+			}
+		}
+	}
+	if e := m.held.Find(productID, memoryKey{outside, userID}); e != nil {
+		outsideAny = e.Value.(*memorySession).Records(oldest, m.maxEvents)
+	}
+	return ids, outsideAny, nil
+}
+
 // Snapshot implements [Store]. It never fails.
 func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snapshot, error) {
 	if of.UserID != "" {

@@ -87,6 +87,13 @@ func (t *tracedStore) Session(
 	return t.store.Session(ctx, productID, sessionID, limit)
 }
 
+// Sessions implements [recent.Store]. It is no step.
+func (t *tracedStore) Sessions(
+	ctx context.Context, productID, userID string) (ids []string, outside recent.Records, err error,
+) {
+	return t.store.Sessions(ctx, productID, userID)
+}
+
 // Snapshot implements [recent.Store].
 func (t *tracedStore) Snapshot(
 	ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error,

@@ -132,7 +132,8 @@ func (p *People) usersOf(ctx context.Context, productID, email string, ids []str
 }
 
 // byUser returns the sessions of a user, which may repeat, and adds the user's address and
-// actions outside any session to f.
+// actions outside any session to f. Where nothing is kept of what the user did in a session, the
+// address may still lead there.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.dir.EmailsOf(ctx, productID, userID)
 	if err != nil {
@@ -141,22 +142,34 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	if email := strings.ToLower(emails[0]); email != "" && !slices.Contains(f.emails, email) {
 		f.emails = append(f.emails, email)
 	}
-	found, err := p.log.Activity().Recent(ctx, productID, userID, maxActions)
+	ids, outside, err := p.log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range found {
-		if r.Session != "" {
-			ids = append(ids, r.Session)
-		} else {
-			f.outside = append(f.outside, r)
-		}
+	f.outside = append(f.outside, outside...)
+	led, err := p.ledTo(ctx, productID, userID, emails[0])
+	if err != nil {
+		return nil, err
 	}
 	live, err := p.listed(ctx, productID, userID, func(s *sessions.Session) bool { return s.UserID == userID })
-	return append(ids, live...), err
+	return slices.Concat(ids, led, live), err
 }
 
-// maxActions is more than any store returns, so nothing is left out.
+// ledTo returns the session in which an address was seen last, where it is one of the user's:
+// anybody may state the address.
+func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
+	id, ok, err := p.dir.SessionOf(ctx, productID, email)
+	if err != nil || !ok {
+		return nil, err
+	}
+	known, err := p.dir.Sessions(ctx, productID, id)
+	if err != nil || known[0].UserID != userID && !slices.Contains(known[0].Identified(), userID) {
+		return nil, err
+	}
+	return []string{id}, nil
+}
+
+// maxActions is more than any store has of a session, so nothing is left out.
 const maxActions = 1 << 20
 
 // listed returns a person's live sessions, found by the beginning of an ID or address. A search

@@ -42,6 +42,16 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	return u.log.users.Session(ctx, productID, sessionID, limit)
 }
 
+// Sessions implements [recent.Store].
+func (u users) Sessions(
+	ctx context.Context, productID, userID string) (ids []string, outside recent.Records, err error,
+) {
+	if err := u.await(ctx, productID); err != nil {
+		return nil, nil, err
+	}
+	return u.log.users.Sessions(ctx, productID, userID)
+}
+
 // Snapshot implements [recent.Store].
 func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject) (recent.Snapshot, error) {
 	if err := u.await(ctx, productID); err != nil {

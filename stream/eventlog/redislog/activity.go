@@ -173,13 +173,18 @@ type found struct {
 // look reads the sessions of a user, or the one that is named, from the primary. After the
 // session with which the values exceed 1 MiB, the ones with older actions are left out.
 func (u users) look(ctx context.Context, productID, userID, name string) (v found, err error) {
+	return u.lookAfter(ctx, productID, userID, name, 0)
+}
+
+// lookAfter is look without so many of the user's first sessions.
+func (u users) lookAfter(ctx context.Context, productID, userID, name string, n int) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
 	key := k.user(userID)
 	if name != "" {
 		key = k.held(name)
 	}
 	reply, err := u.log.product(productID).ask(ctx, recentScript,
-		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name)
+		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name, n)
 	if err != nil {
 		return found{}, failed("activity", err)
 	}
@@ -216,6 +221,34 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	}
 	v, err := u.look(ctx, productID, "", heldName(sessionID, ""))
 	return v.session(limit), err
+}
+
+// Sessions implements [recent.Store]. A session to which the user comes back between two reads
+// moves to the front, and others are read again.
+func (u users) Sessions(
+	ctx context.Context, productID, userID string) (ids []string, outside recent.Records, err error,
+) {
+	if userID == "" {
+		return nil, nil, nil
+	}
+	for n := 0; ; {
+		v, err := u.lookAfter(ctx, productID, userID, "", n)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(v.held) == 0 {
+			break
+		}
+		n += len(v.held)
+		for _, h := range v.held {
+			if h.Session != "" && len(recent.RecordsOf(userID, []*recent.Held{h}, v.oldest, 1)) > 0 {
+				ids = append(ids, h.Session)
+			}
+		}
+	}
+	slices.Sort(ids)
+	v, err := u.look(ctx, productID, "", heldName("", userID))
+	return slices.Compact(ids), v.session(u.log.opts.MaxEvents), err
 }
 
 // session returns the newest actions of the session that was read, none without one.

@@ -5,6 +5,7 @@
 -- KEYS  1 the user's sessions, or a session
 -- ARGV  1 retention in milliseconds     2 most sessions of the user
 --       3 prefix of keys of sessions    4 the session, empty for the user's
+--       5 how many of the user's first sessions to leave out
 
 local call = redis.call
 local base = string.sub(ARGV[3], 1, -6)
@@ -13,7 +14,7 @@ local sessions = {ARGV[4]}
 if ARGV[4] == '' then
   local clock = call('TIME')
   local oldest = clock[1] * 1000000 + clock[2] - ARGV[1] * 1000 -- microseconds
-  sessions = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', string.format('%.0f', oldest), 'LIMIT', 0, ARGV[2])
+  sessions = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', string.format('%.0f', oldest), 'LIMIT', ARGV[5], ARGV[2])
 end
 local found, bytes = {call('HGET', base .. 'meta', 'version') or '0'}, 0
 for i, name in ipairs(sessions) do
