@@ -188,6 +188,30 @@ func TestErase_findsSessionsBehindManyNewerActions(t *testing.T) {
 	}
 }
 
+// A visitor says the address that the user has later, and the user one before another.
+func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			const private = "ada-private@example.com"
+			a, b := startAll(t, newDesks(), engine.change, engine.many)
+			a.acts("a1", "anon", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+			a.acts("a2", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+private+`"`)
+			a.acts("a3", "ada", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+			a.acts("a4", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
+			assert.Equal(t, []string{mail, private}, b.export("ada/export").Emails)
+			assert.Equal(t, []string{"bob@example.com"}, b.export("bob/export").Emails)
+			b.erase("/ada")
+			a.acts("b1", "anon", "s3", "$pageview", "/", "")
+			visitors, _ := b.sessionsOf("acme", acmeKey, "?q=anon")
+			require.Len(t, visitors, 1)
+			assert.Empty(t, visitors[0]["email"])
+			for email, sessions := range map[string]int{mail: 0, private: 0, "bob@example.com": 1} {
+				assert.Len(t, b.export("export?email="+email).Sessions, sessions, email)
+			}
+		})
+	}
+}
+
 // What a user did has been forgotten, and the user's address leads to the session.
 func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	s := start(t)

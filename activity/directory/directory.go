@@ -48,7 +48,8 @@ type Session struct {
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
 	noticed         *noticed // nil for nothing
-	statedEmail     string   // whichever user it belongs to
+	stated          []Statement
+	statedEmail     string // whichever user it belongs to
 	statedStanding  activity.Standing
 	userBy, emailBy provenance
 	linkedUser      string // that the link is of; empty until one is known
@@ -72,6 +73,9 @@ func (s *Session) Learn(e activity.Event) {
 		s.UserID, s.Standing, s.userBy = e.UserID, e.Standing, by
 	}
 	s.addIdentified(before)
+	if e.Email != "" {
+		s.stated = addNewest(s.stated, Statement{e.UserID, e.Email}, maxStated)
+	}
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
 		if by.Identified == s.UserID { // by an earlier event that comes late
@@ -92,12 +96,30 @@ const maxIdentified = 8
 // addIdentified remembers an identified user of the session, and forgets the oldest beyond
 // maxIdentified. It shares no memory with copies of the session.
 func (s *Session) addIdentified(userID string) {
-	if userID == "" || s.hasIdentified(userID) {
-		return
+	if userID != "" && !s.hasIdentified(userID) {
+		s.identified = addNewest(s.identified, userID, maxIdentified)
 	}
-	s.identified = append(slices.Clip(s.identified), userID)
-	s.identified = s.identified[max(0, len(s.identified)-maxIdentified):]
 }
+
+// addNewest returns the list with an element that it may have, and without the oldest beyond
+// most.
+func addNewest[T comparable](list []T, one T, most int) []T {
+	if slices.Contains(list, one) {
+		return list
+	}
+	list = append(slices.Clip(list), one)
+	return list[max(0, len(list)-most):]
+}
+
+// Statement is an e-mail address that an event of a session stated, with the event's user ID,
+// which may be empty.
+type Statement struct {
+	UserID string `json:"user_id,omitempty"`
+	Email  string `json:"email"`
+}
+
+// maxStated is how many statements are remembered of a session.
+const maxStated = 8
 
 // hasIdentified reports whether an event of the session identified the user.
 func (s *Session) hasIdentified(userID string) bool {

@@ -274,16 +274,31 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
-				changes, err := d.Forget(t.Context(), "acme", nil, []string{"ivy@x.example"}, &activity.Erasure{
+				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"}}, &activity.Erasure{
 					SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
 				require.NoError(t, err)
 				_, err = d.docs.Write(t.Context(), "acme", changes...)
 				require.NoError(t, err)
 				s, _ = d.session(t, "s")
 				assert.Equal(t, c.linked, len(s.Conversations()) > 0, "after the visitor was erased: %q", visitor)
+				for _, said := range s.Stated() {
+					assert.NotEqual(t, "ivy@x.example", said.Email)
+				}
 			}
 		})
 	}
+}
+
+func TestSession_remembersTheNewestStatements(t *testing.T) {
+	var s directory.Session
+	want := make([]directory.Statement, 20)
+	for n := range want {
+		want[n] = directory.Statement{UserID: "ada", Email: fmt.Sprint(n, "@x.example")}
+		e := seen(n, "s", want[n].UserID, want[n].Email)
+		s.Learn(e)
+		s.Learn(e)
+	}
+	assert.Equal(t, want[12:], s.Stated())
 }
 
 // fixture is a directory under test, and the documents that it is a view of.
@@ -736,7 +751,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{
 		"session/s": `{"user_id":"ada","user_by":{"at":1790848801000000,"is_user":true},` +
-			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3}`,
+			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3,"stated":[{"user_id":"ada","email":"Ada@x.example"}]}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
 		"email/ada@x.example": `{"session_id":"s","at":1790848801000000}`,

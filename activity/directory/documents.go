@@ -26,6 +26,7 @@ type sessionDocument struct {
 	Former         *formerLink        `json:"former,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
 	Identified     []string           `json:"identified,omitempty"`
+	Stated         []Statement        `json:"stated,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
 	Noticed        *noticed           `json:"noticed,omitempty"`
 }
@@ -99,7 +100,7 @@ func (s *Session) document() sessionDocument {
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
 		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser,
 		LinkedEmail: s.linkedEmail, Former: s.former,
-		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
+		Actions: s.Actions, Identified: s.identified, Stated: s.stated, Clock: s.clock, Noticed: s.noticed,
 	}
 }
 
@@ -110,7 +111,7 @@ func (d *sessionDocument) session() Session {
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
 		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser,
 		linkedEmail: d.LinkedEmail, former: d.Former,
-		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
+		Actions: d.Actions, identified: d.Identified, stated: d.Stated, clock: d.Clock, noticed: d.Noticed,
 	}
 	s.setEmail()
 	return s

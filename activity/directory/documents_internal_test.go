@@ -31,9 +31,10 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 	minusFive := int64(-5)
 	for value, want := range map[string]Session{
 		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c","email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
-			`"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
+			`"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}],"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
 			UserID: "u", userBy: provenance{at, "u"}, statedEmail: "a@b.c", emailBy: provenance{at, "v"}, Actions: 3,
-			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
+			stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}},
+			clock:  clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
 		},
 		`{"user_id":"u","email":"a@b.c"}`:                                       {UserID: "u", statedEmail: "a@b.c", Email: "a@b.c"},
 		`{"desk":"zendesk","conversation_id":"7","later":{"x":[1,{"y":null}]}}`: {Desk: "zendesk", ConversationID: "7"},

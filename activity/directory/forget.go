@@ -10,37 +10,39 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
+// Person is a person to forget: the user IDs, the visitors that the person was before, who may
+// be others, too, and the addresses, in lower case.
+type Person struct{ UserIDs, Visitors, Emails []string }
+
 // Forget returns the changes after which the directory knows nothing of a person: of the users,
-// of the sessions, which others may share (see [activity.Erasure].Kept), and of the addresses
-// that lead there. They fail where anything happened in one of the sessions meanwhile. Nothing
-// is written before the caller writes them.
+// of visitors with the person's addresses, of the sessions, which others may share (see
+// [activity.Erasure].Kept), and of the addresses that lead there. They fail where anything
+// happened in one of the sessions meanwhile. Nothing is written before the caller writes them.
 func (d *Directory) Forget(
-	ctx context.Context, productID string, userIDs, emails []string, e *activity.Erasure) ([]document.Change, error,
+	ctx context.Context, productID string, who Person, e *activity.Erasure) ([]document.Change, error,
 ) {
 	b, sessions := d.Book(productID), keysOf(ofSession, e.SessionIDs)
-	if err := b.load(ctx, sessions...); err != nil {
-		return nil, err
-	}
-	others := append(keysOf(ofUser, userIDs), keysOf(ofEmail, emails)...)
-	for i, id := range e.SessionIDs {
-		if s := &b.stored[sessions[i]].session; len(e.Kept[id]) == 0 && s.statedEmail != "" {
-			others = append(others, ofEmail(s.statedEmail))
-		}
-	}
-	if err := b.load(ctx, others...); err != nil {
+	users := keysOf(ofUser, slices.Concat(who.UserIDs, who.Visitors))
+	if err := b.load(ctx, slices.Concat(sessions, users, keysOf(ofEmail, who.Emails))...); err != nil {
 		return nil, err
 	}
 	var changes []document.Change
 	for key, p := range b.stored {
 		isShared := key.kind == sessionKind && len(e.Kept[key.id]) > 0
-		leads := key.kind != emailKind || slices.Contains(e.SessionIDs, p.fact.is)
+		goes := key.kind == sessionKind
+		switch key.kind {
+		case userKind:
+			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.is))
+		case emailKind:
+			goes = slices.Contains(e.SessionIDs, p.fact.is)
+		}
 		switch {
 		case !p.doc.Exists():
 			changes = append(changes, document.Check(p.doc))
 		case isShared:
-			p.session.forget(userIDs, emails)
+			p.session.forget(who.UserIDs, who.Emails)
 			b.change(p)
-		case leads:
+		case goes:
 			changes = append(changes, document.Delete(p.doc))
 		}
 	}
@@ -52,6 +54,9 @@ func (d *Directory) Forget(
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
+	s.stated = slices.DeleteFunc(slices.Clone(s.stated), func(said Statement) bool {
+		return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
+	})
 	if is(s.UserID) || is(s.userBy.Identified) {
 		s.UserID, s.Standing, s.userBy = "", activity.Claimed, provenance{}
 	}
@@ -88,6 +93,17 @@ func (s *Session) Identified() []string {
 	all := slices.Clone(s.identified)
 	if user := s.userBy.Identified; user != "" {
 		all = append(all, user)
+	}
+	return all
+}
+
+// Stated returns the addresses that the session's own events stated, as far as they are
+// remembered, each with its user ID. The caller owns the slice.
+func (s *Session) Stated() []Statement {
+	all := slices.Clone(s.stated)
+	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
+	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // by an earlier version
+		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})
 	}
 	return all
 }

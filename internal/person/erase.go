@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -39,7 +40,8 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 	if err != nil {
 		return Erased{}, err
 	}
-	changes, err := p.dir.Forget(ctx, productID, f.userIDs, f.emails, f.erasure(productID))
+	changes, err := p.dir.Forget(ctx, productID,
+		directory.Person{UserIDs: f.userIDs, Visitors: f.visitors(), Emails: f.emails}, f.erasure(productID))
 	if err != nil {
 		return Erased{}, fmt.Errorf("person: %w", err)
 	}

@@ -62,7 +62,8 @@ type session struct {
 func (s *session) isShared() bool { return len(s.kept) > 0 }
 
 // find finds a person: the sessions of the user ID or of all users with the address. The
-// addresses of those users are the person's, too, but no further users are looked for by them.
+// addresses of those users, and those that they stated in the sessions, are the person's, too,
+// but no further users are looked for by them.
 // The result has the ID or address itself, even if nothing is known of it.
 func (p *People) find(ctx context.Context, productID string, q Query) (*found, error) {
 	f := &found{}
@@ -139,9 +140,7 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	if err != nil {
 		return nil, err
 	}
-	if email := strings.ToLower(emails[0]); email != "" && !slices.Contains(f.emails, email) {
-		f.emails = append(f.emails, email)
-	}
+	f.addEmail(emails[0])
 	ids, outside, err := p.log.Activity().Sessions(ctx, productID, userID)
 	if err != nil {
 		return nil, err
@@ -212,9 +211,49 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 			return err
 		}
 		s.kept = f.others(&s)
+		for _, said := range f.statements(&s) {
+			f.addEmail(said.Email)
+		}
 		f.sessions = append(f.sessions, s)
 	}
 	return nil
+}
+
+// addEmail adds an address of the person, if it is one.
+func (f *found) addEmail(email string) {
+	if email = strings.ToLower(email); email != "" && !slices.Contains(f.emails, email) {
+		f.emails = append(f.emails, email)
+	}
+}
+
+// statements returns what the person's events stated in a session. Where others acted, it is
+// what they stated with a user ID of the person, or of the visitor that the person was.
+func (f *found) statements(s *session) []directory.Statement {
+	return slices.DeleteFunc(s.known.Stated(), func(said directory.Statement) bool {
+		return s.isShared() && !f.hasUser(said.UserID) && !f.wasVisitor(s, said.UserID)
+	})
+}
+
+// wasVisitor reports whether the person has actions in the session that were appended with the ID.
+func (f *found) wasVisitor(s *session, id string) bool {
+	return id != "" && slices.ContainsFunc(s.actions,
+		func(r recent.Record) bool { return r.As == id && f.hasUser(r.User) })
+}
+
+// visitors returns the IDs under which the person acted, or stated an address, before the
+// person was known.
+func (f *found) visitors() (ids []string) {
+	for i := range f.sessions {
+		s := &f.sessions[i]
+		for _, r := range f.own(s) {
+			ids = append(ids, r.As)
+		}
+		for _, said := range f.statements(s) {
+			ids = append(ids, said.UserID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" || f.hasUser(id) })
 }
 
 // others returns the user IDs of a session's other users, as their actions were appended. An ID
@@ -235,9 +274,7 @@ func (f *found) others(s *session) (others []string) {
 	slices.Sort(others)
 	others = slices.Compact(others)
 	return slices.DeleteFunc(others, func(id string) bool {
-		return slices.ContainsFunc(s.actions, func(r recent.Record) bool {
-			return r.As == id && slices.Contains(f.userIDs, r.User)
-		})
+		return f.wasVisitor(s, id)
 	})
 }
 
