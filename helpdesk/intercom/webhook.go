@@ -122,10 +122,10 @@ func (n notification) event() (helpdesk.Event, error) {
 	return e, nil
 }
 
-// describe completes an event with the author, the message and the time. A contact is
-// known by nothing but its ID unless its role is stated; a lead is not known at all. A message is
-// the first part of a contact in the notification, and no message if all parts are the workspace's
-// own.
+// describe completes an event with the author, the message and the time. The ID, the address and
+// the user ID are all of one contact. A contact is known by nothing but its ID unless its role is
+// stated; a lead is not known at all. A message is the first part of a contact in the notification,
+// and no message if all parts are the workspace's own.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
 	if e.Type == helpdesk.EventMessage {
@@ -142,11 +142,12 @@ func (c conversation) describe(e *helpdesk.Event) {
 	if wrote.CreatedAt != 0 {
 		e.At = wrote.CreatedAt.time()
 	}
-	for _, a := range []author{wrote.Author, c.Source.Author} {
-		if a.isContact() {
-			e.Contact.Email = cmp.Or(e.Contact.Email, a.Email)
-			e.ContactID = cmp.Or(e.ContactID, string(a.ID))
-		}
+	who := wrote.Author
+	if who == (author{}) { // the notification has no part
+		who = c.Source.Author
+	}
+	if who.isContact() && who.ID != "" {
+		e.ContactID, e.Contact.Email = string(who.ID), who.Email
 	}
 	for _, contact := range c.Contacts.Contacts {
 		e.ContactID = cmp.Or(e.ContactID, string(contact.ID))
