@@ -314,7 +314,7 @@ func (s *store) actions(ctx context.Context, productID string, of Link, sessions
 func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	result := s.outcome
 	switch {
-	case isFinal(o.err):
+	case j.isRefused(s, o.err):
 		result = "refused"
 		j.logger().Warn("a reply was refused", "err", o.err)
 	case o.err != nil:

@@ -90,6 +90,62 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 	})
 }
 
+// A success whose answer cannot be read, such as one that is too long, is no refusal.
+func TestFollow_looksForANoteWhoseAnswerCannotBeRead(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		unread := func(op, _ string) *helpdesk.APIError {
+			if op == "note" {
+				return &helpdesk.APIError{Status: 200}
+			}
+			return nil
+		}
+		f.desk.lose = unread
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+		assert.Equal(t, []note{{ID: "1", Upto: 1}}, f.stored(t, "zendesk/7").Sessions[0].Notes, "a summary can replace it")
+		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
+
+		f.desk.lose = func(op, _ string) *helpdesk.APIError { // nor can the conversation
+			if op == "note" || op == "find" {
+				return &helpdesk.APIError{Status: 200}
+			}
+			return nil
+		}
+		f.visit(t, "s", "b")
+		time.Sleep(time.Minute)
+		f.visit(t, "s", "c")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b", "[1] User visited c"}, f.desk.texts("7"))
+	})
+}
+
+// What cannot be looked for would have the same answer for ever, and a note for each attempt.
+func TestFollow_writesANoteOnceWhoseAnswerNeverCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		p := Product{Desks: []Desk{{"zendesk", unsearchable{d}}}, Notes: promptNotes(), TakesClaims: true}
+		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
+		f.follow(t)
+		defer f.stop()
+		d.lose = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 200} }
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))
+	})
+}
+
+// unsearchable is a desk that finds no notes.
+type unsearchable struct{ *desk }
+
+func (d unsearchable) Capabilities() helpdesk.Capabilities {
+	can := d.desk.Capabilities()
+	can.Finder = nil
+	return can
+}
+
 // A server that goes on where another stopped leaves what was in flight the time
 // to come to be, also when there is something new to write.
 func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {

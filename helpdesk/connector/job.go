@@ -482,6 +482,13 @@ func isFinal(err error) bool {
 	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
 }
 
+// isRefused reports whether the desk refuses a step for good. A write is not refused where its
+// answer alone could not be read: it is looked for once, if the desk can look.
+func (j *job) isRefused(s *step, err error) bool {
+	looks := s.kind == kindReply || (s.kind == kindNote || s.kind == kindSummary) && j.can.Finder != nil
+	return isFinal(err) && !(looks && !s.doubt && helpdesk.IsAmbiguous(err))
+}
+
 // settle stores the outcome of a step, as its kind demands, and returns the error that is left:
 // the outcome's where the step is to be tried again, or storage's. A model's steps have nothing
 // to settle.

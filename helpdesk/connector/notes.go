@@ -25,7 +25,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	var failed *helpdesk.APIError
 	switch {
 	case o.err == nil:
-	case isFinal(o.err) && !helpdesk.IsGone(o.err):
+	case j.isRefused(s, o.err) && !helpdesk.IsGone(o.err):
 		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
 		j.lost("refused", len(s.actions))
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:

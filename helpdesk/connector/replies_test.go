@@ -196,6 +196,7 @@ func TestServeChat_refusesWhatIsNotSigned(t *testing.T) {
 func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 	away := &helpdesk.APIError{Status: 503}
 	lost := &helpdesk.APIError{Ambiguous: true}
+	unread := &helpdesk.APIError{Status: 200, Ambiguous: true}
 	for name, tt := range map[string]struct {
 		operation string
 		err       error
@@ -205,6 +206,7 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 		"the desk is away":                {"reply", away, false, 1},
 		"the answer is lost":              {"reply", lost, true, 1},
 		"the request is lost":             {"reply", lost, false, 0},
+		"the answer cannot be read":       {"reply", unread, true, 1},
 		"the message cannot be looked up": {"whose", away, false, 1},
 		"the reply cannot be looked up":   {"find", away, false, 1},
 	} {
@@ -226,6 +228,7 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 				time.Sleep(settleTime)
 				require.NoError(t, d.attempt(t))
 				assert.Len(t, d.chat.written(), tt.written)
+				assert.InDelta(t, tt.written, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "written")), 0)
 				assert.Len(t, model.prompts, 1)
 			})
 		})
