@@ -303,7 +303,7 @@ func (s *store) actions(ctx context.Context, productID string, of Link, sessions
 // settleAnswer removes a message that is answered or is not to be. A reply whose
 // answer was lost stays in the outbox; one that was refused for now is sent again.
 //
-//	refused for good                removed
+//	refused for good                removed; the error is returned if the conversation is gone
 //	failed, and not sent for sure   the reply stays, without Begun; the error delays answers
 //	failed otherwise                the outbox stays in doubt; the error delays answers
 //	the requester's message         kept, and known as such until it is removed
@@ -355,6 +355,9 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	})
 	for range ids {
 		j.replied(result)
+	}
+	if helpdesk.IsGone(o.err) {
+		return o.err
 	}
 	return nil
 }

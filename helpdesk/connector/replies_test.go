@@ -396,6 +396,23 @@ func TestReply_isGivenUp(t *testing.T) {
 	}
 }
 
+func TestReply_toAConversationThatIsGoneEndsItsLinks(t *testing.T) {
+	for operation, status := range map[string]int{"reply": 422, "whose": 404} {
+		model := &fakeModel{text: "Hello"}
+		d := newDoors(t, model.answer)
+		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+		require.Equal(t, "chat/c1", d.linkedTo(t, "s1"))
+		d.chat.script(operation, &helpdesk.APIError{Status: status, Gone: true}, false)
+		require.NoError(t, d.attempt(t))
+		assert.Empty(t, d.linkedTo(t, "s1"), operation)
+		assert.InDelta(t, 1, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "refused")), 0)
+		assert.InDelta(t, 1, valueOf(t, d.metrics.links.WithLabelValues("acme", "chat", "ended")), 0)
+		d.event(t, chatPath, "chat", userReply("d2", "c2", "Hi"))
+		assert.Equal(t, "chat/c2", d.linkedTo(t, "s1"), operation)
+	}
+}
+
 func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &fakeModel{err: errors.New("the model is away")}
