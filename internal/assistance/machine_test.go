@@ -276,8 +276,33 @@ func TestStep_withKeepIdleRemovesNothing(t *testing.T) {
 		assistance.Moved{From: assistance.Thinking, To: assistance.Reactive},
 		assistance.Moved{From: assistance.Reactive, To: assistance.Guidance},
 		assistance.Guide{TriggerID: "a", Label: "No"},
-	}, late.after(289*time.Second).do(assistance.Message{Text: "No"}))
-	assert.Contains(t, m.after(290*time.Second).do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
+	}, late.after(299*time.Second).do(assistance.Message{Text: "No"}))
+	assert.Contains(t, m.after(300*time.Second).do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
+}
+
+// Whoever writes to people has not the offer of before in mind: "no" then answers them.
+func TestStep_takesALabelOfAnOldOfferForAMessage(t *testing.T) {
+	m := in(t, assistance.Proactive)
+	m.rules.KeepIdle = true
+	m.after(20 * 24 * time.Hour).do(assistance.Message{Text: "Hello"})
+	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}}, m.after(time.Minute).do(assistance.Message{Text: "No"}))
+
+	m = in(t, assistance.Proactive) // talk that goes on from a question about the offer
+	m.do(assistance.Message{Text: "Where am I?"})
+	m.after(299 * time.Second).do(assistance.Message{Text: "And now?"})
+	soon := *m
+	assert.Contains(t, soon.after(11*time.Second-time.Microsecond).do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
+	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}}, m.after(11*time.Second).do(assistance.Message{Text: "No"}))
+}
+
+// An offer may be shown for longer than assistance goes on without a message.
+func TestStep_takesTheLabelsOfALongOfferForAsLong(t *testing.T) {
+	long := matched("a", noon)
+	long.Result.InteractionTimeout = time.Hour
+	m := &machine{t: t, now: noon}
+	m.do(long, assistance.Shown{OfferID: "p1"})
+	m.after(59 * time.Minute).do(assistance.Message{Text: "Where am I?"})
+	assert.Contains(t, m.after(5*time.Minute).do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
 }
 
 func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {

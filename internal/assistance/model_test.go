@@ -128,7 +128,8 @@ func (m *model) message(chip bool, now time.Duration) {
 	if chip && m.claimed != "" {
 		m.shown(now)
 	}
-	open := m.state != assistance.Conservative && (m.state != assistance.Thinking || now-m.offeredAt < modelIdle)
+	shown := m.state == assistance.Proactive || m.state == assistance.Guidance
+	open := shown || m.state != assistance.Conservative && now-m.offeredAt < modelTimeout+modelIdle
 	if chip && m.offered != "" && open {
 		m.move(assistance.Guidance, now)
 	} else {

@@ -187,12 +187,12 @@ func (s *step) message(text string) {
 	s.do(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
 }
 
-// open reports whether labels of the last offer can be chosen: it stays in sight
-// for a while after it has expired, unless the user has dismissed it.
+// open reports whether labels of the last offer can be chosen: it stays in sight for a while
+// after its time is over, also behind other messages, unless the user has dismissed it.
 func (s *step) open() bool {
 	switch s.State() {
-	case Thinking:
-		return s.now < s.Offer.At.add(s.rules.idle())
+	case Thinking, Reactive:
+		return s.now < s.Offer.At.add(s.rules.idle())+instant(s.Offer.TimeoutUS)
 	case Conservative:
 		return false
 	}
