@@ -421,8 +421,10 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindOffer:
 		return j.offer(ctx, id, s)
 	case kindFind:
+		// An equal offer from before is another one; a desk's times may be whole seconds.
+		since := later(s.find.Since.Add(-clockMargin), s.find.After.Add(time.Second))
 		ask(func(ctx context.Context) (err error) {
-			o.id, o.yes, err = j.can.Offerer.FindOffer(ctx, id, s.find.Offer, s.find.Since)
+			o.id, o.yes, err = j.can.Offerer.FindOffer(ctx, id, s.find.Offer, since)
 			return err
 		})
 	case kindRemove:

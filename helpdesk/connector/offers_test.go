@@ -446,6 +446,33 @@ func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
 	})
 }
 
+// The clock of Redis may be ahead of the desk's.
+func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
+	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle})
+			defer w.close()
+			w.sees = func(log eventlog.Log) eventlog.Log { return otherClock{log, by} }
+			s := w.start(connector.Options{})
+			w.visit("/home")
+			w.chat(s)
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+			w.pingPong()
+			time.Sleep(40 * time.Second)
+			assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"), by)
+			assert.Zero(t, count(t, s, "liveactivity_offers_total", "lost"), by)
+		})
+	}
+}
+
+// otherClock is a log whose clock differs from this host's.
+type otherClock struct {
+	eventlog.Log
+	by time.Duration
+}
+
+func (l otherClock) Now() time.Time { return l.Log.Now().Add(l.by) }
+
 func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})

@@ -82,7 +82,8 @@ type (
 	Find struct {
 		TriggerID string
 		Offer     helpdesk.Offer
-		Since     time.Time
+		Since     time.Time // when it was claimed
+		After     time.Time // when the offer before it was shown; zero for none
 	}
 	// Remove asks to delete the conversation, unless somebody wrote into it
 	// after the offer. Answer with Removed or Engaged, or retry after an error.

@@ -191,6 +191,11 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	assert.Empty(t, m.do(assistance.Lost{}), "it is never sent again")
 	assert.False(t, m.InFlight())
 	m.offers("a") // an hour later
+	m.rules.KeepIdle = true
+	shown := m.now
+	m.after(30 * time.Second).do(matched("a", m.now))
+	find.Since, find.After = m.now, shown
+	assert.Equal(t, []assistance.Effect{find}, m.after(assistance.FindAfter).do(assistance.Tick{}), "not the one before")
 }
 
 func TestStep_coolsDownEachTriggerByItself(t *testing.T) {

@@ -211,7 +211,11 @@ func (s *step) removed() {
 // tick asks for overdue effects.
 func (s *step) tick() {
 	if s.Claim != nil && s.now >= s.Claim.At.add(FindAfter) {
-		s.do(Find{s.Claim.Trigger, s.Claim.quickReply(), s.Claim.At.time()})
+		find := Find{TriggerID: s.Claim.Trigger, Offer: s.Claim.quickReply(), Since: s.Claim.At.time()}
+		if s.Offer != nil {
+			find.After = s.Offer.At.time()
+		}
+		s.do(find)
 	}
 	if s.State() == Proactive && s.expired() {
 		s.do(Remove{s.Offer.ID})
