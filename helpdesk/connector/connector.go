@@ -48,6 +48,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -148,6 +150,7 @@ type Connector struct {
 	logger   *slog.Logger
 	metrics  connectorMetrics
 	assisted *assisted
+	watches  *fair.Shares[*delivery]
 
 	// mu guards followed: the deliveries whose Follow runs, the latest of each product.
 	mu       sync.Mutex
@@ -167,7 +170,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
 	}
 	c := &Connector{products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		followed: map[string]*delivery{}}
+		watches: fair.NewShares[*delivery](memlimit.Kept() / ofKept), followed: map[string]*delivery{}}
 	c.metrics = newMetrics(&m, o.Metrics, c.each)
 	if err := m.Err(); err != nil {
 		return nil, err
@@ -197,6 +200,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 	c.followed[productID] = d
 	c.mu.Unlock()
 	defer func() {
+		d.unwatch()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.followed[productID] == d {
@@ -208,11 +212,13 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 
 // delivery returns the work on a product, which nobody follows yet.
 func (c *Connector) delivery(productID string) *delivery {
-	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
-		metrics: &c.metrics, assisted: c.assisted, logger: c.logger.With("product_id", productID),
+	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
+		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),
 		turn: make(chan struct{}, len(modelLeases)), wake: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
 		waiting: map[string]Waiting{}}
+	d.watch.share = c.watches.Join(d)
+	return d
 }
 
 // each calls see with the work on each product that is followed, without a lock.

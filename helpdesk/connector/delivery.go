@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -34,7 +35,8 @@ type delivery struct {
 	opts      *Options
 	metrics   *connectorMetrics
 	assisted  *assisted
-	turn      chan struct{} // full while the model is asked as often as it may be
+	watches   *fair.Shares[*delivery] // of all products
+	turn      chan struct{}           // full while the model is asked as often as it may be
 	logger    *slog.Logger
 	wake      chan struct{} // full when something may be due earlier, or work has ended
 

@@ -7,28 +7,37 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// watchSpan is for how long a session's actions are remembered for triggers.
-const watchSpan = assistance.WindowSpan
+// Bounds of the sessions that are remembered for triggers.
+const (
+	watchSpan  = assistance.WindowSpan // for how long, after the newest action
+	maxWatched = 16 << 20              // bytes of a product's, approximately
+	ofKept     = 16                    // those of all products take this part of the memory for others
+)
 
 // watch holds the input of triggers: the sessions of a product that were active within
-// watchSpan. The delivery's mutex guards it. The zero watch is ready: observe makes the map.
+// watchSpan. The delivery's mutex guards it. The zero watch is empty.
+//
+// Beyond its bounds it forgets the sessions first that have no conversation, and of those the
+// ones that acted longest ago.
 //
 // Every server watches, with the lease or without, so that a successor has the sessions' past. A
 // match only marks a lane. The offer is a step of the lane's job, so only the holder of the lease
 // makes it.
 type watch struct {
-	core     *assistance.Core // that filled the windows
-	sessions map[string]*watched
-	asks     schedule.Agenda[*watched] // by when a trigger wants to be asked again
-	swept    time.Time
+	core     *assistance.Core              // that filled the windows
+	sessions *fair.Cache[string, *watched] // all of one product, ""
+	asks     schedule.Agenda[*watched]     // by when a trigger wants to be asked again
+	share    *fair.Share[*delivery]        // of what all products may hold; account sets it
 }
 
 // watched is a session. It need not be linked: triggers that match before the link are not
@@ -36,7 +45,6 @@ type watch struct {
 type watched struct {
 	id     string
 	window assistance.Window
-	newest time.Time
 	acted  int64 // the start of the newest action, in microseconds since the epoch
 	again  schedule.Slot[*watched]
 }
@@ -48,10 +56,18 @@ type watched struct {
 // An entry may be seen that is written already, after a restart or by another server: the job
 // compares it with the cursor.
 func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
-	product := d.product()
-	now := time.Now()
+	d.seeAll(entries, d.product(), time.Now())
+	balance(d.watches)
+	return nil
+}
+
+// seeAll is see but for the bound of all products' watches.
+func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.watch.core != product.Assistance {
+		d.watch.reset(product.Assistance)
+	}
 	for i := range entries {
 		e := &entries[i]
 		if n, ok := decodeNotice(e); ok {
@@ -71,10 +87,10 @@ func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 			d.observe(e, product.Assistance)
 		}
 	}
+	d.watch.account()
 	if now.Sub(d.swept) >= sweepEvery {
 		d.sweep(now)
 	}
-	return nil
 }
 
 // concerns reports whether an entry of a lane's session has an action of its
@@ -147,27 +163,15 @@ func (d *delivery) sweep(now time.Time) {
 // mutex, so a slow one delays the product's whole delivery.
 //
 // Of a linked session only the actions of its conversation count. For entries from before the load
-// that is not known, and all do. Another core, after a change of the configuration, begins with
-// empty windows.
+// that is not known, and all do.
 func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
 		return
 	}
 	w, now := &d.watch, d.store.now()
-	if w.core != core || w.sessions == nil {
-		w.core, w.sessions, w.asks = core, map[string]*watched{}, schedule.Agenda[*watched]{}
-	}
-	if now.Sub(w.swept).Abs() > watchSpan/8 {
-		w.sweep(now)
-	}
-	known, ok := w.sessions[e.SessionID]
-	if !ok {
-		known = &watched{id: strings.Clone(e.SessionID)}
-		known.again.Value = known
-		w.sessions[known.id] = known
-	}
-	known.newest = now
+	w.expire(now)
+	known := w.session(e.SessionID)
 	var conversationID string // of the session's link
 	if of := d.bySession[e.SessionID]; len(of) > 0 && e.ID.Compare(d.loaded) > 0 {
 		_, conversationID = splitKey(of[len(of)-1].key)
@@ -181,23 +185,77 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 			return core.Act(&known.window, m, s, a.Action, now)
 		})
 	}
+	w.keep(known, now, len(d.bySession[e.SessionID]) > 0)
 }
 
-// sweep forgets sessions whose windows are empty by now.
-func (w *watch) sweep(now time.Time) {
-	w.swept = now
-	for id, known := range w.sessions {
-		if now.Sub(known.newest) > watchSpan {
-			w.forget(id)
-		}
+// reset forgets all sessions. The core, nil for none, fills the windows from now on: another one,
+// after a change of the configuration, begins with empty ones.
+func (w *watch) reset(core *assistance.Core) {
+	w.core, w.asks = core, schedule.Agenda[*watched]{}
+	w.sessions = fair.New(&fair.Options{MaxBytes: maxWatched}, func(e *fair.Entry[string, *watched]) {
+		w.asks.Remove(&e.Value.again)
+	})
+}
+
+// session returns a session, which begins here if it is new: keep must follow.
+func (w *watch) session(id string) *watched {
+	if known, ok := w.sessions.Get("", id); ok {
+		return known
+	}
+	known := &watched{id: strings.Clone(id)}
+	known.again.Value = known
+	return known
+}
+
+// keep makes a session the one that acted last, and forgets others beyond the bound of the
+// product: those with a conversation after all others.
+func (w *watch) keep(known *watched, now time.Time, linked bool) {
+	bytes := fair.Size(unsafe.Sizeof(*known)) + fair.Size(len(known.id)) + known.window.Bytes()
+	w.sessions.Put("", known.id, known, fair.Item{Bytes: bytes, Due: now.Add(watchSpan).UnixNano(), Last: linked})
+	w.sessions.Trim("")
+}
+
+// expire forgets sessions whose windows are empty by now.
+func (w *watch) expire(now time.Time) {
+	for e := w.sessions.Due(now.UnixNano()); e != nil; e = w.sessions.Due(now.UnixNano()) {
+		w.forget(e.Key())
 	}
 }
 
 // forget removes a session, of which no trigger is asked any more.
 func (w *watch) forget(sessionID string) {
-	if known, ok := w.sessions[sessionID]; ok {
-		delete(w.sessions, sessionID)
-		w.asks.Remove(&known.again)
+	if w.sessions == nil {
+		return
+	}
+	if e := w.sessions.Find("", sessionID); e != nil {
+		w.asks.Remove(&e.Value.again)
+		e.Remove()
+	}
+}
+
+// account states what the sessions take of the memory for all products.
+func (w *watch) account() {
+	if w.sessions != nil {
+		w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0)
+	}
+}
+
+// unwatch forgets all sessions, at the end of follow: what they took is there for other products.
+func (d *delivery) unwatch() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watch.reset(nil)
+	d.watch.account()
+}
+
+// balance forgets sessions while those of all products together exceed the total: of the product
+// that holds most. The caller holds no delivery's mutex.
+func balance(watches *fair.Shares[*delivery]) {
+	for d, over := watches.Excess(); over; d, over = watches.Excess() {
+		d.mu.Lock()
+		d.watch.sessions.Evict("")
+		d.watch.account()
+		d.mu.Unlock()
 	}
 }
 

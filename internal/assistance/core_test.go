@@ -2,6 +2,7 @@ package assistance_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -358,4 +360,30 @@ func TestReplay_retriesWhatTheDeskDoesNotDo(t *testing.T) {
 		t+1s /a; t+2s /b; t+3s /a → no offer, state thinking
 		t+4s desk works
 		t+5s /b → offer canonical_url_ping_pong   # nothing was shown, so nothing cools down`, proactive.PingPong{})
+}
+
+func TestWindow_costsWhatItSays(t *testing.T) {
+	now := time.Now()
+	windows := make([]assistance.Window, 100)
+	said := int64(0)
+	grown := heaptest.After(func() {
+		for i := range windows {
+			for n := range 60 {
+				text := func(length int) string { return strings.Repeat(string(rune('a'+n%26)), length) }
+				a := activity.Action{Type: activity.TypeEvent, Title: text(30 * (i % 10)),
+					CanonicalURL: text(200 * (i % 10)), TimestampStart: float64(now.Unix())}
+				if i%2 == 0 {
+					a.Properties = map[string]string{}
+					for p := range n % 11 {
+						a.Properties[fmt.Sprint("name", p)] = text(60)
+					}
+				}
+				windows[i].Add(a, now)
+			}
+			said += windows[i].Bytes()
+		}
+	})
+	t.Logf("%d windows take %.2f of what they say", len(windows), float64(grown)/float64(said))
+	assert.InEpsilon(t, said, grown, 0.2)
+	runtime.KeepAlive(windows)
 }

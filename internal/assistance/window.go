@@ -3,8 +3,10 @@ package assistance
 import (
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -20,6 +22,30 @@ const (
 type Window struct {
 	Actions []proactive.Action // oldest first
 }
+
+// Bytes returns the memory that the actions take, texts that several of them share counted for
+// each.
+func (w *Window) Bytes() int64 {
+	size := fair.Size(cap(w.Actions) * int(unsafe.Sizeof(proactive.Action{})))
+	for i := range w.Actions {
+		a := &w.Actions[i] // its label is a part of its title
+		size += fair.Size(len(a.Type)) + fair.Size(len(a.Title)) + fair.Size(len(a.CanonicalURL)) +
+			fair.Size(len(a.Marks)*int(unsafe.Sizeof("")))
+		for _, mark := range a.Marks {
+			size += fair.Size(len(mark))
+		}
+		if len(a.Properties) > 0 {
+			size += mapSize
+		}
+		for name, value := range a.Properties {
+			size += fair.Size(len(name)) + fair.Size(len(value))
+		}
+	}
+	return size
+}
+
+// mapSize is the memory of an event's properties, at most ten, without their texts.
+const mapSize = 512
 
 // newest returns the time of the newest action, zero for none.
 func (w *Window) newest() time.Time {

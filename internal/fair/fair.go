@@ -262,6 +262,14 @@ func (c *Cache[K, V]) Trim(product string) {
 	}
 }
 
+// Evict evicts one value of the product if it has one that can go, the value written last
+// included. An owner of several caches that count in one [Shares] makes room by it.
+func (c *Cache[K, V]) Evict(product string) {
+	if h, ok := c.products[product]; ok && h.listed > 0 {
+		c.evict(h)
+	}
+}
+
 // evict evicts the oldest value of a product that has one: of the values without Last, unless
 // the only one of those has just been written.
 func (c *Cache[K, V]) evict(h *holder[K, V]) {

@@ -178,6 +178,23 @@ func TestCache_evictsNothingPinned(t *testing.T) {
 
 // Of all products the one that holds most gives way, whichever product writes, and only
 // its own oldest.
+func TestCache_evictsOneValueOfAProduct(t *testing.T) {
+	var gone []string
+	c := fair.New(nil, func(e *fair.Entry[string, string]) { gone = append(gone, e.Key()) })
+	c.Put("p", "pinned", "", fair.Item{Pinned: true})
+	c.Put("p", "last", "", fair.Item{Last: true})
+	for _, key := range []string{"a", "b"} {
+		c.Put("p", key, "", fair.Item{})
+	}
+	c.Put("q", "a", "", fair.Item{})
+	for range 5 {
+		c.Evict("p")
+	}
+	c.Evict("nobody's")
+	assert.Equal(t, []string{"a", "last", "b"}, gone)
+	assert.Equal(t, 2, c.Len())
+}
+
 func TestCache_takesFromWhoHoldsMost(t *testing.T) {
 	size := one(t)
 	c := fair.New[string, string](&fair.Options{TotalBytes: 3*base(t) + 300*size}, nil)
