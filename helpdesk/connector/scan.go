@@ -26,10 +26,11 @@ type want struct {
 	room    int         // bytes of text that it takes, without an end
 
 	found   []found
-	trimmed int         // actions that the log no longer holds
-	gap     bool        // entries after the cursor were trimmed, of any session
-	more    bool        // the scan ended early: there is more from reached on
-	reached eventlog.ID // nothing wanted that was not found is before
+	clicks  map[click][]int // places in found, during the scan
+	trimmed int             // actions that the log no longer holds
+	gap     bool            // entries after the cursor were trimmed, of any session
+	more    bool            // the scan ended early: there is more from reached on
+	reached eventlog.ID     // nothing wanted that was not found is before
 }
 
 // found is an action, and the place after it. The action has only the fields that a note or a
@@ -42,6 +43,13 @@ type found struct {
 	user  string
 	kept  bool // not left out
 	alien bool // left out, unless its user turns out to be the session's visitor
+}
+
+// click names the actions of which a marked one takes the others' place; see
+// [activity.Action.TakesPlace].
+type click struct {
+	user, typ, title string
+	start            float64
 }
 
 // Bounds of a scan.
@@ -227,17 +235,31 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 		}
 		f.alien = f.kept && w.isAlien(&actions[i], b)
 		f.kept = f.kept && !f.alien
-		for at := range w.found {
-			if before := &w.found[at]; before.user == f.user && actions[i].TakesPlace(&before.Action) {
-				before.kept, before.alien = false, false
-			}
-		}
-		w.found = append(w.found, f)
-		if f.kept {
-			w.room = max(0, w.room-len(f.Sentence())-lineExtra)
-		}
+		w.add(f, len(actions[i].Marks) > 0)
 	}
 	w.at = w.found[len(w.found)-1].after
+}
+
+// add adds an action, which takes the place of the same click if it is marked. It costs the same
+// however many were found.
+func (w *want) add(f found, marked bool) {
+	as := click{f.user, f.Type, f.Title, f.TimestampStart}
+	if marked {
+		for _, at := range w.clicks[as] {
+			w.found[at].kept, w.found[at].alien = false, false
+		}
+		delete(w.clicks, as)
+	}
+	if f.kept || f.alien {
+		if w.clicks == nil {
+			w.clicks = map[click][]int{}
+		}
+		w.clicks[as] = append(w.clicks[as], len(w.found))
+	}
+	if f.kept {
+		w.room = max(0, w.room-len(f.Sentence())-lineExtra)
+	}
+	w.found = append(w.found, f)
 }
 
 // inOrder returns the wants sorted by the first entry they found. Empty ones come last. The slice

@@ -1,0 +1,59 @@
+package connector
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
+)
+
+// A scan runs while nothing of the product starts, and whoever has the capture token says of what.
+func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
+	const entries, each = 8, 5000
+	now := float64(time.Now().Unix())
+	for name, act := range map[string]func(a *activity.BatchAction, n int){
+		"too old":                func(a *activity.BatchAction, n int) { a.TimestampStart = now - 3600 },
+		"another user's":         func(a *activity.BatchAction, n int) { a.UserID = "eve" },
+		"another conversation's": func(a *activity.BatchAction, n int) { a.ConversationID = "8" },
+		"marked, all at once":    func(a *activity.BatchAction, n int) { a.Marks = []string{activity.MarkRage} },
+		"marked, one after another": func(a *activity.BatchAction, n int) {
+			a.TimestampStart += float64(n)
+			a.Marks = []string{activity.MarkRage}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := musttest.New(memorylog.New(nil))
+			var decoding time.Duration
+			for e := range entries {
+				b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
+				for i := range each {
+					n := e*each + i
+					a := activity.BatchAction{SessionID: "s", ConversationID: "7", Action: activity.Action{Type: activity.TypeClick,
+						Title: "Click x", Description: "User clicked x", Index: n, TimestampStart: now}}
+					act(&a, n)
+					b.Actions = append(b.Actions, a)
+				}
+				data, err := json.Marshal(b)
+				require.NoError(t, err)
+				require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s", Data: data}}))
+				begun := time.Now()
+				require.NoError(t, json.Unmarshal(data, &activity.Batch{}))
+				decoding += time.Since(begun)
+			}
+			w := &want{belongs: belongs{conversationID: "7", others: []string{"eve"}}, session: "s", since: now - 60, room: 1 << 30}
+			begun := time.Now()
+			require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
+			took := time.Since(begun)
+			t.Logf("%d actions: %s, decoding %s", len(w.found), took, decoding)
+			require.Len(t, w.found, entries*each)
+			assert.Less(t, took, 8*decoding, "one is its own")
+		})
+	}
+}
