@@ -123,7 +123,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	docs := make([]document.Document, conversations)
 	for i := range docs {
 		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
-		change, _, err := c.store.change(r)
+		change, _, err := c.store.change(&r)
 		require.NoError(t, err)
 		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))), Value: change.Value, Version: 1}
 	}

@@ -205,7 +205,7 @@ const (
 	maxNotes    = 100 // of a session, to be redacted
 	maxRedact   = 200
 	maxRecent   = 50
-	maxMessages = 256 << 10 // bytes of messages that wait for an answer
+	maxMessages = 512 << 10 // bytes, in JSON, of messages that wait for an answer
 
 	maxTogether     = 50       // messages that one reply answers
 	maxTogetherText = 32 << 10 // bytes of them, but for the first
@@ -346,15 +346,26 @@ func (c *conversation) replace(s *session, noteID string, claimed bool) {
 }
 
 // ask adds a message that is to be answered. Beyond maxMessages the oldest are left
-// unanswered. A single message is shorter than that: see maxStored.
+// unanswered. A single message is shorter than that, as a byte of its text is at most six in JSON:
+// see maxStored.
 func (c *conversation) ask(m message) {
-	c.Messages = append(c.Messages, m)
-	for bytes, i := 0, len(c.Messages)-1; i >= 0; i-- {
-		if bytes += len(c.Messages[i].Text); bytes > maxMessages {
-			c.Messages = c.Messages[i+1:]
-			return
+	c.Messages = newest(append(c.Messages, m), maxMessages)
+}
+
+// newest returns the newest messages, as many as are at most so many bytes in JSON.
+func newest(messages []message, bytes int) []message {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if bytes -= messages[i].size(); bytes < 0 {
+			return messages[i+1:]
 		}
 	}
+	return messages
+}
+
+// size returns the length of a message in a conversation's JSON, with the comma behind it.
+func (m message) size() int {
+	value, _ := json.Marshal(m) // fails where the conversation's fails, too
+	return len(value) + 1
 }
 
 // together returns the oldest messages, as many as are answered by one reply.

@@ -133,6 +133,33 @@ func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
 	})
 }
 
+// A change that no store takes ends its job, or the desk's other conversations would wait for it.
+func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		for i := range maxInside {
+			id, of := fmt.Sprint("full ", i), fmt.Sprint("of ", i)
+			f.visit(t, of, "a")
+			f.linkAs(t, id, of, byWebhook)
+			synctest.Wait()
+			r, err := f.store.read(t.Context(), "acme", "zendesk/"+id)
+			require.NoError(t, err)
+			full := nearlyFull(t, 200)
+			full.Sessions[1] = r.Sessions[0]
+			r.conversation = full
+			f.put(t, r)
+		}
+		for i := range maxInside {
+			f.visit(t, fmt.Sprint("of ", i), "b")
+		}
+		time.Sleep(5 * time.Second)
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+		assert.Len(t, f.desk.texts("full 0"), 1)
+	})
+}
+
 func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
 	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
 		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b") // bytes

@@ -159,6 +159,15 @@ func (s *service) stored(t testing.TB, key string) conversation {
 	return r.conversation
 }
 
+// put stores a conversation.
+func (s *service) put(t testing.TB, r record) {
+	t.Helper()
+	put, _, err := s.store.change(&r)
+	require.NoError(t, err)
+	_, err = s.store.docs.Write(t.Context(), "acme", put)
+	require.NoError(t, err)
+}
+
 // watchedLog is a log that reports reads, appends and operations on documents before they
 // are made, and documents after they were got. An error takes the place of the operation.
 type watchedLog struct {

@@ -562,13 +562,14 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 //
 // After nil, j.r is the stored document, and after an error of the change the document as read
 // last. Any other error ends the job, and the document may or may not have the change: a
-// *document.ConflictError means that the lease is lost, errDropped that the document is gone.
+// *document.ConflictError means that the lease is lost, errDropped that the document is gone,
+// document.ErrInvalid that it would be too long.
 func (j *job) update(ctx context.Context, change func(*conversation) error) error {
 	if err := change(&j.r.conversation); err != nil {
 		return err
 	}
 	for {
-		put, changes, err := j.d.store.change(j.r)
+		put, changes, err := j.d.store.change(&j.r)
 		if err != nil || !changes {
 			return err
 		}
@@ -590,7 +591,7 @@ func (j *job) update(ctx context.Context, change func(*conversation) error) erro
 		case errors.As(err, &conflict):
 			return err
 		}
-		if errors.Is(err, errDropped) {
+		if errors.Is(err, errDropped) || errors.Is(err, document.ErrInvalid) {
 			return err
 		}
 		if err := await(ctx, j.d.logger, err); err != nil {
@@ -636,7 +637,11 @@ func (j *job) backOff(err error) time.Duration {
 		pause = max(pausing[notes].After(int(l.failures)), wait)
 		l.rare().again[notes] = time.Now().Add(pause)
 	})
-	if first && failed != nil && !failed.AccountWide() {
+	switch {
+	case !first:
+	case errors.Is(err, document.ErrInvalid):
+		j.logger().Error("a conversation waits: there is more in it than can be stored", "err", err)
+	case failed != nil && !failed.AccountWide():
 		j.logger().Warn("notes of a conversation are late: "+because(err), "err", err)
 	}
 	return pause

@@ -50,7 +50,7 @@ var ErrUnknownSession = errors.New("connector: the session is unknown")
 var ErrUnsigned = errors.New("connector: the user of the session is not signed")
 
 // ErrTooManySessions reports a link to a conversation that has MaxSessions of webhooks,
-// as many of signed users, or MaxStrangers of strangers.
+// as many of signed users, or MaxStrangers of strangers, or whose document has no room for it.
 var ErrTooManySessions = errors.New("connector: the conversation has too many sessions")
 
 // Bounds of a link.
@@ -122,6 +122,9 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		result, err = l.amend(ctx, c, a, sessionID, product)
 		return err
 	})
+	if errors.Is(err, document.ErrInvalid) { // its document would be too long
+		err = ErrTooManySessions
+	}
 	if errors.Is(err, ErrLinked) {
 		l.count(c.productID, c.desk, "refused")
 	}
@@ -206,7 +209,7 @@ func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew b
 		r.Sessions = append(r.Sessions, joined)
 	}
 	n.Stranger = r.session(sessionID).by() == byBrowser
-	put, _, err := l.change(r)
+	put, _, err := l.change(&r)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -344,7 +345,7 @@ func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
 		one.recall(actions, maxRecent)
 		conv.Sessions = append(conv.Sessions, one)
 	}
-	change, _, err := s.store.change(record{doc: document.Document{Name: "name"}, conversation: *conv})
+	change, _, err := s.store.change(&record{doc: document.Document{Name: "name"}, conversation: *conv})
 	require.NoError(t, err)
 	_, err = s.store.docs.Write(t.Context(), "acme", change)
 	require.NoError(t, err)
@@ -352,4 +353,58 @@ func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, kept.Sessions, MaxSessions)
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
+}
+
+// nearlyFull returns a conversation that is so many bytes shorter than a document, whose sessions
+// have nothing that it could forget, and these messages.
+func nearlyFull(t testing.TB, missing int, messages ...message) conversation {
+	t.Helper()
+	c := conversation{Messages: messages}
+	for i := range MaxSessions {
+		c.Sessions = append(c.Sessions, session{ID: fmt.Sprint("s", i), ByWebhook: true,
+			Cursor: cursor{After: eventlog.IDAt(time.Now())}, Summary: &summed{Text: "so far"}})
+	}
+	value, err := json.Marshal(c)
+	require.NoError(t, err)
+	c.Sessions[0].Summary.Text += strings.Repeat("x", document.MaxValue-len(value)-missing)
+	return c
+}
+
+func TestConversation_forgetsTheOldestMessagesThatMakeItTooLong(t *testing.T) {
+	s := newLinks(t)
+	c := nearlyFull(t, 0, message{ID: "1", Text: strings.Repeat("<", 100)}, message{ID: "2"}, message{ID: "3"})
+	c.Messages[1].Text = "it is longer by this"
+	r := record{doc: document.Document{Name: "name"}, conversation: c}
+	change, _, err := s.store.change(&r)
+	require.NoError(t, err)
+	_, err = s.store.docs.Write(t.Context(), "acme", change)
+	require.NoError(t, err)
+	kept, err := decodeConversation(document.Document{Value: change.Value, Version: 1})
+	require.NoError(t, err)
+	assert.Equal(t, c.Messages[1:], kept.Messages)
+	assert.Equal(t, kept.Messages, r.Messages, "the record is as it is stored")
+}
+
+func TestConversation_boundsWhatItsMessagesAreInTheDocument(t *testing.T) {
+	var c conversation
+	for i := range 20_000 {
+		c.Messages = append(c.Messages, message{ID: fmt.Sprint(i), Text: "?"})
+	}
+	c.ask(message{ID: "last", Text: strings.Repeat("\u2028", maxStored/3)})
+	value, err := json.Marshal(c.Messages)
+	require.NoError(t, err)
+	assert.InDelta(t, maxMessages, len(value), 200)
+	assert.Equal(t, "last", c.Messages[len(c.Messages)-1].ID)
+	c.ask(message{ID: "longest", Text: strings.Repeat("<", maxStored)})
+	assert.Equal(t, "longest", c.Messages[len(c.Messages)-1].ID)
+}
+
+func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
+	s := newLinks(t)
+	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
+	s.put(t, record{document.Document{Name: documentName("zendesk/7")}, nearlyFull(t, 10)})
+	assert.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", "s", byBrowser))
+	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
+	require.NoError(t, err)
+	assert.Equal(t, ignored, result)
 }

@@ -61,7 +61,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		if !changes {
 			return nil
 		}
-		put, changes, err := c.store.change(r)
+		put, changes, err := c.store.change(&r)
 		if err != nil || !changes {
 			return err
 		}

@@ -98,7 +98,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 		} else {
 			plan.NotesLeft += notes
 		}
-		put, changes, err := c.store.change(r)
+		put, changes, err := c.store.change(&r)
 		if err != nil {
 			return plan, err
 		}

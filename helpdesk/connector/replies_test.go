@@ -93,6 +93,33 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	assert.Empty(t, d.messages(t), "a repeated delivery does nothing")
 }
 
+// A byte of these messages is six in the conversation's document.
+func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	for i, size := range []int{maxStored, maxStored, 43_580} {
+		code, says := d.event(t, chatPath, "chat", userReply(fmt.Sprint("d", i), "c1", strings.Repeat("<", size)))
+		require.Equal(t, 200, code)
+		require.Equal(t, "accepted", says)
+	}
+	value, err := json.Marshal(d.stored(t, "chat/c1"))
+	require.NoError(t, err)
+	require.Less(t, len(value), document.MaxValue*3/4, "the reply has room")
+	d.work(t, "chat/c1")
+	assert.Empty(t, d.messages(t))
+	assert.Equal(t, []string{"Hello"}, d.chat.written())
+}
+
+// A desk would repeat a 503 in vain.
+func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
+	d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+	d.put(t, record{document.Document{Name: documentName("chat/c1")}, nearlyFull(t, 10)})
+	event := userReply("d1", "c1", "Hi")
+	event.Contact, event.ContactID = helpdesk.Contact{}, "to be looked up"
+	code, _ := d.event(t, chatPath, "chat", event)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, code)
+}
+
 // The ID of a delivery may come in a header that nobody signed.
 func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	model := &fakeModel{text: "Hello"}

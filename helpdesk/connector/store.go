@@ -100,9 +100,9 @@ func recordOf(doc document.Document) record {
 }
 
 // change returns the change that stores a conversation; ok is false where nothing
-// has to change. One that would be too long forgets the material of its summaries. An empty one is
+// has to change. One that would be too long forgets some of what it has, see encode. An empty one is
 // deleted. The change holds only if the document is as it was read, and renews its time to live.
-func (s *store) change(r record) (c document.Change, ok bool, err error) {
+func (s *store) change(r *record) (c document.Change, ok bool, err error) {
 	if r.isEmpty() {
 		if !r.doc.Exists() {
 			return c, false, nil
@@ -124,8 +124,9 @@ func (s *store) change(r record) (c document.Change, ok bool, err error) {
 }
 
 // encode returns the conversation as JSON. One that nearly fills a document loses the actions
-// and digests that its next summaries would be made of.
-func (c conversation) encode() ([]byte, error) {
+// and digests that its next summaries would be made of. One that is longer than a document all the
+// same loses its oldest messages.
+func (c *conversation) encode() ([]byte, error) {
 	value, err := json.Marshal(c)
 	if err != nil || len(value) <= document.MaxValue*3/4 {
 		return value, err
@@ -134,6 +135,15 @@ func (c conversation) encode() ([]byte, error) {
 	for i := range c.Sessions {
 		c.Sessions[i].Recent, c.Sessions[i].Digest = nil, nil
 	}
+	value, err = json.Marshal(c)
+	if err != nil || len(value) <= document.MaxValue {
+		return value, err
+	}
+	room := document.MaxValue - len(value)
+	for _, m := range c.Messages {
+		room += m.size()
+	}
+	c.Messages = newest(c.Messages, room)
 	return json.Marshal(c)
 }
 

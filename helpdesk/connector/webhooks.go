@@ -55,8 +55,8 @@ type answer struct {
 //
 // The answer is 200 with a status once the webhook's effect is stored, or there is none. A
 // repetition within a day has no further effect and gets the same answer. A missing or wrong
-// signature is a 401, an unknown product a 404, a malformed body a 400, and a 503 asks to repeat
-// it.
+// signature is a 401, an unknown product a 404, a malformed body a 400, one for which its
+// conversation has no room a 413, and a 503 asks to repeat it.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
@@ -171,6 +171,8 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 		switch {
 		case errors.As(err, &conflict) && slices.Contains(in.receipt.names, conflict.Name):
 			// another server took it at the same time
+		case errors.Is(err, document.ErrInvalid):
+			return httpx.Errorf(http.StatusRequestEntityTooLarge, "The conversation has no room for the webhook.")
 		case err != nil:
 			return httpx.Unavailable(err)
 		case in.receipt.was != "":
