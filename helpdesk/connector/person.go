@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -19,6 +20,12 @@ type Person struct {
 	Emails     []string // in lower case
 	SessionIDs []string
 	Links      []Link // of these sessions, made for the person
+}
+
+// is reports whether a contact is the person.
+func (p *Person) is(c helpdesk.Contact) bool {
+	return c.Email != "" && slices.Contains(p.Emails, strings.ToLower(c.Email)) ||
+		c.UserID != "" && slices.Contains(p.UserIDs, c.UserID)
 }
 
 // Kept is the stored data of a person's conversation.
@@ -92,7 +99,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 		desk, id := splitKey(strings.TrimPrefix(r.doc.Name, conversationPrefix))
 		configured, ok := product.find(desk)
 		can := redact && ok && configured.Desk.Capabilities().Redactor != nil
-		notes := r.erase(of.SessionIDs, can)
+		notes := r.erase(of, can)
 		if can {
 			plan.NotesRedacted += notes
 		} else {
@@ -126,12 +133,13 @@ func (plan *Erasure) add(n notice) error {
 	return err
 }
 
-// erase removes sessions from the conversation, with everything that is known of it once
-// none is left, and returns how many of their notes there are. With redact these are to be
-// redacted, and so is one that is being written: Blank has its job do that when its ID is known.
-func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
+// erase removes a person's sessions and messages from the conversation, with everything that is
+// known of it once no session is left, and returns how many notes of the sessions there are. With
+// redact these are to be redacted, and so is one that is being written: Blank has its job do that
+// when its ID is known.
+func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
-	gone := func(s session) bool { return slices.Contains(sessionIDs, s.ID) }
+	gone := func(s session) bool { return slices.Contains(of.SessionIDs, s.ID) }
 	for _, s := range c.Sessions {
 		for _, n := range s.Notes {
 			if gone(s) {
@@ -140,7 +148,8 @@ func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
 		}
 	}
 	c.Sessions = slices.DeleteFunc(slices.Clone(c.Sessions), gone)
-	if w := c.Writing; w != nil && slices.Contains(sessionIDs, w.Session) {
+	c.forget(of)
+	if w := c.Writing; w != nil && slices.Contains(of.SessionIDs, w.Session) {
 		c.Writing, c.Blank = nil, redact
 	}
 	if redact {
@@ -150,6 +159,22 @@ func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
 		*c = conversation{Redact: c.Redact, Blank: c.Blank}
 	}
 	return len(ids)
+}
+
+// forget removes a person's messages and look-up. Messages without an author, offers and replies
+// are those of the participants whose sessions are there: where only strangers' are left, they were
+// the person's.
+func (c *conversation) forget(of Person) {
+	owned := c.owned()
+	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool {
+		return of.is(m.Contact) || !owned && m.Contact == (helpdesk.Contact{})
+	})
+	if c.Contact != nil && of.is(helpdesk.Contact{UserID: c.Contact.UserID}) {
+		c.Contact = nil
+	}
+	if !owned {
+		c.Contact, c.Said, c.Machine = nil, nil, nil
+	}
 }
 
 // conversationsOf reads the conversations that a person's sessions are in, each once, all at once.
@@ -177,8 +202,7 @@ func (s *store) waitingOf(ctx context.Context, productID string, of Person) (lin
 	err error) {
 	err = s.each(ctx, productID, waitingPrefix, func(page []document.Document) {
 		for _, doc := range page {
-			if w, ok := decodeWaiting(doc.Value); ok && (slices.Contains(of.Emails, strings.ToLower(w.Email)) && w.Email != "" ||
-				slices.Contains(of.UserIDs, w.UserID) && w.UserID != "") {
+			if w, ok := decodeWaiting(doc.Value); ok && of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
 				links, docs = append(links, w), append(docs, doc)
 			}
 		}

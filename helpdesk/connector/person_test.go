@@ -1,0 +1,70 @@
+package connector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+)
+
+// eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat.
+func (s *service) eraseAda(t testing.TB) Erasure {
+	t.Helper()
+	plan, err := s.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Emails: []string{"ada@acme.example"},
+		SessionIDs: []string{"s-ada"}, Links: []Link{{"chat", "c1"}}}, false)
+	require.NoError(t, err)
+	require.NoError(t, s.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+	return plan
+}
+
+// conversationOf returns a conversation in which an offer was made and a reply is known, with
+// these messages and links.
+func conversationOf(sessions []session, messages ...message) conversation {
+	return conversation{Sessions: sessions, Messages: messages, Machine: &snapshot{Machine: assistance.Machine{}},
+		Contact: &lookUp{ContactID: "somebody", At: time.Now()}, Said: []said{{"words", time.Now()}}}
+}
+
+func TestErase_leavesNothingOfThePersonBesideStrangers(t *testing.T) {
+	d := newDoors(t, (&fakeModel{}).answer)
+	eve := session{ID: "s-eve"}
+	d.put(t, record{document.Document{Name: documentName("chat/c1")}, conversationOf(
+		[]session{{ID: "s-ada", ByWebhook: true}, eve},
+		message{ID: "1", Text: "by address", Contact: helpdesk.Contact{Email: "ADA@acme.example"}},
+		message{ID: "2", Text: "by user", Contact: helpdesk.Contact{UserID: "ada"}},
+		message{ID: "3", Text: "of an author that the desk does not name"},
+		message{ID: "4", Text: "somebody else's", Contact: helpdesk.Contact{UserID: "bob"}})})
+	d.eraseAda(t)
+	c := d.stored(t, "chat/c1")
+	require.Len(t, c.Messages, 1)
+	assert.Equal(t, "4", c.Messages[0].ID)
+	c.Messages = nil
+	assert.Equal(t, conversation{Sessions: []session{eve}}, c)
+}
+
+func TestErase_leavesTheConversationToItsOtherParticipants(t *testing.T) {
+	d := newDoors(t, (&fakeModel{}).answer)
+	before := conversationOf(
+		[]session{{ID: "s-ada", ByWebhook: true}, {ID: "s-bob", ByWebhook: true}},
+		message{ID: "1", Contact: helpdesk.Contact{Email: "ada@acme.example"}},
+		message{ID: "2", Contact: helpdesk.Contact{Email: "bob@acme.example"}}, message{ID: "3"})
+	d.put(t, record{document.Document{Name: documentName("chat/c1")}, before})
+	d.eraseAda(t)
+	c := d.stored(t, "chat/c1")
+	assert.Equal(t, before.Sessions[1:], c.Sessions)
+	assert.Equal(t, before.Messages[1:], c.Messages)
+	assert.NotNil(t, c.Machine)
+	assert.NotNil(t, c.Contact)
+	assert.Len(t, c.Said, 1)
+
+	before.Contact.UserID = "ada"
+	d.put(t, record{document.Document{Name: documentName("chat/c2")}, before})
+	plan, err := d.Erase(t.Context(), "acme", Person{UserIDs: []string{"ada"}, Links: []Link{{"chat", "c2"}}}, false)
+	require.NoError(t, err)
+	require.Len(t, plan.Changes, 1)
+	assert.NotContains(t, string(plan.Changes[0].Value), `"user_id":"ada"`)
+}
