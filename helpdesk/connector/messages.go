@@ -126,10 +126,10 @@ type hearing struct {
 }
 
 // take takes the message into the conversation. It reports whether the document
-// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. An echo of
-// the service's own reply changes nothing. An error is left in failed, and then nothing is to be
-// stored. The guidance starts before the message is stored, so it may start again after a conflict
-// or a repetition.
+// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. A message
+// without words, such as an image alone, gets no reply. An echo of the service's own reply changes
+// nothing. An error is left in failed, and then nothing is to be stored. The guidance starts before
+// the message is stored, so it may start again after a conflict or a repetition.
 func (h *hearing) take(ctx context.Context, r *record) (answer status, changes bool) {
 	c, in := h.c, h.in
 	h.effects, h.failed, h.echo = nil, nil, false
@@ -150,7 +150,7 @@ func (h *hearing) take(ctx context.Context, r *record) (answer status, changes b
 		h.failed = c.guide(ctx, guided)
 		return accepted, changes
 	}
-	if !h.replies {
+	if !h.replies || strings.TrimSpace(h.text) == "" {
 		return ignored, changes
 	}
 	if h.chats || asks {

@@ -370,6 +370,20 @@ func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 	})
 }
 
+func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
+	const target = "http://hooks.example/chatbot-webhook/acme"
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		w.deliver(s, w.desk.Replied(target, conversation, "")) // an image alone
+		time.Sleep(time.Minute)
+		assert.Empty(t, w.replies(conversation))
+		assert.True(t, w.desk.Exists(conversation), "it is a message all the same")
+		w.deliver(s, w.desk.Replied(target, conversation, "That is what I see."))
+		time.Sleep(5 * time.Second)
+		assert.Len(t, w.replies(conversation), 1)
+	})
+}
+
 // replies returns what the service answered.
 func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPart) {
 	for _, p := range w.parts(conversationID, "comment") {
