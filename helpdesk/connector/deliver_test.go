@@ -567,6 +567,31 @@ func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 	}
 }
 
+// What another user did in the session is in no note, and nothing is lost.
+func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}
+		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
+		f.follow(t)
+		defer f.stop()
+		by := func(user string, standing activity.Standing, page string) {
+			e := did(user, page, 0)
+			e.Email, e.Standing, e.EmailStanding = user+"@acme.example", standing, standing
+			f.records(t, e)
+			time.Sleep(5 * time.Second)
+		}
+		by("ada", activity.Reported, "a")
+		require.Equal(t, linked, f.contactOf(t, "7", "ada"))
+		time.Sleep(5 * time.Second)
+		by("bob", activity.Claimed, "x")
+		by("bob", activity.Claimed, "y")
+		by("ada", activity.Reported, "b")
+		require.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, d.texts("7"))
+		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
+	})
+}
+
 func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		wait := func(conversationID string, c helpdesk.Contact) {

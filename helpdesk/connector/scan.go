@@ -207,8 +207,9 @@ func (w *want) take(e *eventlog.Entry) bool {
 }
 
 // takeActions adds the actions of an entry, but for those before the cursor or after the end,
-// which may both be inside the entry. It counts the actions that are missing between the cursor
-// and the first one, and lets a marked click take the place of the same click without its mark.
+// which may both be inside the entry. After a gap it counts the actions that are missing between the
+// cursor and the first one; without a gap they are others', which were passed over. It lets a marked
+// click take the place of the same click without its mark.
 func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	actions := b.Actions
 	skip, end := 0, len(actions)
@@ -221,7 +222,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	if skip >= end {
 		return
 	}
-	if next := w.at.Next; next > 0 && actions[skip].Index > next {
+	if next := w.at.Next; w.gap && next > 0 && actions[skip].Index > next {
 		w.trimmed += actions[skip].Index - next
 	}
 	next := w.at.Next
