@@ -147,6 +147,7 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 	if err != nil {
 		return Counts{}, err
 	}
+	slices.Sort(d.erased)
 	for _, user := range slices.Compact(d.erased) { // after the events that came with them
 		if err := in.opts.Erase(ctx, t.productID, user); err != nil {
 			return Counts{}, httpx.Unavailable(err)

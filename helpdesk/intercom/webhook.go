@@ -146,7 +146,7 @@ func (c conversation) describe(e *helpdesk.Event) {
 	if who == (author{}) { // the notification has no part
 		who = c.Source.Author
 	}
-	if who.isContact() && who.ID != "" {
+	if who.isContact() && (who.ID != "" || len(c.Contacts.Contacts) < 2) {
 		e.ContactID, e.Contact.Email = string(who.ID), who.Email
 	}
 	for _, contact := range c.Contacts.Contacts {

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -73,4 +77,30 @@ func TestValidate_refusesWhatIsMoreThanOneLine(t *testing.T) {
 		require.ErrorIs(t, err, eventlog.ErrInvalid)
 		require.ErrorContains(t, err, "entry 1")
 	}
+}
+
+// An erasure that is repeated costs readers what one does.
+func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
+	read := func(times int) time.Duration {
+		var x engine.Erasures
+		for i := range times {
+			for _, user := range []string{"ada", "bob"} {
+				data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":%q,"session_ids":["s-%s"]}`, user, user)
+				x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
+			}
+		}
+		b := activitytest.NewBatch("acme", "s-ada", "ada", activitytest.Click(time.Now(), "Save", "https://a.example/"))
+		b.Actions[0].ID = "e1"
+		least := time.Hour
+		for range 3 {
+			entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s-ada", Data: musttest.New(json.Marshal(b)),
+				Keys: []activity.Key{activity.EventKey("e1")}}}
+			began := time.Now()
+			x.Apply(entries)
+			least = min(least, time.Since(began))
+			require.Contains(t, string(entries[0].Data), `"erased"`)
+		}
+		return least
+	}
+	assert.Less(t, read(3000), 20*read(1))
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -43,7 +44,8 @@ func (x *Erasures) Add(entries ...eventlog.Entry) {
 	}
 }
 
-// add adds an erasure under its subjects, once. mu is held.
+// add adds an erasure under its subjects, once, and in place of one before it that erases the
+// same: the later one covers all that the earlier does. mu is held.
 func (x *Erasures) add(e erasure) {
 	if x.of == nil {
 		x.of = map[subject][]erasure{}
@@ -57,10 +59,20 @@ func (x *Erasures) add(e erasure) {
 		subjects = append(subjects, subject{user: e.UserID})
 	}
 	for _, s := range subjects {
+		if all := x.of[s]; len(all) > 0 && all[len(all)-1].isRepeatedBy(e) {
+			all[len(all)-1] = e
+			continue
+		}
 		if !slices.ContainsFunc(x.of[s], func(known erasure) bool { return known.id == e.id }) {
 			x.of[s] = append(x.of[s], e)
 		}
 	}
+}
+
+// isRepeatedBy reports whether a later erasure erases the same.
+func (e erasure) isRepeatedBy(later erasure) bool {
+	return e.id.Compare(later.id) < 0 && e.UserID == later.UserID && slices.Equal(e.SessionIDs, later.SessionIDs) &&
+		slices.Equal(e.EmailsSHA256, later.EmailsSHA256) && maps.EqualFunc(e.Kept, later.Kept, slices.Equal[[]string])
 }
 
 // Apply removes from the entries, which have their IDs, everything that later erasures cover.

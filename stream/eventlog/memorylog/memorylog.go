@@ -353,9 +353,7 @@ func (l *Log) Close() error {
 func (l *Log) Expire(context.Context) error {
 	l.docs.Expire()
 	l.users.Expire()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.products {
+	for _, p := range l.all() {
 		p.mu.Lock()
 		p.expire(time.Now(), l.retention.TTL)
 		p.mu.Unlock()
@@ -363,12 +361,18 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// Stats implements [eventlog.Log].
-func (l *Log) Stats() map[string]eventlog.Stats {
+// all returns the products, to be locked one by one without the log's lock.
+func (l *Log) all() map[string]*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make(map[string]eventlog.Stats, len(l.products))
-	for id, p := range l.products {
+	return maps.Clone(l.products)
+}
+
+// Stats implements [eventlog.Log].
+func (l *Log) Stats() map[string]eventlog.Stats {
+	products := l.all()
+	all := make(map[string]eventlog.Stats, len(products))
+	for id, p := range products {
 		p.mu.Lock()
 		all[id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped, Users: l.users.Users(id)}
 		p.mu.Unlock()

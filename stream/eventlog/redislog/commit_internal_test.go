@@ -1,6 +1,7 @@
 package redislog
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,17 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of the commits that take several round trips, those whose callers have given up meanwhile are not sent.
+func TestCommit_isNotSentForACallerWhoHasGone(t *testing.T) {
+	log, err := Open("redis://localhost", nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &commit{args: []any{""}, gone: ctx.Done()}
+	log.product("acme").commitAll([]*commit{c})
+	require.ErrorIs(t, c.err, errGone)
 }
 
 // What was announced during a commit is heard at its end, and not again at that of

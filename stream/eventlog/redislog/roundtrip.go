@@ -41,11 +41,24 @@ const othersTurn = time.Millisecond
 // commit makes the commit and returns its error, or that ctx ended first. Then the commit is no
 // longer the caller's, and happens if it is being sent, or not at all if it still waits.
 func (p *product) commit(ctx context.Context, c *commit) error {
-	c.since = time.Now()
+	c.since, c.gone = time.Now(), ctx.Done()
 	if err := p.commits.Do(ctx, c); err != nil {
 		return failed("commit", err) // and it may go on
 	}
 	return c.err
+}
+
+// errGone is the outcome of a commit whose caller has given up before it was sent.
+var errGone = errors.New("redislog: the caller of the commit has gone")
+
+// isGone reports whether the commit's caller has given up.
+func (c *commit) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // commitAll makes commits, in order and in as few round trips as their size allows. There is
@@ -93,6 +106,8 @@ func (p *product) commitTogether(commits []*commit) {
 			c.err = eventlog.ErrClosed
 		case c.since.Before(p.failedAt):
 			c.err = p.failure
+		case c.isGone():
+			c.err = errGone
 		default:
 			current = append(current, c)
 		}
