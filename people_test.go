@@ -92,6 +92,20 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 	}
 }
 
+// A session that is the person's again still has another's address, which was stated last.
+func TestExport_hasNobodyElsesAddress(t *testing.T) {
+	s := start(t)
+	s.acts("a1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
+	s.acts("a2", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
+	s.acts("a3", "ada", "s1", "$pageview", "/", `,"$is_identified":true`)
+	e := s.export("ada/export")
+	require.Len(t, e.Sessions, 1)
+	assert.Equal(t, "ada", e.Sessions[0].UserID)
+	all, err := json.Marshal(e)
+	require.NoError(t, err)
+	assert.NotContains(t, string(all), "bob")
+}
+
 // erase erases a person of acme.
 func (s *service) erase(of string) (e liveactivity.Erased) {
 	s.t.Helper()

@@ -77,7 +77,8 @@ func (b *Batch) Part(e *Erasure) *Batch {
 }
 
 // keep returns the batch with only the actions that keeps accepts: b itself for all, nil for
-// none. The owner of the rest is the last action's.
+// none. The owner of the rest is the last action's, and of all where keeps does not accept the
+// batch's own, who is the session's user and may have done none of them.
 func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	kept := make([]BatchAction, 0, len(b.Actions))
 	for i := range b.Actions {
@@ -85,11 +86,11 @@ func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 			kept = append(kept, b.Actions[i])
 		}
 	}
-	switch len(kept) {
-	case len(b.Actions):
-		return b
-	case 0:
+	switch {
+	case len(kept) == 0 && len(b.Actions) > 0:
 		return nil
+	case len(kept) == 0, len(kept) == len(b.Actions) && keeps(&BatchAction{UserID: b.UserID}):
+		return b
 	}
 	part := *b
 	last := kept[len(kept)-1]

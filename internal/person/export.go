@@ -80,7 +80,7 @@ func (s *session) export(f *found) (out Session, err error) {
 	out = Session{SessionID: s.id, Shared: s.isShared()}
 	if k := &s.known; f.hasUser(k.UserID) || !s.isShared() {
 		out.UserID, out.Identity = k.UserID, k.Standing.String()
-		out.Email, out.EmailIdentity = k.StatedEmail(), k.EmailStanding.String()
+		out.Email, out.EmailIdentity = k.Email, k.EmailStanding.String()
 		out.Desk, out.ConversationID = k.Desk, k.ConversationID
 	}
 	out.Actions, err = f.own(s).Actions()
