@@ -106,6 +106,28 @@ func TestExport_hasNobodyElsesAddress(t *testing.T) {
 	assert.NotContains(t, string(all), "bob")
 }
 
+// One erasure cannot name so many sessions, and the user's is in an entry with the visitor's.
+func TestExport_hasAllOfAnEntryOfAPersonWithManySessions(t *testing.T) {
+	s := start(t)
+	for n := range 40 {
+		s.acts(fmt.Sprint("a", n), "ada", fmt.Sprint(strings.Repeat("x", 1000), n), "$pageview", "/", "")
+	}
+	event := func(name, user, more string) string {
+		return `{"event":"` + name + `","distinct_id":"` + user + `","properties":{"$session_id":"z",` +
+			`"$current_url":"https://app.example.com/"` + more + `}}`
+	}
+	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event("$pageview", "anon", "")+`,`+
+		event("$identify", "ada", `,"$anon_distinct_id":"anon"`)+`,`+event("$pageview", "ada", "")+`]}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	e := s.export("ada/export")
+	require.Len(t, e.Sessions, 41)
+	require.Len(t, e.Log, 41)
+	var b activity.Batch
+	require.NoError(t, json.Unmarshal(e.Log[40], &b))
+	assert.Equal(t, "z", b.SessionID)
+	assert.Len(t, b.Actions, 2)
+}
+
 // erase erases a person of acme.
 func (s *service) erase(of string) (e liveactivity.Erased) {
 	s.t.Helper()

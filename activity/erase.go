@@ -47,9 +47,7 @@ func (e *Erasure) Erases(sessionID, userID string) bool {
 // Left returns the batch without its actions that one of the erasures covers: the batch
 // itself where there are none, nil where nothing is left. It does not change the batch.
 func (b *Batch) Left(erasures ...*Erasure) *Batch {
-	left := b.keep(func(a *BatchAction) bool {
-		return !slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
-	})
+	left := b.keep(func(a *BatchAction) bool { return !b.isErased(a, erasures) })
 	for _, e := range erasures {
 		if left == nil || !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return e.HasEmail(a.Email) }) &&
 			!e.HasEmail(left.Email) {
@@ -70,10 +68,15 @@ func (b *Batch) Left(erasures ...*Erasure) *Batch {
 	return left
 }
 
-// Part returns the batch of the actions that the erasure covers, nil for none. It does not
-// change the batch.
-func (b *Batch) Part(e *Erasure) *Batch {
-	return b.keep(func(a *BatchAction) bool { return e.Erases(b.SessionID, a.UserID) })
+// Part returns the batch of the actions that one of the erasures covers, nil for none. It does
+// not change the batch.
+func (b *Batch) Part(erasures ...*Erasure) *Batch {
+	return b.keep(func(a *BatchAction) bool { return b.isErased(a, erasures) })
+}
+
+// isErased reports whether one of the erasures covers an action of the batch.
+func (b *Batch) isErased(a *BatchAction, erasures []*Erasure) bool {
+	return slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
 }
 
 // keep returns the batch with only the actions that keeps accepts: b itself for all, nil for

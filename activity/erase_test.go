@@ -33,6 +33,9 @@ func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 		assert.Equal(t, []string{"ada", "ada@x.example", ""}, []string{part.UserID, part.Email, part.ConversationID}, name)
 		assert.Len(t, part.Actions, part.Count, name)
 	}
+	divided := sharedBatch("ada", "anon", "bob").Part(
+		&activity.Erasure{UserID: "ada", SessionIDs: []string{"other"}}, ada)
+	assert.Len(t, divided.Actions, 2, "each of the erasures of a person covers a part")
 	whole := sharedBatch("bob", "bob")
 	assert.Same(t, whole, whole.Left(ada))
 	assert.Same(t, whole, whole.Part(bob))

@@ -133,21 +133,18 @@ func (e *Export) addEntry(entry *eventlog.Entry, erasures []*activity.Erasure) e
 	if err != nil || b == nil {
 		return err
 	}
-	for _, whose := range erasures {
-		part := b.Part(whose)
-		if part == nil {
-			continue
-		}
-		data, err := part.AppendJSON(nil)
-		if err != nil {
-			return err
-		}
-		if e.logBytes += len(data); e.logBytes > maxLog {
-			e.LogTruncated = true
-			return nil
-		}
-		e.Log = append(e.Log, data)
+	part := b.Part(erasures...)
+	if part == nil {
 		return nil
 	}
+	data, err := part.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	if e.logBytes += len(data); e.logBytes > maxLog {
+		e.LogTruncated = true
+		return nil
+	}
+	e.Log = append(e.Log, data)
 	return nil
 }
