@@ -49,12 +49,12 @@ func (w *want) identify(who *activity.Identity) {
 	switch visitor := who.AnonymousID; {
 	case slices.Contains(w.own, visitor), slices.Contains(w.others, visitor):
 	case who.ConversationID == w.conversationID, who.ConversationID == "" && who.UserID == w.userID:
-		w.own = append(w.own, visitor)
+		w.own, w.named = append(w.own, visitor), w.named+1
 		for i := range w.found {
 			w.found[i].kept = w.found[i].kept || w.found[i].alien && w.found[i].user == visitor
 		}
 	default:
-		w.others = append(w.others, visitor)
+		w.others, w.named = append(w.others, visitor), w.named+1
 		for i := range w.found {
 			w.found[i].kept = w.found[i].kept && w.found[i].user != visitor
 		}

@@ -14,8 +14,8 @@ import (
 
 // want is a range of a session's actions in the log, for its conversation. A scan
 // fills it: found then has every action of the range in the log's order, also those that are left
-// out, and at is the place after the last. A want without an end takes about room bytes; one with
-// an end takes all of its range.
+// out, and at is the place after the last. A want without an end takes about room bytes, and few
+// visitors; one with an end takes all of its range.
 type want struct {
 	belongs
 	session string
@@ -27,6 +27,7 @@ type want struct {
 
 	found   []found
 	clicks  map[click][]int // places in found, during the scan
+	named   int             // visitors, by entries of the range
 	trimmed int             // actions that the log no longer holds
 	gap     bool            // entries after the cursor were trimmed, of any session
 	more    bool            // the scan ended early: there is more from reached on
@@ -59,7 +60,10 @@ const (
 	maxScan = 16 << 20
 	// maxText is about how much text is taken for one session: a note of the
 	// largest size that desks take.
-	maxText     = 96 << 10
+	maxText = 96 << 10
+	// maxVisitors is how many visitors are told apart in one range without an end: the outbox
+	// names them.
+	maxVisitors = 64
 	scanEntries = 256
 	lineExtra   = 8 // bytes of a line beside its sentence
 )
@@ -190,7 +194,7 @@ func (w *want) take(e *eventlog.Entry) bool {
 	if w.to != (cursor{}) && e.ID.Compare(w.to.After) > 0 && e.ID != w.to.Inside {
 		return true // until the pass closes it
 	}
-	if w.to == (cursor{}) && w.room == 0 {
+	if w.to == (cursor{}) && (w.room == 0 || w.named == maxVisitors) {
 		w.more, w.reached = true, e.ID.Previous()
 		return false
 	}

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,31 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
+
+// Each visitor that is named is looked for in all actions before, and goes into the outbox.
+func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
+	const visitors, format = 20_000, "0198c2f4-7a00-7000-8000-%012d"
+	log := musttest.New(memorylog.New(nil))
+	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
+	entries := make([]eventlog.Entry, visitors+1)
+	for n := range visitors {
+		who := activity.Identity{Type: activity.IdentityType, SessionID: "s", AnonymousID: fmt.Sprintf(format, n), UserID: "eve"}
+		b.Actions = append(b.Actions, activity.BatchAction{SessionID: "s", ConversationID: "7", UserID: who.AnonymousID})
+		entries[n+1] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(who))}
+	}
+	entries[0] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(b))}
+	require.NoError(t, log.Append(t.Context(), "acme", entries))
+	scans, begun := 0, time.Now()
+	w := &want{more: true}
+	for ; w.more; scans++ {
+		w = &want{belongs: belongs{conversationID: "7"}, session: "s", from: w.reached, room: 1 << 30}
+		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
+		require.LessOrEqual(t, len(w.others), maxVisitors)
+	}
+	t.Logf("%d scans: %s", scans, time.Since(begun))
+	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
+	assert.Less(t, time.Since(begun), 5*time.Second)
+}
 
 // A scan runs while nothing of the product starts, and whoever has the capture token says of what.
 func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
