@@ -68,7 +68,8 @@ func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, pro
 // think lets a model work beside the conversation, which records the start and the result. It
 // calls begun at once, work without mu in a goroutine of the lease, and the function that work
 // returns under mu. That one runs after the end of the lease, too, and must leave no call
-// recorded as going on. The caller holds the lease, and not mu.
+// recorded as going on. The result for a lane that was forgotten meanwhile is lost, as its
+// conversation was: that may have a lane anew, and must not get a second one. The caller holds the lease, and not mu.
 func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Context) func(*more)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +79,9 @@ func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Conte
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		done(l.rare())
-		d.lookAt(l, time.Now(), true)
+		if d.lanes[l.key] == l {
+			d.lookAt(l, time.Now(), true)
+		}
 		return ctx.Err()
 	})
 }
