@@ -86,6 +86,8 @@ type session struct {
 	Written int     `json:"written,omitempty"` // actions that are in notes
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
+	// Former are the newest notes of what earlier users did. No summary replaces them.
+	Former []string `json:"former,omitempty"`
 
 	// The next summary is made from the newest actions, for a model, and a digest
 	// of those before. The digest goes on from one summary without a model to the next.
@@ -111,6 +113,31 @@ func (s *session) vouch(c claim) {
 		s.Contact = c.contact
 	}
 	s.ByWebhook, s.Signed = s.ByWebhook || c.by == byWebhook, s.Signed || c.by == bySigned
+}
+
+// noteIDs returns the IDs of the session's notes, those of earlier users first.
+func (s *session) noteIDs() []string {
+	ids := slices.Clone(s.Former)
+	for _, n := range s.Notes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+// passTo gives the session to another user. Nothing stays of what the one before did, nor of whose
+// word that link was, but the IDs of the notes.
+func (s *session) passTo(userID string) {
+	for _, n := range s.Notes {
+		s.addFormer(n.ID)
+	}
+	s.UserID, s.ByWebhook, s.Signed = userID, false, false
+	s.Written, s.Notes, s.Summary, s.Recent, s.Digest = 0, nil, nil, nil, nil
+}
+
+// addFormer adds a note of what an earlier user did.
+func (s *session) addFormer(noteID string) {
+	s.Former = append(slices.Clip(s.Former), noteID)
+	s.Former = s.Former[max(0, len(s.Former)-maxNotes):]
 }
 
 // unsummed returns how many of the session's actions are in notes and in no
@@ -161,6 +188,7 @@ type recent struct {
 // From to To, the bin, and whose actions were left out. A summary has its text, and no range.
 type writing struct {
 	Session string        `json:"session"`
+	UserID  string        `json:"user_id,omitempty"` // the session's when it was begun
 	From    cursor        `json:"from,omitzero"`
 	First   eventlog.ID   `json:"first,omitzero"` // the first entry with one of the actions
 	To      cursor        `json:"to,omitzero"`
@@ -247,8 +275,8 @@ func (c *conversation) isOver() bool {
 // newest the session keeps for a model.
 //
 // It empties the outbox and, for a note of actions, moves the session's cursor to its end; for a
-// summary it replaces the notes that it covers. Without a note in the outbox it does nothing, so
-// that it can be repeated.
+// summary it replaces the notes that it covers. Of a note of an earlier user the session keeps the
+// ID alone. Without a note in the outbox it does nothing, so that it can be repeated.
 func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
@@ -259,27 +287,42 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 		c.LastNote = noteID
 	}
 	s := c.session(w.Session)
+	if s == nil {
+		return
+	}
+	if w.Summary == nil {
+		s.Cursor = w.To
+		if noteID != "" {
+			*c.notedAt(s) = now.Round(0)
+		}
+	}
 	switch {
-	case s == nil:
+	case w.UserID != s.UserID:
+		if noteID != "" {
+			s.addFormer(noteID)
+		}
 	case w.Summary != nil:
 		s.sumUp(w.Summary)
 		if noteID != "" {
 			c.replace(s, noteID, w.Claimed)
 		}
 	default:
-		s.Cursor = w.To
 		s.Written += w.Count
 		s.recall(actions, recalled)
 		if noteID != "" {
-			at := &c.StrangeAt
-			if s.by() > byBrowser {
-				at = &c.NotedAt
-			}
-			*at = now.Round(0)
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 		}
 	}
+}
+
+// notedAt returns the time of the newest note of actions of the session, or of others whose notes
+// delay its own.
+func (c *conversation) notedAt(s *session) *time.Time {
+	if s.by() == byBrowser {
+		return &c.StrangeAt
+	}
+	return &c.NotedAt
 }
 
 // recall keeps actions for the next summary: so many of the newest, and a digest of

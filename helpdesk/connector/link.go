@@ -190,10 +190,10 @@ func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew b
 	switch s := r.session(sessionID); {
 	case s != nil && isNew: // its user is back, or another one is there
 		if s.UserID != user {
-			s.ByWebhook, s.Signed = false, false
+			s.passTo(user)
 		}
 		s.vouch(c)
-		s.UserID, s.LinkedAt, s.Others = user, a.Session.Actions, a.Session.OtherUsers()
+		s.LinkedAt, s.Others = a.Session.Actions, a.Session.OtherUsers()
 	case s != nil && c.by <= s.by():
 		return alreadyLinked, errNoChange
 	case s != nil:

@@ -30,7 +30,7 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 		if err != nil && ctx.Err() == nil {
 			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)
 		}
-		return func(m *more) { m.drafting, m.draft = false, &draft{of.ID, done} }
+		return func(m *more) { m.drafting, m.draft = false, &draft{of.ID, of.UserID, done} }
 	})
 }
 

@@ -129,7 +129,7 @@ type view struct {
 // draft is a summary that a model has made of a session; without text it has failed
 // to, and Upto says how many actions it was asked about.
 type draft struct {
-	session string
+	session, userID string
 	summed
 }
 
@@ -337,7 +337,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	}
 	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
 	return &step{kind: kindNote, text: text, want: w, taken: n, actions: actions,
-		writing: &writing{Session: w.session, From: c.session(w.session).Cursor, First: w.found[0].entry,
+		writing: &writing{Session: w.session, UserID: w.userID, From: c.session(w.session).Cursor, First: w.found[0].entry,
 			To: w.found[n-1].after, Others: w.others, Own: w.own, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
 }
 
@@ -367,20 +367,30 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 	if v.notes.SummaryThreshold <= 0 {
 		return nil
 	}
+	draft := v.draft
+	if draft != nil && !draft.isIn(c) {
+		draft = nil
+	}
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
 		due := s.unsummed() >= v.notes.SummaryThreshold
 		switch {
 		case (s.by() == byBrowser) != strange:
-		case v.draft != nil && v.draft.Text != "" && v.draft.session == s.ID:
-			return c.summarize(s.ID, v.draft.summed, v.now)
-		case due && v.models && !v.drafting && !v.composing && v.draft.allows(s):
+		case draft != nil && draft.Text != "" && draft.session == s.ID:
+			return c.summarize(s.ID, draft.summed, v.now)
+		case due && v.models && !v.drafting && !v.composing && draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
 			return c.summarize(s.ID, summed{Upto: s.Written, Text: s.Digest.String()}, v.now)
 		}
 	}
 	return nil
+}
+
+// isIn reports whether the conversation has the draft's session, and of the same user.
+func (d *draft) isIn(c *conversation) bool {
+	s := c.session(d.session)
+	return s != nil && s.UserID == d.userID
 }
 
 // allows reports whether a model may be asked for a summary of a session: after a
@@ -391,7 +401,7 @@ func (d *draft) allows(s *session) bool {
 
 // summarize returns the step that posts a summary of a session.
 func (c *conversation) summarize(sessionID string, done summed, now time.Time) *step {
-	w := &writing{Session: sessionID, Begun: now, Summary: &done}
+	w := &writing{Session: sessionID, UserID: c.session(sessionID).UserID, Begun: now, Summary: &done}
 	return &step{kind: kindSummary, text: c.summaryText(w), writing: w}
 }
 

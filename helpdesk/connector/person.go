@@ -141,10 +141,8 @@ func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
 	gone := func(s session) bool { return slices.Contains(of.SessionIDs, s.ID) }
 	for _, s := range c.Sessions {
-		for _, n := range s.Notes {
-			if gone(s) {
-				ids = append(ids, n.ID)
-			}
+		if gone(s) {
+			ids = append(ids, s.noteIDs()...)
 		}
 	}
 	c.Sessions = slices.DeleteFunc(slices.Clone(c.Sessions), gone)
@@ -221,9 +219,7 @@ func (r *record) kept(of Person) Kept {
 			continue
 		}
 		k.SessionIDs, k.Actions = append(k.SessionIDs, s.ID), append(k.Actions, s.Recent...)
-		for _, n := range s.Notes {
-			k.NoteIDs = append(k.NoteIDs, n.ID)
-		}
+		k.NoteIDs = append(k.NoteIDs, s.noteIDs()...)
 		if s.Summary != nil {
 			k.Summaries = append(k.Summaries, s.Summary.Text)
 		}

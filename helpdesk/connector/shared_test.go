@@ -109,6 +109,71 @@ func TestLink_isOfOnePerson(t *testing.T) {
 	})
 }
 
+// A session that another user has linked again has nothing of what the one before did, but for the notes: an erasure
+// has them redacted.
+func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
+	notes := promptNotes()
+	notes.SummaryThreshold = 2
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		for range 3 {
+			f.records(t, did("alice", "a", 0))
+		}
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		f.records(t, did("alice", "a", 0))
+		synctest.Wait()
+		before := f.stored(t, "zendesk/7").Sessions[0]
+		require.NotNil(t, before.Summary)
+		require.Len(t, before.Notes, 2)
+		time.Sleep(time.Second)
+
+		f.records(t, did("bob", "b", 0))
+		require.Equal(t, "linked", f.linkAs(t, "7", "s", bySigned))
+		synctest.Wait()
+		after := f.stored(t, "zendesk/7").Sessions[0]
+		assert.Equal(t, "bob", after.UserID)
+		assert.Nil(t, after.Summary)
+		assert.Equal(t, 1, after.Written)
+		assert.Len(t, after.Notes, 1)
+		plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}}}, true)
+		require.NoError(t, err)
+		assert.Equal(t, 3, plan.NotesRedacted)
+
+		f.records(t, did("bob", "b", 0))
+		synctest.Wait()
+		texts := f.desk.texts("7")
+		assert.NotContains(t, texts[len(texts)-1], "visited a")
+		assert.Equal(t, 3, f.desk.count("redact"), "alice's first note, and bob's two")
+	})
+}
+
+// The note is another user's by the time that it is known to have been written.
+func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
+	for name, summary := range map[string]*summed{"a note": nil, "a summary": {Upto: 3, Text: "what alice did"}} {
+		t.Run(name, func(t *testing.T) {
+			to := cursor{After: eventlog.IDAt(time.Now())}
+			c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}},
+				Writing: &writing{Session: "s", UserID: "alice", To: to, Count: 1, Summary: summary}}
+			c.written("1", []activity.Action{*did("alice", "a", 0).Action}, maxRecent, time.Now())
+			want := session{ID: "s", UserID: "bob", Former: []string{"1"}}
+			if summary == nil {
+				want.Cursor = to
+			}
+			assert.Equal(t, []session{want}, c.Sessions)
+		})
+	}
+}
+
+func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
+	v := &view{notes: DefaultNotes(), models: true, draft: &draft{"s", "alice", summed{Upto: 20, Text: "what alice did"}}}
+	for user, want := range map[string]kind{"alice": kindSummary, "bob": kindDraft} {
+		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
+		step, _ := c.next(v)
+		require.NotNil(t, step, user)
+		assert.Equal(t, want, step.kind, user)
+	}
+}
+
 func TestLink_leavesAnonymousActionsToWhoSignsIn(t *testing.T) {
 	notes := DefaultNotes()
 	notes.Debounce = 3 * time.Second
