@@ -597,6 +597,29 @@ func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 	}
 }
 
+func TestFollow_countsOnceWhatWasTrimmedFromANoteInDoubt(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		fails := func(e helpdesk.APIError) {
+			f.desk.refuses(func(string, string) *helpdesk.APIError { return &e })
+		}
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		fails(helpdesk.APIError{Status: 503})
+		f.visit(t, "s", "b")
+		time.Sleep(2 * time.Hour)
+		fails(helpdesk.APIError{Status: 502, Ambiguous: true})
+		f.visit(t, "s", "c")
+		time.Sleep(150 * time.Minute)
+		f.visit(t, "other", "keeps nothing alive")
+		require.NoError(t, f.record(t.Context(), "s", "", "", time.Now()))
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"[1] User visited a", "[1] User visited c"}, f.desk.texts("7"))
+		assert.InDelta(t, 1, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
+	})
+}
+
 // What another user did in the session is in no note, and nothing is lost.
 func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

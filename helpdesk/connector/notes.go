@@ -52,7 +52,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	if w.Summary == nil {
 		trimmed := w.Count - len(s.actions)
 		if s.want != nil {
-			trimmed += s.want.trimmed
+			trimmed = max(trimmed, s.want.trimmed) // those of a note in doubt are in both
 			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
 			if j.going = ""; len(keptOf(s.want.found)) > 0 {
 				j.going = w.Session
