@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -315,6 +316,54 @@ func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
 			assert.Equal(t, 1, strings.Count(written, "User visited "+page), written)
 		}
 	})
+}
+
+// erase erases the person of a session.
+func (f *following) erase(t testing.TB, sessionID string, links ...Link) {
+	t.Helper()
+	plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{sessionID}, Links: links}, false)
+	require.NoError(t, err)
+	erasure := activity.Erasure{Type: activity.EraseType, ProductID: "acme", SessionIDs: []string{sessionID}}
+	data, err := json.Marshal(erasure)
+	require.NoError(t, err)
+	for _, l := range links {
+		require.NoError(t, f.store.unlink(t.Context(), "acme", keyOf(l.Desk, l.ConversationID), sessionID))
+	}
+	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
+	require.NoError(t, f.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+}
+
+func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
+	notes := promptNotes()
+	notes.SummaryThreshold = 2
+	model := func(_ context.Context, prompt string) (string, error) {
+		time.Sleep(20 * time.Second)
+		return fmt.Sprint("Summary with a secret: ", strings.Contains(prompt, "visited secret")), nil
+	}
+	for _, goesOn := range []string{"s", "other"} {
+		t.Run(goesOn, func(t *testing.T) {
+			withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
+				f.visit(t, "s", "secret", "b")
+				f.visit(t, "other", "a")
+				for _, session := range []string{"s", "other"} {
+					f.linkAs(t, "7", session, byWebhook)
+					synctest.Wait()
+				}
+				f.erase(t, "s", Link{"zendesk", "7"})
+				time.Sleep(time.Minute)
+				if goesOn == "s" {
+					f.visit(t, "s", "c")
+					f.linkAs(t, "7", "s", byWebhook)
+					time.Sleep(time.Minute)
+				}
+				f.visit(t, goesOn, "d")
+				time.Sleep(time.Minute)
+				written := f.desk.texts("7")
+				assert.NotContains(t, written, "Summary with a secret: true")
+				assert.Equal(t, "Summary with a secret: false", written[len(written)-1])
+			})
+		})
+	}
 }
 
 func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {

@@ -65,6 +65,8 @@ type job struct {
 	// r is the document as it was read or written last; update keeps it so.
 	r    record
 	from eventlog.ID // the lane's, when the job began
+	// erasures are the lane's before the document was read.
+	erasures int
 	// wants are in the order of the first action that each found. Settled notes take their
 	// actions out. Where the job resumes, the only want is the range of the note in the outbox,
 	// and none where that is a summary; the rest of the log is left to the next job.
@@ -406,9 +408,9 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 			o.done, o.err = j.redact(ctx, id, s.redact)
 		}
 	case kindDraft:
-		j.d.draft(j.lane, s, *j.r.session(s.session), j.product.TakesClaims)
+		j.draft(s, *j.r.session(s.session))
 	case kindCompose:
-		j.d.compose(j.lane, s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted(), j.product)
+		j.compose(s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted())
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"testing"
@@ -92,6 +93,27 @@ func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
 }
 
 // A server whose lease has passed to another changes nothing.
+// A call may begin, too, when its session is erased that the job has read before.
+func TestJob_losesWhatAModelMadeOfAnErasedSession(t *testing.T) {
+	for _, erased := range []string{"s", "another"} {
+		d := newLinks(t).delivery("acme")
+		var call func(context.Context) error
+		d.spawn = func(work func(context.Context) error) { call = work }
+		l := d.lane("zendesk/7", time.Now())
+		d.join(l, "s", 1, eventlog.ID{}, false)
+		j := &job{d: d, lane: l, erasures: l.erasures}
+		d.erase(&activity.Erasure{SessionIDs: []string{erased}})
+		j.think(func(m *more) { m.composing = true }, func(context.Context) func(*more) {
+			return func(m *more) { m.composing, m.answer, m.draft = false, &composed{}, &draft{} }
+		})
+		require.NoError(t, call(t.Context()))
+		lost := erased == "s"
+		assert.Equal(t, []bool{lost, lost}, []bool{l.more.answer == nil, l.more.draft == nil}, erased)
+		assert.False(t, l.more.composing)
+		assert.True(t, l.slot.IsSet(), "a model is asked again")
+	}
+}
+
 func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")

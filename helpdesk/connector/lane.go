@@ -33,6 +33,7 @@ type lane struct {
 	used     time.Time // when something happened last
 	calm     time.Time // no note of actions is due before
 	other    time.Time // when something else is due; zero for nothing
+	erasures int       // of sessions of it that were seen
 	failures uint8     // of notes, in a row
 	working  bool
 	own      bool // something else than strangers' notes is due

@@ -16,10 +16,11 @@ import (
 // draft has a model make a summary, or makes it from the actions where no model may be
 // told them. The conversation is due when it is there. After a failure the next note
 // brings the next attempt. The session is the caller's copy, and is only read.
-func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
-	d.think(l, func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
+func (j *job) draft(s *step, of session) {
+	d, l := j.d, j.lane
+	j.think(func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
 		done := summed{Upto: s.upto}
-		vouched, err := d.store.isVouched(ctx, d.productID, l.key, of, claims)
+		vouched, err := d.store.isVouched(ctx, d.productID, l.key, of, j.product.TakesClaims)
 		switch {
 		case err != nil:
 		case vouched:
@@ -37,8 +38,9 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 // compose has the reply to messages made. The conversation is due when it is there. A reply that
 // must not be sent, or that the program declines, is an answer without text, and its messages are
 // dropped for that reason. A failure is repeated with the back-off of answers.
-func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, product Product) {
-	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
+func (j *job) compose(s *step, q Question, sessions []session) {
+	d, product := j.d, j.product
+	j.think(func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
 		text, err := d.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
@@ -68,9 +70,13 @@ func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, pro
 // think lets a model work beside the conversation, which records the start and the result. It
 // calls begun at once, work without mu in a goroutine of the lease, and the function that work
 // returns under mu. That one runs after the end of the lease, too, and must leave no call
-// recorded as going on. The result for a lane that was forgotten meanwhile is lost, as its
-// conversation was: that may have a lane anew, and must not get a second one. The caller holds the lease, and not mu.
-func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Context) func(*more)) {
+// recorded as going on. The caller holds the lease, and not mu.
+//
+// The result for a lane that was forgotten meanwhile is lost, as its conversation was: that may
+// have a lane anew, and must not get a second one. After an erasure in the conversation a result
+// is lost, too: the activity it was made of may be erased.
+func (j *job) think(begun func(*more), work func(ctx context.Context) func(*more)) {
+	d, l, erasures := j.d, j.lane, j.erasures
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	begun(l.rare())
@@ -78,7 +84,9 @@ func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Conte
 		done := work(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		done(l.rare())
+		if done(l.rare()); l.erasures != erasures {
+			l.more.draft, l.more.answer = nil, nil
+		}
 		if d.lanes[l.key] == l {
 			d.lookAt(l, time.Now(), true)
 		}

@@ -133,12 +133,14 @@ func (d *delivery) heed(n notice, now time.Time) {
 	d.lookAt(l, now, !n.Stranger)
 }
 
-// erase forgets a person's sessions for triggers, models and offers.
+// erase forgets a person's sessions for triggers, models and offers. A model's call that goes on
+// has no result: think sees the count.
 // The conversations that change are named by notices.
 func (d *delivery) erase(e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
 		d.watch.forget(id)
 		for _, l := range d.bySession[id] {
+			l.erasures++
 			if m := l.more; m != nil {
 				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
 			}
