@@ -22,7 +22,8 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
 	entries := make([]eventlog.Entry, visitors+1)
 	for n := range visitors {
-		who := activity.Identity{Type: activity.IdentityType, SessionID: "s", AnonymousID: fmt.Sprintf(format, n), UserID: "eve"}
+		who := activity.Identity{Type: activity.IdentityType, SessionID: "s", UserID: "eve"}
+		who.AnonymousID = fmt.Sprintf(format, n)
 		b.Actions = append(b.Actions, activity.BatchAction{SessionID: "s", ConversationID: "7", UserID: who.AnonymousID})
 		entries[n+1] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(who))}
 	}
@@ -73,7 +74,8 @@ func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
 				require.NoError(t, json.Unmarshal(data, &activity.Batch{}))
 				decoding += time.Since(begun)
 			}
-			w := &want{belongs: belongs{conversationID: "7", others: []string{"eve"}}, session: "s", since: now - 60, room: 1 << 30}
+			of := belongs{conversationID: "7", others: []string{"eve"}}
+			w := &want{belongs: of, session: "s", since: now - 60, room: 1 << 30}
 			begun := time.Now()
 			require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
 			took := time.Since(begun)

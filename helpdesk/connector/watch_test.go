@@ -43,7 +43,8 @@ func (d *delivery) visits(t testing.TB, sessionID string, pages, length int) {
 	}
 	data, err := json.Marshal(b)
 	require.NoError(t, err)
-	require.NoError(t, d.see(eventlog.ID{}, []eventlog.Entry{{ID: eventlog.IDAt(time.Now()), SessionID: sessionID, Data: data}}))
+	e := eventlog.Entry{ID: eventlog.IDAt(time.Now()), SessionID: sessionID, Data: data}
+	require.NoError(t, d.see(eventlog.ID{}, []eventlog.Entry{e}))
 }
 
 // watched returns how many actions of a session are remembered for triggers.
