@@ -147,8 +147,12 @@ func (c *conversation) encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// noticeType is the type of a notice.
-const noticeType = "conversation"
+// noticeType is the type of a notice. Servers of the release before write some notices as
+// formerType, and understand both.
+const (
+	noticeType = "link"
+	formerType = "message"
+)
 
 // notice is an entry of the log that tells every server of a change to a
 // conversation's document, with which it is committed: of a session that was
@@ -169,7 +173,8 @@ type notice struct {
 // decodeNotice decodes an entry, and reports false for one of another type. It looks at the first
 // bytes before it decodes: nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
-	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) {
+	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) &&
+		!bytes.HasPrefix(e.Data, []byte(`{"type":"`+formerType+`"`)) {
 		return n, false
 	}
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""
