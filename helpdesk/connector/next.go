@@ -262,7 +262,8 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 //
 // A note that an earlier owner has begun waits until settled, since its request may still be in
 // flight; one of this process's own has had its pause by the back-off. Redactions come when no
-// note or summary is due, all in one step: each takes one request.
+// note or summary is due, a few in a step: each takes one request, and a message that comes
+// meanwhile is answered after the step.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
@@ -278,10 +279,13 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	}
 	s, due := c.nextNoteOf(v, false)
 	if s == nil && due.IsZero() && len(c.Redact) > 0 && c.owned() {
-		return &step{kind: kindRedaction, redact: c.Redact}, time.Time{}
+		return &step{kind: kindRedaction, redact: c.Redact[:min(maxRedactions, len(c.Redact))]}, time.Time{}
 	}
 	return s, due
 }
+
+// maxRedactions is how many notes are redacted in one step.
+const maxRedactions = 4
 
 // nextStrange writes notes of sessions that only strangers have linked. It redacts one note at a
 // time: each request needs a turn of its own. A draft takes none, as it asks no desk.

@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // fakeModel answers with a fixed text and keeps the prompts.
@@ -294,6 +295,41 @@ func (d *slowDesk) Reply(ctx context.Context, conversationID, text string) (stri
 	}()
 	<-ctx.Done()
 	return "", &helpdesk.APIError{Ambiguous: true, Err: ctx.Err()}
+}
+
+// redactingDesk takes a second for each redaction.
+type redactingDesk struct{ *scriptDesk }
+
+func (d redactingDesk) Capabilities() helpdesk.Capabilities { return capable(d) }
+
+func (d redactingDesk) Redact(context.Context, string, string) error {
+	time.Sleep(time.Second)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.do("redact")
+}
+
+func TestReply_comesBetweenRedactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+		d.configure(always(Product{Notes: promptNotes(), Desks: []Desk{{"chat", redactingDesk{d.chat}}}}))
+		r := record{doc: document.Document{Name: documentName("chat/c1")}}
+		r.Sessions = []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}
+		for i := range 120 {
+			r.Redact = append(r.Redact, fmt.Sprint(i))
+		}
+		d.put(t, r)
+		f := &following{service: d.service}
+		f.follow(t)
+		time.Sleep(10 * time.Second)
+		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+		time.Sleep(8 * time.Second) // before a step of redactions ends, and then while a model is asked
+		assert.Equal(t, []string{"Hello"}, d.chat.written())
+		assert.Less(t, d.chat.count(), 30)
+		time.Sleep(2 * time.Minute)
+		assert.Empty(t, d.stored(t, "chat/c1").Redact)
+		f.stop()
+	})
 }
 
 func TestReply_waitsForTheModel(t *testing.T) {
