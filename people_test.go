@@ -224,6 +224,37 @@ func TestErase_findsSessionsBehindManyNewerActions(t *testing.T) {
 	}
 }
 
+// A page's link gives way to the desk's: the conversation that it was to has notes all the same.
+func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			a, b := startAll(t, d, engine.change, engine.many)
+			hooks := a.url + "/chatbot-webhook/acme"
+			eve, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
+			require.Equal(t, "pending", a.send(hook).says(t))
+			a.acts("a1", "ada", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
+			r := a.do(http.MethodPost, "/sessions/link",
+				`{"product_id":"acme","session_id":"s1","conversation_id":"`+eve+`","desk":"intercom"}`,
+				"Content-Type: application/json", "Origin: https://app.acme.example")
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			notes := func(conversation string) string { return strings.Join(d.intercom.Notes(conversation), " ") }
+			waittest.Until(t, "a note", func() bool { return strings.Contains(notes(eve), "ada 1") })
+			ada, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: mail}, "Hello")
+			require.Equal(t, "linked", a.send(hook).says(t))
+			waittest.Until(t, "a note", func() bool { return strings.Contains(notes(ada), "ada 1") })
+			waittest.Until(t, "both", func() bool {
+				e := b.export("ada/export")
+				return len(e.Conversations) == 2 && len(e.Conversations[0].NoteIDs) == 1 && len(e.Conversations[1].NoteIDs) == 1
+			})
+			erased := b.erase("/ada?notes=redact")
+			assert.Equal(t, 2, erased.Conversations)
+			assert.Equal(t, 2, erased.NotesRedacted)
+			waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(eve)+notes(ada), "ada 1") })
+		})
+	}
+}
+
 // A visitor says the address that the user has later, and the user one before another.
 func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
 	for name, engine := range engines(t) {

@@ -55,6 +55,7 @@ type Session struct {
 	linkedUser      string // that the link is of; empty until one is known
 	linkedEmail     string // that the session was linked by while linkedUser was empty
 	former          *formerLink
+	earlier         []formerLink // links before that one, and those that gave way, the newest last
 }
 
 // Learn takes over the identity an event carries, unless something newer is

@@ -84,6 +84,29 @@ func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 	}
 }
 
+// An erasure has to find them.
+func TestSession_remembersItsLastConversations(t *testing.T) {
+	var s directory.Session
+	for i, user := range []string{"ada", "bob", "ada"} {
+		s.Learn(activity.Event{SessionID: "s", Time: seenBase.Add(time.Duration(i) * time.Second), UserID: user,
+			Identified: true})
+		s.Link("zendesk", fmt.Sprint(i), "", "")
+	}
+	s.GiveWay(seenBase)
+	s.Link("intercom", "7", "", "")
+	assert.Equal(t, []directory.Conversation{{"intercom", "7", "ada"}, {"zendesk", "1", "bob"}, {"zendesk", "2", "ada"},
+		{"zendesk", "0", "ada"}}, s.Conversations())
+	_, _, ok := s.LinkedUser("zendesk", "2")
+	assert.False(t, ok, "it has given way")
+	assert.True(t, s.Unlink("zendesk", "0"))
+	assert.False(t, s.Unlink("zendesk", "0"))
+	for i := range 9 {
+		s.GiveWay(seenBase)
+		s.Link("intercom", fmt.Sprint(i), "", "")
+	}
+	assert.Len(t, s.Conversations(), 6)
+}
+
 // Where no event says that a user is identified, two user IDs with two addresses are two
 // persons: nothing of one is written into the other's conversation, whichever way the
 // session was linked.

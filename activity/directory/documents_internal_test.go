@@ -59,3 +59,10 @@ func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
 		require.Equal(t, Session{}, p.session, value)
 	}
 }
+
+func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
+	s := Session{earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}}, {"zendesk", "2", "bob", time.Time{}},
+		{"zendesk", "3", "", time.Time{}}}}
+	s.forget([]string{"ada"}, nil)
+	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
+}

@@ -66,23 +66,32 @@ func (s *Session) forget(userIDs, emails []string) {
 	if s.linkedUser == "" || is(s.linkedUser) { // nobody else's
 		s.endLink()
 	}
-	if s.former != nil && (s.former.UserID == "" || is(s.former.UserID)) {
+	isOf := func(f formerLink) bool { return f.UserID == "" || is(f.UserID) }
+	if s.former != nil && isOf(*s.former) {
 		s.former = nil
 	}
+	s.earlier = slices.DeleteFunc(slices.Clone(s.earlier), isOf)
 	s.setEmail()
 }
 
-// Conversation names a conversation of a desk.
-type Conversation struct{ Desk, ID string }
+// Conversation names a conversation of a desk, and the identified user that a session is or was
+// linked to it for, empty for nobody yet.
+type Conversation struct{ Desk, ID, UserID string }
 
-// Conversations returns the conversations that the session is linked to, or was before another
-// user appeared: none, one, or two, the present one first.
+// Conversations returns the conversations that the session is linked to, or was before, as far as
+// they are remembered, each once: the present one first, and the others from the newest on.
 func (s *Session) Conversations() (all []Conversation) {
-	if s.ConversationID != "" {
-		all = append(all, Conversation{s.Desk, s.ConversationID})
+	add := func(c Conversation) {
+		if c.ID != "" && !slices.ContainsFunc(all, func(o Conversation) bool { return o.Desk == c.Desk && o.ID == c.ID }) {
+			all = append(all, c)
+		}
 	}
-	if s.former != nil {
-		all = append(all, Conversation{s.former.Desk, s.former.ConversationID})
+	add(Conversation{s.Desk, s.ConversationID, s.linkedUser})
+	if f := s.former; f != nil {
+		add(Conversation{f.Desk, f.ConversationID, f.UserID})
+	}
+	for _, f := range slices.Backward(s.earlier) {
+		add(Conversation{f.Desk, f.ConversationID, f.UserID})
 	}
 	return all
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // formerLink is a link that has ended, as another identified user appeared in the
-// session. The session remembers the newest.
+// session: the session remembers the newest. Of those before, and of links that gave way to
+// others, it remembers maxEarlier.
 type formerLink struct {
 	Desk           string    `json:"desk"`
 	ConversationID string    `json:"conversation_id"`
@@ -36,8 +37,29 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 	}
 }
 
-// Unlink ends the session's link to a conversation, and reports whether there was one.
+// maxEarlier is how many earlier links a session remembers.
+const maxEarlier = 4
+
+// GiveWay ends the session's link in favour of another one. No events are its conversation's any
+// more, but Conversations still has it.
+func (s *Session) GiveWay(at time.Time) {
+	s.remember(formerLink{s.Desk, s.ConversationID, s.linkedUser, at})
+	s.endLink()
+}
+
+// remember adds an earlier link.
+func (s *Session) remember(f formerLink) {
+	s.earlier = append(slices.Clip(s.earlier), f)
+	s.earlier = s.earlier[max(0, len(s.earlier)-maxEarlier):]
+}
+
+// Unlink ends the session's links to a conversation, and reports whether there were any.
 func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
+	if kept := slices.DeleteFunc(slices.Clone(s.earlier), func(f formerLink) bool {
+		return f.Desk == desk && f.ConversationID == conversationID
+	}); len(kept) < len(s.earlier) {
+		s.earlier, unlinked = kept, true
+	}
 	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
 		s.former, unlinked = nil, true
 	}
@@ -68,11 +90,14 @@ func (s *Session) keepLink() {
 	if s.linkedUser == user { // taken for the link's before the address was known
 		s.linkedUser = ""
 	}
+	if s.former != nil {
+		s.remember(*s.former)
+	}
 	s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
 	s.endLink()
 }
 
-// endLink forgets the link. The session remembers it as a former one only by keepLink.
+// endLink forgets the link. Only keepLink and GiveWay have the session remember it.
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
 // tellApart makes an event count as an identified user's whose user ID is signed, that names

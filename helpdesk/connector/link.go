@@ -161,7 +161,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 		if err != nil || !gives {
 			return "", cmp.Or(err, ErrLinked)
 		}
-		s.Unlink(s.Desk, s.ConversationID)
+		s.GiveWay(l.now())
 	}
 	isNew := s.ConversationID == ""
 	if isNew {

@@ -360,7 +360,7 @@ func (f *found) links() connector.Person {
 		s := &f.sessions[i]
 		links.SessionIDs = append(links.SessionIDs, s.id)
 		for _, c := range s.known.Conversations() {
-			if user, _, _ := s.known.LinkedUser(c.Desk, c.ID); !s.isShared() || user == "" || f.hasUser(user) {
+			if !s.isShared() || c.UserID == "" || f.hasUser(c.UserID) {
 				links.Links = append(links.Links, connector.Link{Desk: c.Desk, ConversationID: c.ID})
 			}
 		}
