@@ -125,7 +125,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	if errors.Is(err, document.ErrInvalid) { // its document would be too long
 		err = ErrTooManySessions
 	}
-	if errors.Is(err, ErrLinked) {
+	if errors.Is(err, ErrLinked) || errors.Is(err, ErrTooManySessions) {
 		l.count(c.productID, c.desk, "refused")
 	}
 	if err != nil && !errors.Is(err, errNoChange) {
@@ -167,7 +167,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 	if isNew {
 		s.Link(c.desk, c.conversationID, c.contact.Email, c.contact.UserID)
 	}
-	return l.join(c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
+	return l.join(ctx, c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
 }
 
 // isOf reports whether the session of an amendment is known, and the contact's. A claim without a
@@ -183,7 +183,8 @@ func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sess
 // join adds a session to the conversation of an amendment. The link is new, or the session has
 // it already. Actions from the time from on are written, if the session is new there; one that
 // was there before goes on from its cursor, for its new user.
-func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
+func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sessionID string, isNew bool,
+	from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
 	result, n := linked, notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
@@ -199,9 +200,10 @@ func (l *linker) join(c claim, a *directory.Amendment, sessionID string, isNew b
 	case s != nil:
 		s.vouch(c)
 		result = alreadyLinked
-	case r.isFull(c.by):
-		return "", ErrTooManySessions
 	default:
+		if err := l.makeRoom(ctx, c, &r); err != nil {
+			return "", err
+		}
 		joined := session{ID: sessionID, Since: activity.Seconds(from),
 			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}, UserID: user, LinkedAt: a.Session.Actions,
 			Others: a.Session.OtherUsers()}

@@ -127,6 +127,29 @@ func TestLink_boundsTheSessionsOfAConversation(t *testing.T) {
 	assert.Len(t, s.sessions(t, "7"), MaxSessions)
 }
 
+// A contact may write in one conversation for years.
+func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		id := func(i int) string { return fmt.Sprint("s", i) }
+		for i := range MaxSessions {
+			s.visit(t, id(i), "/a")
+			require.Equal(t, "linked", s.linkAs(t, "7", id(i), byWebhook))
+		}
+		time.Sleep(activity.DefaultTTL - time.Minute)
+		s.visit(t, id(0), "/b")
+		s.visit(t, id(MaxSessions), "/a")
+		require.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", id(MaxSessions), byWebhook))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, "linked", s.linkAs(t, "7", id(MaxSessions), byWebhook))
+		sessions := s.sessions(t, "7")
+		require.Len(t, sessions, MaxSessions)
+		assert.Equal(t, id(0), sessions[0].SessionID, "an erasure would find its link")
+		assert.Equal(t, id(2), sessions[1].SessionID)
+		assert.Equal(t, id(MaxSessions), sessions[MaxSessions-1].SessionID)
+	})
+}
+
 // Links of strangers, which anybody can forge, take no place from a signed user's or a
 // webhook's, and none of their sessions.
 func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
@@ -360,7 +383,7 @@ func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
 func nearlyFull(t testing.TB, missing int, messages ...message) conversation {
 	t.Helper()
 	c := conversation{Messages: messages}
-	for i := range MaxSessions {
+	for i := range MaxSessions / 2 {
 		c.Sessions = append(c.Sessions, session{ID: fmt.Sprint("s", i), ByWebhook: true,
 			Cursor: cursor{After: eventlog.IDAt(time.Now())}, Summary: &summed{Text: "so far"}})
 	}

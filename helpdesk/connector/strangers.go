@@ -68,6 +68,35 @@ func (c *conversation) isFull(by linkedBy) bool {
 	return places <= 0
 }
 
+// makeRoom lets the oldest session go from a conversation that is full, of those whose links the
+// directory has forgotten: nothing happened there for as long as actions are kept, and no erasure
+// would find them. The error is ErrTooManySessions where there is none, or storage's.
+func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
+	if !r.isFull(c.by) {
+		return nil
+	}
+	var ids []string
+	for _, s := range r.Sessions {
+		if s.by() == c.by && (r.Writing == nil || r.Writing.Session != s.ID) {
+			ids = append(ids, s.ID)
+		}
+	}
+	known, err := l.dir.Sessions(ctx, c.productID, ids...)
+	if err != nil {
+		return err
+	}
+	forgotten := slices.IndexFunc(known, func(s directory.Session) bool {
+		return !slices.ContainsFunc(s.Conversations(), func(of directory.Conversation) bool {
+			return of.Desk == c.desk && of.ID == c.conversationID
+		})
+	})
+	if forgotten < 0 {
+		return ErrTooManySessions
+	}
+	r.Sessions = slices.DeleteFunc(slices.Clone(r.Sessions), func(s session) bool { return s.ID == ids[forgotten] })
+	return nil
+}
+
 // givesWay reports whether a session's link to another conversation ends for a claim's link: a
 // stranger's link does for one that is vouched for. A link whose document is gone or cannot be
 // read does not give way.
