@@ -244,7 +244,7 @@ type finding struct {
 
 const (
 	pingTimeout = 2 * time.Second // how long storage may take to show that it is there
-	pingHolds   = time.Second     // how long a finding holds, so that many who ask cost no more than one
+	pingHolds   = time.Second     // how long a finding holds, so that many calls cost no more than one
 )
 
 // ping returns whether storage can be written to, or could be less than a second ago. A caller

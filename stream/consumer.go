@@ -44,7 +44,7 @@ type Handlers struct {
 	Erase func(ctx context.Context, e Erasure) error
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not
-	// called again when a later handler fails.
+	// called again when a later handler fails, unless the session falls behind.
 	Raw func(ctx context.Context, m Message) error
 	// Deliver replaces Actions, Summary, Erase and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it

@@ -35,7 +35,7 @@ type Context struct {
 	// Summary is the newest of the linked conversation.
 	Summary string `json:"summary,omitempty" jsonschema:"Of earlier activity, in the linked conversation."`
 
-	// Actions are those of all the person's sessions.
+	// Actions are of all the person's sessions.
 	Count   int               `json:"count" jsonschema:"Number of actions."`
 	Actions []activity.Action `json:"actions" jsonschema:"What the person did, oldest first."`
 

@@ -12,7 +12,7 @@ import (
 // were appended with, and the session's identities for these. The owner and the end
 // of an action are decided when it is read: see [Held.Records].
 type Held struct {
-	Session    string         // empty for what a user did outside any session
+	Session    string         // empty for an action outside any session
 	Actions    []HeldAction   // in order of their start and, at one instant, of their arrival
 	Identities []HeldIdentity // in order of their arrival
 }

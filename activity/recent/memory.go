@@ -61,7 +61,7 @@ type memoryKind uint8
 const (
 	aUser   memoryKind = iota // *memoryUser by user
 	inside                    // *memorySession by session
-	outside                   // *memorySession, of what a user does outside any session, by user
+	outside                   // *memorySession, of a user's actions outside any session, by user
 )
 
 // memoryEntry is the place of a user or a session in the cache.

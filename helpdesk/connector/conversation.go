@@ -86,7 +86,7 @@ type session struct {
 	Written int     `json:"written,omitempty"` // actions that are in notes
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
-	// Former are the newest notes of what earlier users did. No summary replaces them.
+	// Former are the newest notes of earlier users' actions. No summary replaces them.
 	Former []string `json:"former,omitempty"`
 
 	// The next summary is made from the newest actions, for a model, and a digest
@@ -115,7 +115,7 @@ func (s *session) vouch(c claim) {
 	s.ByWebhook, s.Signed = s.ByWebhook || c.by == byWebhook, s.Signed || c.by == bySigned
 }
 
-// noteIDs returns the IDs of the session's notes, those of earlier users first.
+// noteIDs returns the IDs of the session's notes, earlier users' first.
 func (s *session) noteIDs() []string {
 	ids := slices.Clone(s.Former)
 	for _, n := range s.Notes {
@@ -124,8 +124,8 @@ func (s *session) noteIDs() []string {
 	return ids
 }
 
-// passTo gives the session to another user. Nothing stays of what the one before did, nor of whose
-// word that link was, but the IDs of the notes.
+// passTo gives the session to another user. Of the one before only the IDs of the notes stay:
+// neither actions and summaries, nor the word that the link was made on.
 func (s *session) passTo(userID string) {
 	for _, n := range s.Notes {
 		s.addFormer(n.ID)
@@ -134,7 +134,7 @@ func (s *session) passTo(userID string) {
 	s.Written, s.Notes, s.Summary, s.Recent, s.Digest = 0, nil, nil, nil, nil
 }
 
-// addFormer adds a note of what an earlier user did.
+// addFormer adds a note of an earlier user's actions.
 func (s *session) addFormer(noteID string) {
 	s.Former = append(slices.Clip(s.Former), noteID)
 	s.Former = s.Former[max(0, len(s.Former)-maxNotes):]

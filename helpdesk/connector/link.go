@@ -373,20 +373,21 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 
 // resolved links a session that a link has waited for, and ends the wait, also where the session
 // turns out to be linked elsewhere or the conversation to be full. The link comes first: after a
-// crash in between the wait goes on, and the link is a repeated one.
+// crash in between the wait goes on, and the link is a repeated one. A wait that is over, as its
+// document has ended or was erased, links nothing.
 func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	desk, conversationID := splitKey(w.Conversation)
-	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
-		contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
-	if result, err := l.linkFound(ctx, c, sessionID); result == "" {
-		return err
-	}
 	docs, err := l.docs.Get(ctx, productID, w.documentName())
 	if err != nil {
 		return err
 	}
 	change := document.Check(docs[0])
 	if docs[0].Exists() {
+		c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
+			contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
+		if result, err := l.linkFound(ctx, c, sessionID); result == "" {
+			return err
+		}
 		change = document.Delete(docs[0])
 	}
 	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,

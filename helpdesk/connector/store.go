@@ -100,7 +100,7 @@ func recordOf(doc document.Document) record {
 }
 
 // change returns the change that stores a conversation; ok is false where nothing
-// has to change. One that would be too long forgets some of what it has, see encode. An empty one is
+// has to change. One that would be too long is cut, see encode. An empty one is
 // deleted. The change holds only if the document is as it was read, and renews its time to live.
 func (s *store) change(r *record) (c document.Change, ok bool, err error) {
 	if r.isEmpty() {

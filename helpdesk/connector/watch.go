@@ -37,7 +37,7 @@ type watch struct {
 	core     *assistance.Core              // that filled the windows
 	sessions *fair.Cache[string, *watched] // all of one product, ""
 	asks     schedule.Agenda[*watched]     // by when a trigger wants to be asked again
-	share    *fair.Share[*delivery]        // of what all products may hold; account sets it
+	share    *fair.Share[*delivery]        // of the memory of all products; account sets it
 }
 
 // watched is a session. It need not be linked: triggers that match before the link are not
@@ -235,14 +235,14 @@ func (w *watch) forget(sessionID string) {
 	}
 }
 
-// account states what the sessions take of the memory for all products.
+// account states the sessions' part of the memory for all products.
 func (w *watch) account() {
 	if w.sessions != nil {
 		w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0)
 	}
 }
 
-// unwatch forgets all sessions, at the end of follow: what they took is there for other products.
+// unwatch forgets all sessions, at the end of follow: their memory is there for other products.
 func (d *delivery) unwatch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

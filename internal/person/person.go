@@ -226,8 +226,8 @@ func (f *found) addEmail(email string) {
 	}
 }
 
-// statements returns what the person's events stated in a session. Where others acted, it is
-// what they stated with a user ID of the person, or of the visitor that the person was.
+// statements returns the statements of the person's events in a session. Where others acted, they
+// are the ones with a user ID of the person, or of the visitor that the person was.
 func (f *found) statements(s *session) []directory.Statement {
 	return slices.DeleteFunc(s.known.Stated(), func(said directory.Statement) bool {
 		return s.isShared() && !f.hasUser(said.UserID) && !f.wasVisitor(s, said.UserID)

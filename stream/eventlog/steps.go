@@ -272,7 +272,7 @@ type relation int
 
 const (
 	isSessions      relation = iota // the session's user, or its visitor
-	wasThere                        // another identified user, who was there before or after
+	wasThere                        // another identified user, of a time before or after
 	claimsToBeThere                 // another user, by an event that stands lower than the session
 )
 

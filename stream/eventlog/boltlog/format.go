@@ -16,7 +16,7 @@ import (
 // The file is a bbolt file of these buckets:
 //
 //	liveactivity     "format" is the version of this layout
-//	                 "probe" is what Ping has written
+//	                 "probe" was written by Ping
 //	p/<product ID>   "state" is the product's state
 //	  log            ID, 16 bytes → entry, see appendEntry
 //	  documents      name → record
