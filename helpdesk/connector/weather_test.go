@@ -305,6 +305,8 @@ func (d *day) check() {
 // checkRedactions checks that what is redacted was replaced by a later summary of
 // the same session.
 func (d *day) checkRedactions() {
+	d.desk.mu.Lock() // a write whose answer was lost may still come to be
+	defer d.desk.mu.Unlock()
 	for _, notes := range d.desk.notes {
 		for i, n := range notes {
 			session, _, _ := strings.Cut(n.text, "\n")

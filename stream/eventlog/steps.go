@@ -227,10 +227,13 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 	p.named = p.named[:0]
 	for i := range settled {
 		e := settled[i]
+		if !p.session.Names(&e) {
+			continue
+		}
 		if e.Action != nil {
 			e.ID += alsoNames
 		}
-		if p.session.Names(&e) && !p.isSeen(e) {
+		if !p.isSeen(e) {
 			p.named = append(p.named, e)
 			if a.verifiedOnly { // what the visitor did was withheld, or was not only claimed
 				e.ID, e.Anonymous = e.ID+unnamed, ""

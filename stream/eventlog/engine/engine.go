@@ -49,6 +49,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -119,15 +120,19 @@ func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
 // already or comes twice, or nil without any. held reports whether a key is one of a retained
 // entry; nil means that none is.
 func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
-	var seen []activity.Key
-	own := map[activity.Key]struct{}{}
+	n := 0
 	for i := range entries {
-		for _, key := range entries[i].Keys {
-			_, twice := own[key]
-			own[key] = struct{}{}
-			if twice || held != nil && held(key) {
-				seen = append(seen, key)
-			}
+		n += len(entries[i].Keys)
+	}
+	keys := make([]activity.Key, 0, n)
+	for i := range entries {
+		keys = append(keys, entries[i].Keys...)
+	}
+	slices.SortFunc(keys, func(a, b activity.Key) int { return bytes.Compare(a[:], b[:]) })
+	var seen []activity.Key
+	for i, key := range keys {
+		if i > 0 && key == keys[i-1] || held != nil && held(key) {
+			seen = append(seen, key)
 		}
 	}
 	if seen == nil {
