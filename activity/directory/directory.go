@@ -48,14 +48,13 @@ type Session struct {
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
 	noticed         *noticed // nil for nothing
-	stated          []Statement
-	statedEmail     string // whichever user it belongs to
+	past            *past    // nil for nothing
+	statedEmail     string   // whichever user it belongs to
 	statedStanding  activity.Standing
 	userBy, emailBy provenance
 	linkedUser      string // that the link is of; empty until one is known
 	linkedEmail     string // that the session was linked by while linkedUser was empty
 	former          *formerLink
-	earlier         []formerLink // links before that one, and those that gave way, the newest last
 }
 
 // Learn takes over the identity an event carries, unless something newer is
@@ -75,7 +74,7 @@ func (s *Session) Learn(e activity.Event) {
 	}
 	s.addIdentified(before)
 	if e.Email != "" {
-		s.stated = addNewest(s.stated, Statement{e.UserID, e.Email}, maxStated)
+		s.state(Statement{e.UserID, e.Email})
 	}
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
@@ -121,6 +120,39 @@ type Statement struct {
 
 // maxStated is how many statements are remembered of a session.
 const maxStated = 8
+
+// past is the part of a session that only erasures and exports need. Copies of the session share
+// it, so it is never changed: see amendPast.
+type past struct {
+	Stated  []Statement  `json:"stated,omitempty"`
+	Earlier []formerLink `json:"earlier,omitempty"` // links before the former, and links that gave way, the newest last
+}
+
+// remembered returns a session's past, which must not be changed.
+func (s *Session) remembered() past {
+	if s.past == nil {
+		return past{}
+	}
+	return *s.past
+}
+
+// amendPast replaces the session's past by a changed copy. The function must not change the
+// elements of its lists.
+func (s *Session) amendPast(change func(*past)) {
+	p := s.remembered()
+	if change(&p); len(p.Stated)+len(p.Earlier) == 0 {
+		s.past = nil
+		return
+	}
+	s.past = &p
+}
+
+// state remembers a statement.
+func (s *Session) state(said Statement) {
+	if !slices.Contains(s.remembered().Stated, said) {
+		s.amendPast(func(p *past) { p.Stated = addNewest(p.Stated, said, maxStated) })
+	}
+}
 
 // hasIdentified reports whether an event of the session identified the user.
 func (s *Session) hasIdentified(userID string) bool {

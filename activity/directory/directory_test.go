@@ -774,7 +774,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{
 		"session/s": `{"user_id":"ada","user_by":{"at":1790848801000000,"is_user":true},` +
-			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3,"stated":[{"user_id":"ada","email":"Ada@x.example"}]}`,
+			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3,"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]}}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
 		"email/ada@x.example": `{"session_id":"s","at":1790848801000000}`,

@@ -24,10 +24,9 @@ type sessionDocument struct {
 	LinkedUser     string             `json:"linked_user,omitempty"`
 	LinkedEmail    string             `json:"linked_email,omitempty"`
 	Former         *formerLink        `json:"former,omitempty"`
-	Earlier        []formerLink       `json:"earlier,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
 	Identified     []string           `json:"identified,omitempty"`
-	Stated         []Statement        `json:"stated,omitempty"`
+	Past           *past              `json:"past,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
 	Noticed        *noticed           `json:"noticed,omitempty"`
 }
@@ -100,8 +99,8 @@ func (s *Session) document() sessionDocument {
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
 		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser,
-		LinkedEmail: s.linkedEmail, Former: s.former, Earlier: s.earlier,
-		Actions: s.Actions, Identified: s.identified, Stated: s.stated, Clock: s.clock, Noticed: s.noticed,
+		LinkedEmail: s.linkedEmail, Former: s.former, Past: s.past,
+		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
 	}
 }
 
@@ -111,8 +110,8 @@ func (d *sessionDocument) session() Session {
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
 		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser,
-		linkedEmail: d.LinkedEmail, former: d.Former, earlier: d.Earlier,
-		Actions: d.Actions, identified: d.Identified, stated: d.Stated, clock: d.Clock, noticed: d.Noticed,
+		linkedEmail: d.LinkedEmail, former: d.Former, past: d.Past,
+		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
 	}
 	s.setEmail()
 	return s

@@ -31,10 +31,10 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 	minusFive := int64(-5)
 	for value, want := range map[string]Session{
 		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c","email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
-			`"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}],"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
+			`"past":{"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}]},"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
 			UserID: "u", userBy: provenance{at, "u"}, statedEmail: "a@b.c", emailBy: provenance{at, "v"}, Actions: 3,
-			stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}},
-			clock:  clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
+			past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
+			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
 		},
 		`{"user_id":"u","email":"a@b.c"}`:                                       {UserID: "u", statedEmail: "a@b.c", Email: "a@b.c"},
 		`{"desk":"zendesk","conversation_id":"7","later":{"x":[1,{"y":null}]}}`: {Desk: "zendesk", ConversationID: "7"},
@@ -61,8 +61,8 @@ func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
 }
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
-	s := Session{earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}}, {"zendesk", "2", "bob", time.Time{}},
-		{"zendesk", "3", "", time.Time{}}}}
+	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}}, {"zendesk", "2", "bob", time.Time{}},
+		{"zendesk", "3", "", time.Time{}}}}}
 	s.forget([]string{"ada"}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
 }

@@ -54,9 +54,6 @@ func (d *Directory) Forget(
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
-	s.stated = slices.DeleteFunc(slices.Clone(s.stated), func(said Statement) bool {
-		return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
-	})
 	if is(s.UserID) || is(s.userBy.Identified) {
 		s.UserID, s.Standing, s.userBy = "", activity.Claimed, provenance{}
 	}
@@ -70,7 +67,12 @@ func (s *Session) forget(userIDs, emails []string) {
 	if s.former != nil && isOf(*s.former) {
 		s.former = nil
 	}
-	s.earlier = slices.DeleteFunc(slices.Clone(s.earlier), isOf)
+	s.amendPast(func(p *past) {
+		p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), isOf)
+		p.Stated = slices.DeleteFunc(slices.Clone(p.Stated), func(said Statement) bool {
+			return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
+		})
+	})
 	s.setEmail()
 }
 
@@ -90,7 +92,7 @@ func (s *Session) Conversations() (all []Conversation) {
 	if f := s.former; f != nil {
 		add(Conversation{f.Desk, f.ConversationID, f.UserID})
 	}
-	for _, f := range slices.Backward(s.earlier) {
+	for _, f := range slices.Backward(s.remembered().Earlier) {
 		add(Conversation{f.Desk, f.ConversationID, f.UserID})
 	}
 	return all
@@ -109,7 +111,7 @@ func (s *Session) Identified() []string {
 // Stated returns the addresses that the session's own events stated, as far as they are
 // remembered, each with its user ID. The caller owns the slice.
 func (s *Session) Stated() []Statement {
-	all := slices.Clone(s.stated)
+	all := slices.Clone(s.remembered().Stated)
 	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
 	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // by an earlier version
 		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})

@@ -49,18 +49,20 @@ func (s *Session) GiveWay(at time.Time) {
 
 // remember adds an earlier link.
 func (s *Session) remember(f formerLink) {
-	s.earlier = append(slices.Clip(s.earlier), f)
-	s.earlier = s.earlier[max(0, len(s.earlier)-maxEarlier):]
+	s.amendPast(func(p *past) {
+		p.Earlier = append(slices.Clip(p.Earlier), f)
+		p.Earlier = p.Earlier[max(0, len(p.Earlier)-maxEarlier):]
+	})
 }
 
 // Unlink ends the session's links to a conversation, and reports whether there were any.
 func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
-	if kept := slices.DeleteFunc(slices.Clone(s.earlier), func(f formerLink) bool {
-		return f.Desk == desk && f.ConversationID == conversationID
-	}); len(kept) < len(s.earlier) {
-		s.earlier, unlinked = kept, true
+	is := func(f formerLink) bool { return f.Desk == desk && f.ConversationID == conversationID }
+	if slices.ContainsFunc(s.remembered().Earlier, is) {
+		s.amendPast(func(p *past) { p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), is) })
+		unlinked = true
 	}
-	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+	if s.former != nil && is(*s.former) {
 		s.former, unlinked = nil, true
 	}
 	if s.Desk == desk && s.ConversationID == conversationID {
