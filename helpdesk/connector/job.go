@@ -257,11 +257,15 @@ func (j *job) trace(s *step, began time.Time, err error) {
 // the account is away, the conversation is gone, or storage failed. A contact that is gone is
 // the step's own.
 func (j *job) failed(s *step, err error) error {
+	if err == nil {
+		j.succeeded(s)
+		return nil
+	}
 	var failed *helpdesk.APIError
 	var paused *pausedError
 	class := s.kind.class()
 	switch {
-	case err == nil, class == notes, helpdesk.IsGone(err) && s.kind != kindContact:
+	case class == notes, helpdesk.IsGone(err) && s.kind != kindContact:
 		return err
 	case errors.As(err, &failed):
 		if failed.AccountWide() {
@@ -285,6 +289,19 @@ func (j *job) failed(s *step, err error) error {
 		j.logger().Warn("a conversation waits: "+because(err), "err", err)
 	}
 	return nil
+}
+
+// succeeded lets the pauses of a step's class begin anew. Those of notes do at the end of the job, and
+// those of answers when a reply is composed.
+func (j *job) succeeded(s *step) {
+	switch s.kind {
+	case kindContact, kindOffer, kindFind, kindRemove:
+		j.locked(func() {
+			if m := j.lane.more; m != nil {
+				m.failures[s.kind.class()] = 0
+			}
+		})
+	}
 }
 
 // view returns the inputs of the next step, as they are now. It copies them under the mutex, so

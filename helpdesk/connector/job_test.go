@@ -192,6 +192,22 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 	})
 }
 
+// A failure long after the last one delays its class for as short, and is logged.
+func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newLinks(t).delivery("acme")
+		j := &job{d: d, lane: d.lane("zendesk/7", time.Now())}
+		for _, k := range []kind{kindContact, kindOffer, kindFind, kindRemove} {
+			s := &step{kind: k}
+			for range 6 {
+				require.NoError(t, j.failed(s, &helpdesk.APIError{Status: http.StatusConflict}))
+				require.LessOrEqual(t, time.Until(j.lane.more.again[k.class()]), 2*pausing[k.class()].Min)
+				require.NoError(t, j.failed(s, nil))
+			}
+		}
+	})
+}
+
 // A server whose lease is over, though it has not noticed, begins no request.
 func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
