@@ -282,6 +282,20 @@ func TestServers_knowAtOnceThatOneHasLeft(t *testing.T) {
 	})
 }
 
+// A stop cuts a pass off, whose write may be made all the same.
+func TestServers_knowTheCountsOfOneThatWasStoppedWithinAPass(t *testing.T) {
+	docs := newDocuments()
+	lost := &counting{Store: docs, err: context.Canceled}
+	a, b := newServer(lost, "acme"), newServer(docs, "acme")
+	a.set(1, 0)
+	require.ErrorIs(t, a.share(t.Context(), a.look), context.Canceled)
+	require.Equal(t, 1, b.sum(t).Readers)
+	a.Count("acme", accepted(1))
+	require.NoError(t, a.Leave(t.Context()))
+	assert.Equal(t, accepted(1), b.total(t))
+	assert.Zero(t, b.sum(t).Readers)
+}
+
 // counting counts the writes of a store.
 type counting struct {
 	document.Store
