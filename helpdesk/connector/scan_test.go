@@ -17,7 +17,7 @@ import (
 
 // Each visitor that is named is looked for in all actions before, and goes into the outbox.
 func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
-	const visitors, format = 20_000, "0198c2f4-7a00-7000-8000-%012d"
+	const visitors, format = 2000, "0198c2f4-7a00-7000-8000-%012d"
 	log := musttest.New(memorylog.New(nil))
 	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
 	entries := make([]eventlog.Entry, visitors+1)
@@ -29,16 +29,14 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	}
 	entries[0] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(b))}
 	require.NoError(t, log.Append(t.Context(), "acme", entries))
-	scans, begun := 0, time.Now()
+	scans := 0
 	w := &want{more: true}
 	for ; w.more; scans++ {
 		w = &want{belongs: belongs{conversationID: "7"}, session: "s", from: w.reached, room: 1 << 30}
 		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
 		require.LessOrEqual(t, len(w.others), maxVisitors)
 	}
-	t.Logf("%d scans: %s", scans, time.Since(begun))
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
-	assert.Less(t, time.Since(begun), 5*time.Second)
 }
 
 // A scan runs while nothing of the product starts, and whoever has the capture token says of what.
