@@ -29,8 +29,7 @@ import (
 // context returns the context of a person of acme.
 func (s *service) context(query string) (c agent.Context) {
 	s.t.Helper()
-	r := s.do(http.MethodGet, "/context/acme?"+query, "", bearer(acmeKey))
-	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	r := s.ok(http.MethodGet, "/context/acme?"+query, "", bearer(acmeKey))
 	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
 	require.NoError(s.t, json.Unmarshal([]byte(r.body), &c))
 	require.NotNil(s.t, c.Actions)

@@ -50,8 +50,7 @@ func (f flowFigures) total() (total activity.Flow) {
 
 func (s *service) flow(product, key string) (f flowFigures) {
 	s.t.Helper()
-	r := s.do(http.MethodGet, "/flow/"+product, "", bearer(key))
-	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	r := s.ok(http.MethodGet, "/flow/"+product, "", bearer(key))
 	require.NoError(s.t, json.Unmarshal([]byte(r.body), &f))
 	return f
 }

@@ -25,8 +25,7 @@ import (
 // sessionsOf returns a part of a product's sessions.
 func (s *service) sessionsOf(product, key, query string) (found []map[string]any, next string) {
 	s.t.Helper()
-	r := s.do(http.MethodGet, "/sessions/"+product+query, "", bearer(key))
-	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	r := s.ok(http.MethodGet, "/sessions/"+product+query, "", bearer(key))
 	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
 	fields := r.json(s.t)
 	assertFields(s.t, fields, "sessions", "next")
@@ -228,8 +227,7 @@ func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
 // session returns a session's detail.
 func (s *service) session(product, key, id string) (detail liveactivity.SessionDetail) {
 	s.t.Helper()
-	r := s.do(http.MethodGet, "/sessions/"+product+"/"+url.PathEscape(id), "", bearer(key))
-	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	r := s.ok(http.MethodGet, "/sessions/"+product+"/"+url.PathEscape(id), "", bearer(key))
 	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
 	require.NoError(s.t, json.Unmarshal([]byte(r.body), &detail))
 	return detail
