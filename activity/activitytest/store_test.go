@@ -3,7 +3,6 @@ package activitytest_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,9 +214,7 @@ var mistakes = map[string]mistake{
 				return nil
 			}
 			defer busy.Unlock()
-			for range 100 {
-				runtime.Gosched() // lets another call run
-			}
+			time.Sleep(time.Millisecond) // lets another call run
 			return s.Add(ctx, batch)
 		}
 	}},

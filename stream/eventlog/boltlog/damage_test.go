@@ -3,6 +3,7 @@ package boltlog_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +222,7 @@ func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
 		"a third of it":              {cut(len(whole) / 3), boltlog.ErrDamaged},
 		"a third of it, not rounded": {cut(len(whole)/3 + 77), boltlog.ErrDamaged},
 		"without its beginning":      {whole[4096:], boltlog.ErrDamaged},
+		"with foreign free pages":    {withFreePages(whole), boltlog.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -233,6 +236,20 @@ func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
 			assert.Equal(t, []string{path}, names)
 		})
 	}
+}
+
+// withFreePages returns a file in which another page, that has page 4 as free, is in place of each
+// list of free pages. A page begins with its number, its kind, and the number of its items.
+func withFreePages(file []byte) []byte {
+	file = bytes.Clone(file)
+	for page := range slices.Chunk(file, os.Getpagesize()) {
+		if kind := page[8:]; binary.NativeEndian.Uint16(kind) == 0x10 {
+			page[0]++
+			binary.NativeEndian.PutUint16(page[10:], 1)
+			binary.NativeEndian.PutUint64(page[16:], 4)
+		}
+	}
+	return file
 }
 
 // boltFile returns a bbolt file with some values in the bucket liveactivity.

@@ -130,23 +130,21 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	return db, nil
 }
 
-// checkWhole checks that the file has not been cut, and that none of its first two pages was
-// overwritten. Transactions end with writing one of them, in turn; for one that is damaged
-// bbolt silently falls back to the other, and so to the transaction before the last. The pages
-// are in the byte order of the machine, as all of bbolt's own data.
+// checkWhole checks that the file has not been cut, that none of its first two pages was
+// overwritten, and that the list of its free pages is in its place. The pages are in the byte
+// order of the machine, as all of bbolt's own data.
 func checkWhole(db *bolt.DB, file *os.File) error {
-	// Sizes of a page's head, of its contents, and of the part that the sum in its last 8 bytes covers.
-	const head, size, sum = 16, 64, 56
-	for n := range int64(2) {
-		var page [size]byte
-		if _, err := file.ReadAt(page[:], n*int64(db.Info().PageSize)+head); err != nil {
-			return err
-		}
-		hash := fnv.New64a()
-		_, _ = hash.Write(page[:sum])
-		if hash.Sum64() != binary.NativeEndian.Uint64(page[sum:]) {
-			return fmt.Errorf("page %d is damaged", n)
-		}
+	pageSize := int64(db.Info().PageSize)
+	free, err := checkMeta(file, pageSize)
+	if err != nil {
+		return err
+	}
+	var number [8]byte // with which the head of a page begins; bbolt does not look at this page's
+	if _, err := file.ReadAt(number[:], int64(free)*pageSize); err != nil {
+		return err
+	}
+	if binary.NativeEndian.Uint64(number[:]) != free {
+		return fmt.Errorf("another page is in place of page %d", free)
 	}
 	return db.View(func(tx *bolt.Tx) error {
 		info, err := file.Stat()
@@ -155,6 +153,30 @@ func checkWhole(db *bolt.DB, file *os.File) error {
 		}
 		return err
 	})
+}
+
+// checkMeta checks the first two pages and returns the number of the page with the list of the free
+// ones. Transactions end with writing one of the two, in turn; for one that is damaged bbolt
+// silently falls back to the other, and so to the transaction before the last.
+func checkMeta(file *os.File, pageSize int64) (free uint64, err error) {
+	// Offsets in the contents of a page, behind its head. The sum covers everything before it.
+	const head, freeList, transaction, sum, size = 16, 32, 48, 56, 64
+	var newest uint64
+	for n := range int64(2) {
+		var page [size]byte
+		if _, err := file.ReadAt(page[:], n*pageSize+head); err != nil {
+			return 0, err
+		}
+		hash := fnv.New64a()
+		_, _ = hash.Write(page[:sum])
+		if hash.Sum64() != binary.NativeEndian.Uint64(page[sum:]) {
+			return 0, fmt.Errorf("page %d is damaged", n)
+		}
+		if id := binary.NativeEndian.Uint64(page[transaction:]); id >= newest {
+			newest, free = id, binary.NativeEndian.Uint64(page[freeList:])
+		}
+	}
+	return free, nil
 }
 
 // openError makes an error of bolt.Open or checkWhole one that names the file and the remedy.
