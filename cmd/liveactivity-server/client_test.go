@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,6 +40,23 @@ func TestSend_isReadBackAndTailed(t *testing.T) {
 	assert.Equal(t, "acme accepted an event of ada\n", viewed.Stdout.String(), "without a key nothing is read")
 	recent := launch(t, nil, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
 	waittest.Until(t, "earlier entries are printed", func() bool { return strings.Count(recent.Stdout.String(), "\n") == 2 })
+}
+
+// As in `liveactivity-server tail | head -n 1`.
+func TestTail_endsWithItsReader(t *testing.T) {
+	t.Parallel()
+	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
+	post(t, url, pageview("first", "https://app.acme.example/first"))
+	tail := command.LaunchBy(t, `exec "$0" "$@" > >(head -n 1)`, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
+	waittest.Until(t, "its reader has one line", func() bool { return strings.HasSuffix(tail.Stdout.String(), "first page\n") })
+	n := 0
+	waittest.Until(t, "it does not go on for nobody", func() bool {
+		n++
+		post(t, url, pageview(fmt.Sprint(n), "https://app.acme.example/next"))
+		return tail.HasExited()
+	})
+	assert.Zero(t, tail.Wait(ends))
+	assert.NotContains(t, tail.Stderr.String(), "pipe")
 }
 
 func TestClientCommands_sayWhatIsWrong(t *testing.T) {

@@ -25,8 +25,8 @@ type tailFlags struct {
 const tailDescription = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
 	"liveactivity-server tail --config products.json --product acme --since 10m"
 
-// tail is the command that prints the stream in words until ctx ends, which is no error. It
-// reconnects by itself, and ends when the stream is refused.
+// tail is the command that prints the stream in words until ctx ends, which is no error, or
+// nothing more can be printed. It reconnects by itself, and ends when the stream is refused.
 func tail(ctx context.Context, f tailFlags, c call) error {
 	from := f.client(access.Stream, c)
 	if from.key == "" {
@@ -41,7 +41,9 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 	if f.Since > 0 {
 		opts.Since = time.Now().Add(-f.Since)
 	}
-	print := printer(c.stdout)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	print := printer(c.stdout, end)
 	consumer, err := stream.NewConsumer(from.path("/stream/{product_id}"), from.key, stream.Handlers{
 		Actions: func(_ context.Context, b activity.Batch) error {
 			for _, a := range b.Actions {
@@ -65,12 +67,15 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 }
 
 // printer returns a function, for concurrent use, that prints a line: time, user and text. All
-// of it came from outside, so it is made printable.
-func printer(w io.Writer) func(at float64, who, text string) {
+// of it came from outside, so it is made printable. A line that cannot be printed calls failed.
+func printer(w io.Writer, failed func()) func(at float64, who, text string) {
 	var mu sync.Mutex
 	return func(at float64, who, text string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(w, "%s  %s  %s\n", time.UnixMicro(int64(at*1e6)).Format(time.TimeOnly), printable(who), printable(text))
+		time := time.UnixMicro(int64(at * 1e6)).Format(time.TimeOnly)
+		if _, err := fmt.Fprintf(w, "%s  %s  %s\n", time, printable(who), printable(text)); err != nil {
+			failed()
+		}
 	}
 }
