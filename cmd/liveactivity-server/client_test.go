@@ -59,6 +59,15 @@ func TestTail_endsWithItsReader(t *testing.T) {
 	assert.NotContains(t, tail.Stderr.String(), "pipe")
 }
 
+func TestSubcommands_failWithoutRoomForTheirOutput(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"check", "--config=" + productFile(t, `{"products": [{"product_id": "acme"}]}`)}} {
+		p := command.LaunchBy(t, `exec "$0" "$@" >/dev/full`, args...)
+		assert.Equal(t, 1, p.Wait(ends), args)
+		assert.Contains(t, p.Stderr.String(), "the output is not complete: write /dev/stdout: no space left on device")
+	}
+}
+
 func TestClientCommands_sayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()

@@ -1,6 +1,7 @@
 package servercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,8 +84,36 @@ func newSubcommand[F any](
 		if c.wrong, err = command.Parse(&f, program+" "+name, description, args, c.stdout, c.stderr); err != nil {
 			return err
 		}
-		return run(ctx, f, c)
+		out := &output{Writer: c.stdout}
+		c.stdout = out
+		return out.result(run(ctx, f, c))
 	}}
+}
+
+// output is the standard output of a subcommand. It remembers the first write that failed, and
+// is used by one goroutine at a time.
+type output struct {
+	io.Writer
+	failed error
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
+}
+
+// result returns the result of a subcommand that ended with err: a failed write is an error,
+// too, but for a pipe that its reader has closed.
+func (o *output) result(err error) error {
+	switch {
+	case err != nil && !errors.Is(err, o.failed):
+		return err
+	case o.failed == nil || errors.Is(o.failed, syscall.EPIPE):
+		return nil
+	}
+	return fmt.Errorf("the output is not complete: %w", o.failed)
 }
 
 var commands = []subcommand{
