@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,35 @@ func TestSubcommands_failWithoutRoomForTheirOutput(t *testing.T) {
 		p := command.LaunchBy(t, `exec "$0" "$@" >/dev/full`, args...)
 		assert.Equal(t, 1, p.Wait(ends), args)
 		assert.Contains(t, p.Stderr.String(), "the output is not complete: write /dev/stdout: no space left on device")
+	}
+}
+
+// Whatever does not answer was not asked to the end: nothing is wrong with it, as far as is known.
+func TestSubcommands_blameNobodyForAnInterruption(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 9)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else it would not hear of the end
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	file := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"zendesk":
+		{"base_url": "`+silent.URL+`", "email": "bot@acme.example", "api_token": "x"}}}]}`)
+	for _, command := range []string{"send", "check", "zendesk test"} {
+		args := append(strings.Fields(command), "--config="+file, "--product=acme")
+		if command != "check" {
+			args = append(args, "--url="+silent.URL)
+		}
+		p := launch(t, nil, args...)
+		waittest.Receive(t, asked)
+		p.Signal(os.Interrupt)
+		assert.Equal(t, 1, p.Wait(ends), command)
+		said := p.Stdout.String() + p.Stderr.String()
+		assert.Contains(t, said, "interrupt signal received", command)
+		for _, blame := range []string{"reached", "answers", "missing", "- "} {
+			assert.NotContains(t, said, blame, command)
+		}
 	}
 }
 

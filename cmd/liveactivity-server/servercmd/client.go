@@ -72,18 +72,21 @@ func (c client) path(format string, parts ...string) string {
 }
 
 // do makes a request, and decodes the answer into answer unless that is nil. An answer other
-// than 200 is a *statusError. All errors are sentences for the terminal; the answer's own text
-// is made printable, because the server may be anybody's.
+// than 200 is a *statusError, and the end of ctx its cause. All errors are sentences for the
+// terminal; the answer's own text is made printable, because the server may be anybody's.
 func (c client) do(ctx context.Context, method, address string, header http.Header, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(limited, method, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	request.Header = header
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return fmt.Errorf("no server answers at %s: %w", c.base, errors.Unwrap(err))
 	}
 	defer response.Body.Close()

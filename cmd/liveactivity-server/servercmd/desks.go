@@ -46,14 +46,14 @@ func check(ctx context.Context, f checkFlags, c call) error {
 	replies := f.LLMModel != "" || c.added.Model != nil || c.added.Reply != nil
 	for _, product := range file.Products {
 		missing += checkProduct(ctx, product, c.added, f.PublicURL, c.stdout)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if advice := product.Identity.Advice(); replies && advice != "" {
 			fmt.Fprintf(c.stdout, "  note     With a language model, %s.\n", advice)
 		}
 		if advice := product.LinkAdvice(); advice != "" {
 			fmt.Fprintf(c.stdout, "  note     Without a signature, %s.\n", advice)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 	switch missing {
@@ -65,7 +65,8 @@ func check(ctx context.Context, f checkFlags, c call) error {
 	return fmt.Errorf("%d things are missing, see above", missing)
 }
 
-// checkProduct checks a product, prints the findings and returns how much is missing.
+// checkProduct checks a product, prints the findings and returns how much is missing. It prints
+// nothing of a part during which ctx ended.
 func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, public string,
 	stdout io.Writer,
 ) (missing int) {
@@ -79,6 +80,9 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 		fmt.Fprintln(stdout, "  ok       It has no help desk.")
 	}
 	report := func(part string, findings []helpdesk.Finding) {
+		if ctx.Err() != nil {
+			return
+		}
 		fmt.Fprintf(stdout, "  %s\n", part)
 		for _, finding := range findings {
 			word := "ok     "

@@ -151,10 +151,14 @@ func (r *rehearsal) account(ctx context.Context) (string, error) {
 		works = works || finding.OK
 		said = append(said, finding.Text)
 	}
-	if text := strings.Join(said, " "); !works {
+	text := strings.Join(said, " ")
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case !works:
 		return "", advise(errors.New(text), "Correct integration_config in the product file.")
 	}
-	return strings.Join(said, " "), ctx.Err()
+	return text, nil
 }
 
 // activity reports a click to the server, and reads it back if there is a key.
@@ -163,6 +167,8 @@ func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, erro
 	var answered *statusError
 	switch {
 	case err == nil:
+	case ctx.Err() != nil:
+		return "", err
 	case !errors.As(err, &answered):
 		return "", advise(err, "Start the server, or say with --url where it is.")
 	case answered.status == http.StatusUnauthorized:
@@ -184,7 +190,7 @@ func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, erro
 // remove.
 func (r *rehearsal) begin(ctx context.Context, email string) (said string, err error) {
 	if ctx.Err() != nil {
-		return "", ctx.Err()
+		return "", context.Cause(ctx)
 	}
 	r.counted, _ = r.webhooks(ctx) // for advice alone
 	const message = "A test of liveactivity, which is removed in a moment"
