@@ -163,6 +163,7 @@ type appending struct {
 	book         *directory.Book
 	verifiedOnly bool
 	turns        []turn
+	forwarded    time.Time // by the log's clock
 	entries      []Entry
 	keys         []activity.Key // of the entries
 	json         []byte         // of the batch encoded last
@@ -256,6 +257,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 		}
 		expired += old
 	}
+	a.forwarded = r.log.Now()
 	if err := a.encode(s); err != nil {
 		return 0, err
 	}
@@ -401,7 +403,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 	return &activity.Batch{
 		Type: activity.BatchType, ProductID: a.productID, SessionID: p.sessionID,
 		UserID: p.session.UserID, Email: p.session.Email, ConversationID: conversationID,
-		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
+		Count: len(p.actions), ForwardedAt: activity.Seconds(a.forwarded),
 		Actions: actions,
 	}
 }

@@ -932,6 +932,22 @@ type elsewhere struct {
 
 func (l elsewhere) Now() time.Time { return time.Now().Add(-l.ahead) }
 
+// A consumer has caught up once an entry was forwarded after the date of its stream, which is by
+// the log's clock.
+func TestRecorder_forwardsByTheClockOfTheLog(t *testing.T) {
+	log := elsewhere{newMemoryLog(), time.Hour}
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
+	_, err := recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "e1", 1)})
+	require.NoError(t, err)
+	entries := make([]eventlog.Entry, 2)
+	n, err := log.Read(t.Context(), product, eventlog.ID{}, entries)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	b, err := entries[0].Decode()
+	require.NoError(t, err)
+	require.InDelta(t, activity.Seconds(log.Now()), b.ForwardedAt, 60)
+}
+
 // A server whose clock is wrong records what happens at the time that it has by
 // the log's clock, and what others report later is newer.
 func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
