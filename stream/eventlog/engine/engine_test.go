@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +104,59 @@ func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
 		return least
 	}
 	assert.Less(t, read(3000), 20*read(1))
+}
+
+// Of many erasures of one user, each with a session of its own, a reader pays for each once, and
+// an append that trims none of them for none.
+func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
+	least := func(erasures int) (read, cut time.Duration) {
+		var x engine.Erasures
+		for i := range erasures {
+			data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"ada","session_ids":["s%d"]}`, i)
+			x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
+		}
+		read, cut = time.Hour, time.Hour
+		for range 3 {
+			e := eventlog.Entry{ID: eventlog.ID{Milli: 1}, SessionID: "s",
+				Data: []byte(`{"type":"actions","session_id":"s","actions":[{"user_id":"ada"}]}`)}
+			entries := []eventlog.Entry{e, e, e, e}
+			began := time.Now()
+			x.Apply(entries)
+			read = min(read, time.Since(began))
+			require.Contains(t, string(entries[3].Data), `"erased"`)
+			began = time.Now()
+			for range 100 {
+				x.DropUpTo(eventlog.ID{Milli: 5})
+			}
+			cut = min(cut, time.Since(began))
+		}
+		return read, cut
+	}
+	read, cut := least(1000)
+	readMany, cutMany := least(20_000)
+	assert.Less(t, readMany, 100*read)
+	assert.Less(t, cutMany, 10*cut)
+}
+
+// Erasures are kept for as long as the log has an entry before them.
+func TestErasures_DropUpTo_keepsLaterOnes(t *testing.T) {
+	var x engine.Erasures
+	for _, at := range []uint64{30, 10, 20} {
+		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: at},
+			Data: fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"u%d","session_ids":[]}`, at)})
+	}
+	isErased := func(user string) bool {
+		entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s",
+			Data: fmt.Appendf(nil, `{"type":"actions","session_id":"s","actions":[{"user_id":%q}]}`, user)}}
+		x.Apply(entries)
+		return strings.Contains(string(entries[0].Data), `"erased"`)
+	}
+	for _, c := range []struct {
+		upTo uint64
+		left []bool
+	}{{9, []bool{true, true, true}}, {10, []bool{false, true, true}}, {25, []bool{false, false, true}},
+		{30, []bool{false, false, false}}} {
+		x.DropUpTo(eventlog.ID{Milli: c.upTo})
+		assert.Equal(t, c.left, []bool{isErased("u10"), isErased("u20"), isErased("u30")}, "up to %d", c.upTo)
+	}
 }

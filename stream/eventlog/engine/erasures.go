@@ -13,12 +13,13 @@ import (
 // and applies them to every entry that it reads. The zero value has none. It is safe for
 // concurrent use.
 //
-// mu guards the fields. newest is not before any erasure, so that an entry after it needs no
-// look. of has an erasure under each subject that it names, in no order.
+// mu guards the fields. No erasure is before oldest or after newest, so that a cut before the one
+// and an entry after the other need no look. of has an erasure under each subject that it names,
+// in no order.
 type Erasures struct {
-	mu     sync.RWMutex
-	newest eventlog.ID
-	of     map[subject][]erasure
+	mu             sync.RWMutex
+	oldest, newest eventlog.ID
+	of             map[subject][]erasure
 }
 
 // subject is a session or a user that an erasure names.
@@ -47,26 +48,35 @@ func (x *Erasures) Add(entries ...eventlog.Entry) {
 // add adds an erasure under its subjects, once, and in place of one before it that erases the
 // same: the later one covers all that the earlier does. mu is held.
 func (x *Erasures) add(e erasure) {
-	if x.of == nil {
-		x.of = map[subject][]erasure{}
+	if len(x.of) == 0 {
+		x.of, x.oldest = map[subject][]erasure{}, e.id
 	}
+	isLast := e.id.Compare(x.newest) > 0 // and so not there yet
 	x.newest = Later(x.newest, e.id)
-	subjects := make([]subject, 0, len(e.SessionIDs)+1)
-	for _, id := range e.SessionIDs {
-		subjects = append(subjects, subject{session: id})
+	if e.id.Compare(x.oldest) < 0 {
+		x.oldest = e.id
 	}
-	if e.UserID != "" {
-		subjects = append(subjects, subject{user: e.UserID})
-	}
-	for _, s := range subjects {
+	for _, s := range e.subjects() {
 		if all := x.of[s]; len(all) > 0 && all[len(all)-1].isRepeatedBy(e) {
 			all[len(all)-1] = e
 			continue
 		}
-		if !slices.ContainsFunc(x.of[s], func(known erasure) bool { return known.id == e.id }) {
+		if isLast || !slices.ContainsFunc(x.of[s], func(known erasure) bool { return known.id == e.id }) {
 			x.of[s] = append(x.of[s], e)
 		}
 	}
+}
+
+// subjects returns the sessions and the user that the erasure names.
+func (e erasure) subjects() []subject {
+	all := make([]subject, 0, len(e.SessionIDs)+1)
+	for _, id := range e.SessionIDs {
+		all = append(all, subject{session: id})
+	}
+	if e.UserID != "" {
+		all = append(all, subject{user: e.UserID})
+	}
+	return all
 }
 
 // isRepeatedBy reports whether a later erasure erases the same.
@@ -95,10 +105,12 @@ func (x *Erasures) Apply(entries []eventlog.Entry) {
 // covering returns the later erasures that name the entry's session or one of its users, each
 // once. mu is held.
 func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
+	named := map[*activity.Erasure]bool{} // there may be thousands
 	add := func(s subject) {
-		for _, known := range x.of[s] {
-			if e.ID.Compare(known.id) < 0 && !slices.Contains(all, known.Erasure) {
-				all = append(all, known.Erasure)
+		for _, later := range x.of[s] {
+			if e.ID.Compare(later.id) < 0 && !named[later.Erasure] {
+				named[later.Erasure] = true
+				all = append(all, later.Erasure)
 			}
 		}
 	}
@@ -127,11 +139,17 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 func (x *Erasures) DropUpTo(id eventlog.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.of) == 0 {
+	if len(x.of) == 0 || id.Compare(x.oldest) < 0 {
 		return
 	}
+	x.oldest = x.newest
 	for s, all := range x.of {
 		x.of[s] = slices.DeleteFunc(all, func(e erasure) bool { return e.id.Compare(id) <= 0 })
+		for _, left := range x.of[s] {
+			if left.id.Compare(x.oldest) < 0 {
+				x.oldest = left.id
+			}
+		}
 		if len(x.of[s]) == 0 {
 			delete(x.of, s)
 		}
