@@ -146,7 +146,10 @@ func (c conversation) describe(e *helpdesk.Event) {
 	if who == (author{}) { // the notification has no part
 		who = c.Source.Author
 	}
-	if who.isContact() && (who.ID != "" || len(c.Contacts.Contacts) < 2) {
+	if who.isContact() {
+		if who.ID == "" && len(c.Contacts.Contacts) > 1 {
+			return // one of several, and none of them by a guess
+		}
 		e.ContactID, e.Contact.Email = string(who.ID), who.Email
 	}
 	for _, contact := range c.Contacts.Contacts {
