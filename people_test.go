@@ -253,6 +253,33 @@ func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
 	}
 }
 
+// Two people take turns in one session, and a page links it to the same conversation for both.
+func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *testing.T) {
+	d := newDesks()
+	a, _ := startAll(t, d, func(*liveactivity.Options) {}, false)
+	shared, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
+	require.Equal(t, "pending", a.send(hook).says(t))
+	notes := func() string { return strings.Join(d.intercom.Notes(shared), " ") }
+	for _, user := range []string{"ada", "bob"} {
+		a.acts(user+"1", user, "s1", "$identify", "/", `},"$set":{"email":"`+user+`@example.com"`)
+		a.acts(user+"2", user, "s1", "$pageview", "/of-"+user, "")
+		r := a.do(http.MethodPost, "/sessions/link",
+			`{"product_id":"acme","session_id":"s1","conversation_id":"`+shared+`","desk":"intercom"}`,
+			"Content-Type: application/json", "Origin: https://app.acme.example")
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		waittest.Until(t, "a note", func() bool {
+			e := a.export(user + "/export")
+			return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) == 1
+		})
+	}
+	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1, Conversations: 1, NotesRedacted: 1}, a.erase("/ada?notes=redact"))
+	waittest.Until(t, "the note is blank", func() bool { return !strings.Contains(notes(), "of ada") })
+	assert.Contains(t, notes(), "of bob")
+	assert.Len(t, a.export("bob/export").Conversations[0].NoteIDs, 1)
+	assert.Equal(t, 1, a.erase("/bob?notes=redact").NotesRedacted)
+	waittest.Until(t, "that one, too", func() bool { return !strings.Contains(notes(), "of bob") })
+}
+
 // A visitor says the address that the user has later, and the user one before another.
 func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
 	for name, engine := range engines(t) {

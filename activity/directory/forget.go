@@ -81,10 +81,11 @@ func (s *Session) forget(userIDs, emails []string) {
 type Conversation struct{ Desk, ID, UserID string }
 
 // Conversations returns the conversations that the session is linked to, or was before, as far as
-// they are remembered, each once: the present one first, and the others from the newest on.
+// they are remembered: the present one first, and the others from the newest on. A conversation
+// comes once for each user that the session was linked to it for.
 func (s *Session) Conversations() (all []Conversation) {
 	add := func(c Conversation) {
-		if c.ID != "" && !slices.ContainsFunc(all, func(o Conversation) bool { return o.Desk == c.Desk && o.ID == c.ID }) {
+		if c.ID != "" && !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}

@@ -87,7 +87,7 @@ type session struct {
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
 	// Former are the newest notes of earlier users' actions. No summary replaces them.
-	Former []string `json:"former,omitempty"`
+	Former []formerNote `json:"former_notes,omitempty"`
 
 	// The next summary is made from the newest actions, for a model, and a digest
 	// of those before. The digest goes on from one summary without a model to the next.
@@ -115,28 +115,19 @@ func (s *session) vouch(c claim) {
 	s.ByWebhook, s.Signed = s.ByWebhook || c.by == byWebhook, s.Signed || c.by == bySigned
 }
 
-// noteIDs returns the IDs of the session's notes, earlier users' first.
-func (s *session) noteIDs() []string {
-	ids := slices.Clone(s.Former)
-	for _, n := range s.Notes {
-		ids = append(ids, n.ID)
-	}
-	return ids
-}
-
 // passTo gives the session to another user. Of the one before only the IDs of the notes stay:
 // neither actions and summaries, nor the word that the link was made on.
 func (s *session) passTo(userID string) {
 	for _, n := range s.Notes {
-		s.addFormer(n.ID)
+		s.addFormer(n.ID, s.UserID)
 	}
 	s.UserID, s.ByWebhook, s.Signed = userID, false, false
 	s.Written, s.Notes, s.Summary, s.Recent, s.Digest = 0, nil, nil, nil, nil
 }
 
 // addFormer adds a note of an earlier user's actions.
-func (s *session) addFormer(noteID string) {
-	s.Former = append(slices.Clip(s.Former), noteID)
+func (s *session) addFormer(noteID, userID string) {
+	s.Former = append(slices.Clip(s.Former), formerNote{noteID, userID})
 	s.Former = s.Former[max(0, len(s.Former)-maxNotes):]
 }
 
@@ -165,6 +156,12 @@ type cursor struct {
 type note struct {
 	ID   string `json:"id"`
 	Upto int    `json:"upto"` // how many of the session's actions it covers with those before it
+}
+
+// formerNote is a note of an earlier user of its session, empty for nobody known.
+type formerNote struct {
+	ID     string `json:"id"`
+	UserID string `json:"user_id,omitempty"`
 }
 
 // summed is a summary of a session.
@@ -299,7 +296,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 	switch {
 	case w.UserID != s.UserID:
 		if noteID != "" {
-			s.addFormer(noteID)
+			s.addFormer(noteID, w.UserID)
 		}
 	case w.Summary != nil:
 		s.sumUp(w.Summary)

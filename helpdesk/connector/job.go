@@ -342,7 +342,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			return err
 		}
 		return j.update(ctx, func(c *conversation) error {
-			if c.session(s.writing.Session) == nil { // it was erased meanwhile
+			if of := c.session(s.writing.Session); of == nil || of.UserID != s.writing.UserID { // it was erased meanwhile
 				return errMeant
 			}
 			c.Writing = s.writing

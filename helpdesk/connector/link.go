@@ -191,6 +191,7 @@ func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sess
 	switch s := r.session(sessionID); {
 	case s != nil && isNew: // its user is back, or another one is there
 		if s.UserID != user {
+			s.UserID = cmp.Or(s.UserID, formerUser(&a.Session, c))
 			s.passTo(user)
 		}
 		s.vouch(c)
@@ -234,6 +235,18 @@ func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sess
 		return err
 	}
 	return result, nil
+}
+
+// formerUser returns the user of the session's newest link to the claim's conversation that has
+// ended, empty for none.
+func formerUser(s *directory.Session, c claim) string {
+	user, _, _ := s.LinkedUser(c.desk, c.conversationID)
+	for _, of := range s.Conversations() {
+		if of.Desk == c.desk && of.ID == c.conversationID && of.UserID != user {
+			return of.UserID
+		}
+	}
+	return ""
 }
 
 // clockSlack is by how much the log's IDs may be behind the times of actions.

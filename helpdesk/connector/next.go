@@ -327,7 +327,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	rank := func(w *want) int { return slices.Index([]bool{w.session == v.going, true}, true) }
 	for _, other := range v.wants {
-		if c.session(other.session) == nil { // it was erased meanwhile
+		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over meanwhile
 			continue
 		}
 		if (c.session(other.session).by() == byBrowser) == strange &&

@@ -19,7 +19,14 @@ type Person struct {
 	UserIDs    []string
 	Emails     []string // in lower case
 	SessionIDs []string
-	Links      []Link // of these sessions, made for the person
+	Links      []Link              // of these sessions, made for the person
+	Others     map[string][]string // by session: the IDs of its other users
+}
+
+// owns reports whether a session of a conversation, or a note of it, is the person's: it is of
+// that user, empty for nobody known.
+func (p *Person) owns(sessionID, userID string) bool {
+	return slices.Contains(p.SessionIDs, sessionID) && !slices.Contains(p.Others[sessionID], userID)
 }
 
 // is reports whether a contact is the person.
@@ -33,8 +40,8 @@ type Kept struct {
 	Desk           string   `json:"desk"`
 	ConversationID string   `json:"conversation_id"`
 	SessionIDs     []string `json:"session_ids"` // the person's, in the order in which they were linked
-	// NoteIDs are the notes of these sessions that are in the conversation, and Summaries
-	// the texts of the last summaries.
+	// NoteIDs are the person's notes that are in the conversation, also from before another user took
+	// the session over, and Summaries the texts of the last summaries.
 	NoteIDs   []string `json:"note_ids"`
 	Summaries []string `json:"summaries"`
 	// Actions are waiting for the next summary, Messages of the contact for an answer.
@@ -134,20 +141,25 @@ func (plan *Erasure) add(n notice) error {
 }
 
 // erase removes a person's sessions and messages from the conversation, with everything that is
-// known of it once no session is left, and returns how many notes of the sessions there are. With
+// known of it once no session is left, and returns how many notes of the person there are. With
 // redact these are to be redacted, and so is one that is being written: Blank has its job do that
-// when its ID is known.
+// when its ID is known. A session that another user has taken over, or had before, stays that
+// user's.
 func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
-	gone := func(s session) bool { return slices.Contains(of.SessionIDs, s.ID) }
+	var left []session
 	for _, s := range c.Sessions {
-		if gone(s) {
-			ids = append(ids, s.noteIDs()...)
+		if slices.Contains(of.SessionIDs, s.ID) {
+			ids = append(ids, s.notesOf(of)...)
+			if !s.erase(of) {
+				continue
+			}
 		}
+		left = append(left, s)
 	}
-	c.Sessions = slices.DeleteFunc(slices.Clone(c.Sessions), gone)
+	c.Sessions = left
 	c.forget(of)
-	if w := c.Writing; w != nil && slices.Contains(of.SessionIDs, w.Session) {
+	if w := c.Writing; w != nil && of.owns(w.Session, w.UserID) {
 		c.Writing, c.Blank = nil, redact
 	}
 	if redact {
@@ -157,6 +169,37 @@ func (c *conversation) erase(of Person, redact bool) (notes int) {
 		*c = conversation{Redact: c.Redact, Blank: c.Blank}
 	}
 	return len(ids)
+}
+
+// notesOf returns the IDs of a person's notes of the session, earlier ones first.
+func (s *session) notesOf(of Person) (ids []string) {
+	for _, n := range s.Former {
+		if of.owns(s.ID, n.UserID) {
+			ids = append(ids, n.ID)
+		}
+	}
+	for _, n := range s.Notes {
+		if of.owns(s.ID, s.UserID) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// erase removes a person from a session, and reports whether the session stays: it is another
+// user's, or the conversation has notes of one.
+func (s *session) erase(of Person) (stays bool) {
+	s.Former = slices.DeleteFunc(slices.Clone(s.Former), func(n formerNote) bool { return of.owns(s.ID, n.UserID) })
+	s.Others = slices.DeleteFunc(slices.Clone(s.Others), func(id string) bool { return slices.Contains(of.UserIDs, id) })
+	if !of.owns(s.ID, s.UserID) {
+		return true
+	}
+	if len(s.Former) == 0 {
+		return false
+	}
+	s.Notes, s.Contact = nil, helpdesk.Contact{}
+	s.passTo(s.Former[len(s.Former)-1].UserID)
+	return true
 }
 
 // forget removes a person's messages and look-up. Messages without an author, offers and replies
@@ -218,8 +261,11 @@ func (r *record) kept(of Person) Kept {
 		if !slices.Contains(of.SessionIDs, s.ID) {
 			continue
 		}
-		k.SessionIDs, k.Actions = append(k.SessionIDs, s.ID), append(k.Actions, s.Recent...)
-		k.NoteIDs = append(k.NoteIDs, s.noteIDs()...)
+		k.SessionIDs, k.NoteIDs = append(k.SessionIDs, s.ID), append(k.NoteIDs, s.notesOf(of)...)
+		if !of.owns(s.ID, s.UserID) {
+			continue
+		}
+		k.Actions = append(k.Actions, s.Recent...)
 		if s.Summary != nil {
 			k.Summaries = append(k.Summaries, s.Summary.Text)
 		}

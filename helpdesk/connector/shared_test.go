@@ -147,6 +147,81 @@ func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
 	})
 }
 
+// Each of two people may be erased from the conversation that both had in one session.
+func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
+	all := map[string]Person{
+		"alice": {UserIDs: []string{"alice"}, SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}},
+			Others: map[string][]string{"s": {"bob"}}},
+		"bob": {UserIDs: []string{"bob"}, SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}},
+			Others: map[string][]string{"s": {"alice"}}},
+	}
+	for first, second := range map[string]string{"alice": "bob", "bob": "alice"} {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+			f.visit(t, "s", "home")
+			f.linkAs(t, "7", "s", byBrowser) // nobody is known
+			synctest.Wait()
+			for _, user := range []string{"alice", "bob"} {
+				f.records(t, did(user, "of "+user, 0))
+				f.linkAs(t, "7", "s", byWebhook)
+				synctest.Wait()
+				time.Sleep(time.Second)
+			}
+			require.Equal(t, []string{"[1] User visited home", "[1] User visited of alice", "[1] User visited of bob"}, f.desk.texts("7"))
+			ids := map[string][]string{"alice": {"1", "2"}, "bob": {"3"}}
+			erase := func(user string) {
+				kept, _, err := f.Kept(t.Context(), "acme", all[user])
+				require.NoError(t, err)
+				require.Len(t, kept, 1)
+				assert.Equal(t, ids[user], kept[0].NoteIDs)
+				plan, err := f.Erase(t.Context(), "acme", all[user], true)
+				require.NoError(t, err)
+				assert.Equal(t, len(ids[user]), plan.NotesRedacted)
+				require.NoError(t, f.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+				time.Sleep(time.Minute)
+			}
+			before := f.stored(t, "zendesk/7").Sessions[0]
+			require.Equal(t, []string{"alice"}, before.Others)
+			erase(first)
+			assert.Equal(t, len(ids[first]), f.desk.count("redact"))
+			left := f.stored(t, "zendesk/7").Sessions
+			require.Len(t, left, 1)
+			if first == "alice" {
+				before.Former, before.Others = nil, nil
+				assert.Equal(t, before, left[0], "it is bob's as before")
+			}
+			erase(second)
+			assert.Equal(t, 3, f.desk.count("redact"))
+			assert.Empty(t, f.stored(t, "zendesk/7").Sessions)
+		})
+	}
+}
+
+func TestKept_hasNothingOfWhoeverTookTheSessionOver(t *testing.T) {
+	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
+		Summary: &summed{Text: "bob's"}, Recent: []recent{{Text: "bob's"}}, Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
+	of := Person{SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob", "carol"}}}
+	k := r.kept(of)
+	assert.Equal(t, []string{"2"}, k.NoteIDs)
+	assert.Empty(t, k.Actions)
+	assert.Empty(t, k.Summaries)
+	of.Others["s"] = []string{"alice", "carol"}
+	k = r.kept(of)
+	assert.Equal(t, []string{"3"}, k.NoteIDs)
+	assert.Len(t, k.Actions, 1)
+	assert.Len(t, k.Summaries, 1)
+}
+
+func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testing.T) {
+	c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}}}
+	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{belongs: belongs{userID: "alice"}, session: "s",
+		found: []found{{Action: *did("alice", "a", 0).Action, kept: true}}}}}
+	step, _ := c.next(v)
+	assert.Nil(t, step)
+	c.Sessions[0].UserID = "alice"
+	step, _ = c.next(v)
+	assert.NotNil(t, step)
+}
+
 // The note is another user's by the time that it is known to have been written.
 func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 	for name, summary := range map[string]*summed{"a note": nil, "a summary": {Upto: 3, Text: "what alice did"}} {
@@ -155,7 +230,7 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 			c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}},
 				Writing: &writing{Session: "s", UserID: "alice", To: to, Count: 1, Summary: summary}}
 			c.written("1", []activity.Action{*did("alice", "a", 0).Action}, maxRecent, time.Now())
-			want := session{ID: "s", UserID: "bob", Former: []string{"1"}}
+			want := session{ID: "s", UserID: "bob", Former: []formerNote{{"1", "alice"}}}
 			if summary == nil {
 				want.Cursor = to
 			}
