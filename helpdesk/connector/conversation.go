@@ -32,10 +32,7 @@ type conversation struct {
 	StrangeAt time.Time `json:"strange_at,omitzero"`
 	// Redact holds the IDs of notes that a summary has replaced, or whose session was erased,
 	// until the desk has redacted them. A summary leaves the newest maxRedact of them.
-	Redact []string `json:"redact,omitempty"`
-	// Blank says that a note of a session that was erased was being written, and is to be
-	// redacted, too.
-	Blank    bool      `json:"blank,omitempty"`
+	Redact   []string  `json:"redact,omitempty"`
 	Contact  *lookUp   `json:"contact,omitempty"`
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
@@ -196,6 +193,10 @@ type writing struct {
 	Own     []string      `json:"own,omitempty"`     // visitors whose actions there are not
 	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
 	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
+
+	// Blank is the text of a note whose person was erased, and it has only Session, UserID and
+	// Begun beside it: the note is looked for, to be redacted, and never written.
+	Blank string `json:"blank,omitempty"`
 }
 
 // message is a message of the contact that is to be answered in public. At is when the webhook
@@ -264,7 +265,7 @@ func (c *conversation) isEmpty() bool { return len(c.Said) == 0 && c.isOver() }
 // isOver reports whether the document has nothing to say but the replies that were made.
 func (c *conversation) isOver() bool {
 	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil &&
-		len(c.Redact) == 0 && !c.Blank
+		len(c.Redact) == 0 && c.Writing == nil
 }
 
 // written records that the note in the outbox exists under this ID, or "" for one
@@ -273,10 +274,15 @@ func (c *conversation) isOver() bool {
 //
 // It empties the outbox and, for a note of actions, moves the session's cursor to its end; for a
 // summary it replaces the notes that it covers. Of a note of an earlier user the session keeps the
-// ID alone. Without a note in the outbox it does nothing, so that it can be repeated.
+// ID alone. A note of an erased person is to be redacted; without an ID it stays in doubt.
+// Without a note in the outbox it does nothing, so that it can be repeated.
 func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
+		return
+	}
+	if w.Blank != "" {
+		c.blanked(noteID)
 		return
 	}
 	c.Writing = nil
@@ -310,6 +316,13 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 		}
+	}
+}
+
+// blanked records that the note in the outbox, of an erased person, exists under this ID.
+func (c *conversation) blanked(noteID string) {
+	if noteID != "" {
+		c.Writing, c.Redact = nil, append(slices.Clip(c.Redact), noteID)
 	}
 }
 

@@ -318,10 +318,10 @@ func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
 	})
 }
 
-// erase erases the person of a session.
-func (f *following) erase(t testing.TB, sessionID string, links ...Link) {
+// erase erases the person of a session, as planned.
+func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...Link) (planned Erasure) {
 	t.Helper()
-	plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{sessionID}, Links: links}, false)
+	plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{sessionID}, Links: links}, redact)
 	require.NoError(t, err)
 	erasure := activity.Erasure{Type: activity.EraseType, ProductID: "acme", SessionIDs: []string{sessionID}}
 	data, err := json.Marshal(erasure)
@@ -331,6 +331,7 @@ func (f *following) erase(t testing.TB, sessionID string, links ...Link) {
 	}
 	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
 	require.NoError(t, f.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+	return plan
 }
 
 func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
@@ -349,7 +350,7 @@ func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
 					f.linkAs(t, "7", session, byWebhook)
 					synctest.Wait()
 				}
-				f.erase(t, "s", Link{"zendesk", "7"})
+				f.erase(t, "s", false, Link{"zendesk", "7"})
 				time.Sleep(time.Minute)
 				if goesOn == "s" {
 					f.visit(t, "s", "c")

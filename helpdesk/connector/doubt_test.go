@@ -137,6 +137,105 @@ func TestFollow_writesANoteOnceWhoseAnswerNeverCanBeRead(t *testing.T) {
 	})
 }
 
+// left returns how many notes of a conversation are not redacted.
+func (d *desk) left(conversationID string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, note := range d.notes[conversationID] {
+		if !note.redacted {
+			n++
+		}
+	}
+	return n
+}
+
+// The outbox alone knows of such a note, and the log has nothing of it any more when the desk is asked.
+func TestErase_redactsANoteInDoubt(t *testing.T) {
+	const written = 4 * time.Second // after which a slow note is there
+	for name, threshold := range map[string]int{"a note": 0, "a summary": 1} {
+		for state, slow := range map[string]time.Duration{"lost": 2 * requestTime, "in flight": 2 * written} {
+			for _, another := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", state, ", another server: ", another), func(t *testing.T) {
+					notes := promptNotes()
+					notes.SummaryThreshold = threshold
+					withDesk(t, notes, nil, func(t *testing.T, f *following) {
+						asked := 0
+						f.desk.takes = func() time.Duration {
+							if asked++; asked == threshold+1 {
+								return slow
+							}
+							return 0
+						}
+						f.visit(t, "s", "a")
+						f.linkAs(t, "7", "s", byWebhook)
+						time.Sleep(time.Second)
+						if state == "lost" {
+							time.Sleep(requestTime)
+						}
+						if another {
+							f.stop()
+						}
+						require.NotNil(t, f.stored(t, "zendesk/7").Writing)
+						plan := f.erase(t, "s", true, Link{"zendesk", "7"})
+						assert.Equal(t, []int{threshold + 1, 0}, []int{plan.NotesRedacted, plan.NotesLeft})
+						if another {
+							f.follow(t)
+						}
+						time.Sleep(2 * time.Minute)
+						assert.Len(t, f.desk.texts("7"), threshold+1)
+						assert.Zero(t, f.desk.left("7"))
+						assert.Equal(t, conversation{}, f.stored(t, "zendesk/7"))
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 502, Ambiguous: true} })
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Second)
+		assert.Equal(t, 1, f.erase(t, "s", true, Link{"zendesk", "7"}).NotesRedacted, "as planned")
+		time.Sleep(time.Minute)
+		assert.NotNil(t, f.stored(t, "zendesk/7").Writing, "while the desk is away")
+		asked := f.desk.count("note")
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		assert.Positive(t, f.desk.count("find"))
+		assert.Equal(t, asked, f.desk.count("note"))
+		assert.Equal(t, conversation{}, f.stored(t, "zendesk/7"))
+	})
+}
+
+func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
+	doubt := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Count: 1}}
+	summary := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Summary: &summed{Text: "text"}}}
+	same := conversation{Sessions: []session{{ID: "s", Summary: &summed{Text: "text"}}}, Writing: summary.Writing}
+	for name, c := range map[string]struct {
+		of            conversation
+		can           helpdesk.Capabilities
+		redacts, left int
+	}{
+		"a note that the log has not":                {doubt, capable(newDesk()), 0, 1},
+		"a summary":                                  {summary, capable(newDesk()), 1, 0},
+		"a summary at a desk that cannot look":       {summary, helpdesk.Capabilities{Redactor: newDesk()}, 0, 1},
+		"a summary at a desk that cannot redact":     {summary, helpdesk.Capabilities{Finder: newDesk()}, 0, 1},
+		"a summary that says the same, so no note":   {same, capable(newDesk()), 0, 0},
+		"a note of an erased person, counted before": {conversation{Writing: &writing{Session: "s", Blank: "text"}}, capable(newDesk()), 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
+			var plan Erasure
+			r := record{document.Document{Name: documentName("zendesk/7")}, c.of}
+			require.NoError(t, plan.conversation(t.Context(), s.store, "acme", &r, Person{SessionIDs: []string{"s"}}, c.can))
+			assert.Equal(t, []int{c.redacts, c.left}, []int{plan.NotesRedacted, plan.NotesLeft})
+		})
+	}
+}
+
 // unsearchable is a desk that finds no notes.
 type unsearchable struct{ *desk }
 

@@ -115,7 +115,7 @@ func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", 
 //
 //   - with a note in the outbox, the note's own range, and the visitors that were told apart when
 //     it was begun, so that the same text comes out;
-//   - with a summary in the outbox, none: its text is stored;
+//   - with a summary, or a note of an erased person, in the outbox, none: its text is stored;
 //   - otherwise each session's from its cursor on, but not before from, up to which the log holds
 //     nothing to write; none where from is zero.
 //
@@ -134,15 +134,9 @@ func (j *job) begin() {
 			j.from = s.Cursor.After
 		}
 	}
-	switch w := c.Writing; {
-	case w != nil && w.Summary != nil:
-	case w != nil:
-		if s := c.session(w.Session); s != nil {
-			of := s.belongs(j.lane.key, w.Others)
-			of.own = slices.Clip(w.Own)
-			j.wants = []*want{{belongs: of, session: s.ID, since: s.Since, at: w.From, to: w.To,
-				from: w.First.Previous()}}
-		}
+	switch {
+	case j.resumes:
+		j.wants = c.outbox(j.lane.key)
 	case j.from != eventlog.ID{}:
 		for i := range c.Sessions {
 			s := &c.Sessions[i]
@@ -410,15 +404,14 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		if s.text == "" {
 			return o
 		}
-		if s.doubt && j.can.Finder != nil {
-			ask(func(ctx context.Context) (err error) {
-				o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, s.text, j.r.LastNote, s.writing.Begun.Add(-clockMargin))
-				return err
-			})
+		if s.doubt {
+			o = j.find(ctx, id, s)
 		}
 		if !o.yes {
 			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.text); return err })
 		}
+	case kindBlank:
+		return j.find(ctx, id, s)
 	case kindRedaction:
 		o.done = len(s.redact)
 		if j.can.Redactor != nil {
@@ -448,6 +441,17 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		})
 	case kindRemove:
 		return j.remove(ctx, id, s)
+	}
+	return o
+}
+
+// find looks for a note in doubt, if the desk can look.
+func (j *job) find(ctx context.Context, id string, s *step) (o outcome) {
+	if j.can.Finder != nil {
+		o.err = j.request(ctx, func(ctx context.Context) (err error) {
+			o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, s.text, j.r.LastNote, s.writing.Begun.Add(-clockMargin))
+			return err
+		})
 	}
 	return o
 }
@@ -517,6 +521,8 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	switch s.kind {
 	case kindNote, kindSummary:
 		return j.settleNote(ctx, s, o)
+	case kindBlank:
+		return j.settleBlank(ctx, o)
 	case kindRedaction:
 		err := o.err
 		if o.done > 0 {

@@ -20,6 +20,7 @@ type kind uint8
 const (
 	kindNote      kind = iota
 	kindSummary        // a note, too
+	kindBlank          // a note in doubt of an erased person is looked for
 	kindRedaction      // of the notes that a summary replaces
 	kindDraft          // a model is asked for a summary
 	kindContact        // the desk is asked for the contact
@@ -48,7 +49,7 @@ const (
 // class returns the class of the kind.
 func (k kind) class() class {
 	switch k {
-	case kindNote, kindSummary, kindRedaction, kindDraft:
+	case kindNote, kindSummary, kindBlank, kindRedaction, kindDraft:
 		return notes
 	case kindContact:
 		return contacts
@@ -345,11 +346,27 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 			To: w.found[n-1].after, Others: w.others, Own: w.own, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
 }
 
+// outbox returns the range of the log that the text of the note in the outbox is made of: one want,
+// or none where the text is stored.
+func (c *conversation) outbox(key string) []*want {
+	w := c.Writing
+	s := c.session(w.Session)
+	if w.Summary != nil || w.Blank != "" || s == nil {
+		return nil
+	}
+	of := s.belongs(key, w.Others)
+	of.own = slices.Clip(w.Own)
+	return []*want{{belongs: of, session: s.ID, since: s.Since, at: w.From, to: w.To, from: w.First.Previous()}}
+}
+
 // resume looks for the note in the outbox and writes it otherwise. Its text is made anew from the
 // log, and comes out the same while the log has the range. Of a range that was trimmed it has the
 // rest; without any action left it has no text, and is settled without asking the desk.
 func (c *conversation) resume(v *view) *step {
 	w := c.Writing
+	if w.Blank != "" {
+		return &step{kind: kindBlank, text: w.Blank, writing: w, doubt: true}
+	}
 	if w.Summary != nil {
 		return &step{kind: kindSummary, text: c.summaryText(w), writing: w, doubt: true}
 	}

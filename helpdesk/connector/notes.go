@@ -3,7 +3,6 @@ package connector
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -40,9 +39,6 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		recalled = maxRecent
 	}
 	err := j.update(ctx, func(c *conversation) error {
-		if c.Blank && c.session(w.Session) == nil && o.id != "" {
-			c.Redact, c.Blank = append(slices.Clip(c.Redact), o.id), false
-		}
 		c.written(o.id, s.actions, recalled, now)
 		return nil
 	})
@@ -66,6 +62,24 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		j.count(w)
 	}
 	return nil
+}
+
+// settleBlank records whether a note of an erased person was found. One that cannot be looked for
+// stays at the desk.
+func (j *job) settleBlank(ctx context.Context, o outcome) error {
+	if o.err != nil && (!isFinal(o.err) || helpdesk.IsGone(o.err)) {
+		return o.err
+	}
+	if o.err != nil {
+		j.logger().Warn("a note of an erased person may be left: the desk refuses to look for it", "err", o.err)
+	}
+	return j.update(ctx, func(c *conversation) error {
+		if c.Writing != nil && c.Writing.Blank != "" {
+			c.blanked(o.id)
+			c.Writing = nil
+		}
+		return nil
+	})
 }
 
 // isPaused reports whether a request was not made, since it has to wait.

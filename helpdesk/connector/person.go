@@ -102,25 +102,14 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	if err != nil {
 		return plan, err
 	}
-	for _, r := range records {
-		desk, id := splitKey(strings.TrimPrefix(r.doc.Name, conversationPrefix))
-		configured, ok := product.find(desk)
-		can := redact && ok && configured.Desk.Capabilities().Redactor != nil
-		notes := r.erase(of, can)
-		if can {
-			plan.NotesRedacted += notes
-		} else {
-			plan.NotesLeft += notes
+	for i := range records {
+		name, _ := splitKey(records[i].key())
+		desk, _ := product.find(name)
+		can := desk.capabilities()
+		if !redact {
+			can.Redactor = nil
 		}
-		put, changes, err := c.store.change(&r)
-		if err != nil {
-			return plan, err
-		}
-		if changes {
-			plan.Changes = append(plan.Changes, put)
-		}
-		plan.Conversations++
-		if err := plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id}); err != nil {
+		if err := plan.conversation(ctx, c.store, productID, &records[i], of, can); err != nil {
 			return plan, err
 		}
 	}
@@ -133,6 +122,54 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	return plan, err
 }
 
+// conversation plans the erasure of a person from a conversation. A note in doubt counts, too: as
+// redacted if the desk can look for it. Without a Redactor notes stay.
+func (plan *Erasure) conversation(ctx context.Context, s *store, productID string, r *record, of Person,
+	can helpdesk.Capabilities) error {
+	text, doubt, err := s.doubtOf(ctx, productID, r, of)
+	if err != nil {
+		return err
+	}
+	notes, redacts := r.erase(of, can.Redactor != nil, text), can.Redactor != nil
+	if redacts {
+		plan.NotesRedacted += notes
+	} else {
+		plan.NotesLeft += notes
+	}
+	switch {
+	case doubt && redacts && can.Finder != nil && text != "":
+		plan.NotesRedacted++
+	case doubt:
+		plan.NotesLeft++
+	}
+	put, changes, err := s.change(r)
+	if err != nil {
+		return err
+	}
+	if changes {
+		plan.Changes = append(plan.Changes, put)
+	}
+	plan.Conversations++
+	desk, id := splitKey(r.key())
+	return plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id})
+}
+
+// doubtOf returns the text of the note in the outbox, if it is the person's and may be at the desk;
+// "" where the log does not have its actions any more.
+func (s *store) doubtOf(ctx context.Context, productID string, r *record, of Person) (text string, doubt bool,
+	err error) {
+	w := r.Writing
+	if w == nil || w.Blank != "" || !of.owns(w.Session, w.UserID) {
+		return "", false, nil
+	}
+	wants := r.outbox(r.key())
+	if err := scan(ctx, s.log, productID, wants); err != nil {
+		return "", false, err
+	}
+	text = r.resume(&view{wants: wants}).text
+	return text, text != "" || w.Summary == nil, nil
+}
+
 // add adds a notice to the entries of the plan.
 func (plan *Erasure) add(n notice) error {
 	data, err := json.Marshal(n)
@@ -141,11 +178,11 @@ func (plan *Erasure) add(n notice) error {
 }
 
 // erase removes a person's sessions and messages from the conversation, with everything that is
-// known of it once no session is left, and returns how many notes of the person there are. With
-// redact these are to be redacted, and so is one that is being written: Blank has its job do that
-// when its ID is known. A session that another user has taken over, or had before, stays that
-// user's.
-func (c *conversation) erase(of Person, redact bool) (notes int) {
+// known of it once no session is left, and returns how many notes of the person are known to be at
+// the desk. With redact these are to be redacted, and so is the person's note in the outbox, whose
+// text is given, once it is found. A session that another user has taken over, or had before, stays
+// that user's.
+func (c *conversation) erase(of Person, redact bool, doubt string) (notes int) {
 	var ids []string
 	var left []session
 	for _, s := range c.Sessions {
@@ -159,14 +196,16 @@ func (c *conversation) erase(of Person, redact bool) (notes int) {
 	}
 	c.Sessions = left
 	c.forget(of)
-	if w := c.Writing; w != nil && of.owns(w.Session, w.UserID) {
-		c.Writing, c.Blank = nil, redact
+	if w := c.Writing; w != nil && w.Blank == "" && of.owns(w.Session, w.UserID) {
+		if c.Writing = nil; redact && doubt != "" {
+			c.Writing = &writing{Session: w.Session, UserID: w.UserID, Begun: w.Begun, Blank: doubt}
+		}
 	}
 	if redact {
 		c.Redact = append(slices.Clip(c.Redact), ids...)
 	}
 	if len(c.Sessions) == 0 {
-		*c = conversation{Redact: c.Redact, Blank: c.Blank}
+		*c = conversation{Redact: c.Redact, Writing: c.Writing}
 	}
 	return len(ids)
 }
@@ -255,7 +294,7 @@ func (s *store) waitingOf(ctx context.Context, productID string, of Person) (lin
 func (r *record) kept(of Person) Kept {
 	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []recent{},
 		Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{}, Assistance: r.Machine}
-	k.Desk, k.ConversationID = splitKey(strings.TrimPrefix(r.doc.Name, conversationPrefix))
+	k.Desk, k.ConversationID = splitKey(r.key())
 	for i := range r.Sessions {
 		s := &r.Sessions[i]
 		if !slices.Contains(of.SessionIDs, s.ID) {

@@ -83,6 +83,9 @@ type record struct {
 	conversation
 }
 
+// key returns the conversation's key.
+func (r *record) key() string { return strings.TrimPrefix(r.doc.Name, conversationPrefix) }
+
 // read returns a conversation, empty where there is none or where it cannot be read. An error
 // means that storage is away.
 func (s *store) read(ctx context.Context, productID, key string) (record, error) {
