@@ -364,8 +364,8 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 		}
 		return r.handlers.Erase(ctx, e)
 	case d.Type == SummaryType && r.handlers.Summary != nil:
-		s, err := decodeSummary(d.Message)
-		if err != nil {
+		var s Summary
+		if err := d.Decode(&s); err != nil {
 			return Permanent(&malformedError{err})
 		}
 		return r.handlers.Summary(ctx, s)
@@ -373,17 +373,6 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 		return Permanent(errNoType)
 	}
 	return nil
-}
-
-// decodeSummary returns the summary of a "summary" entry.
-func decodeSummary(m Message) (s Summary, err error) {
-	if err := m.Decode(&s); err != nil {
-		return s, err
-	}
-	if s.Type != m.Type || s.SessionID != m.SessionID {
-		return s, errors.New("duplicate field")
-	}
-	return s, nil
 }
 
 // malformedError is the error of an entry that cannot be handled, which is counted by itself.

@@ -24,48 +24,17 @@ func TypeOf(data []byte) string {
 	return typ
 }
 
-// head returns the type and the session ID of an entry, and reads as little of it as possible.
-// A missing field is empty. Where one is no string, or the rest that was read is not JSON, both
-// are empty. Field names in other letters count, as they do for encoding/json; that the two
-// agree is checked by Batch.
+// head returns the type and the session ID of an entry. A missing field is empty. Where the
+// entry is not JSON, or one of the two is no string, both are empty.
 func head(data []byte) (typ, sessionID string) {
-	s := jsonscan.New(data)
-	hasType, hasSession := false, false
-	for s.BeginObject(); !hasType || !hasSession; {
-		key, more := s.Key()
-		if !more {
-			s.End()
-			break
-		}
-		isType, isSession := bytes.EqualFold(key, []byte("type")), bytes.EqualFold(key, []byte("session_id"))
-		if kind := s.Kind(); (isType || isSession) && kind != '"' && kind != 'n' {
-			return "", ""
-		}
-		switch {
-		case isType:
-			var few [16]byte
-			typ, hasType = typeName(s.AppendString(few[:0], len(data))), true
-		case isSession:
-			sessionID, hasSession = s.String(len(data)), true
-		default:
-			s.Skip()
-		}
+	var h struct {
+		Type      string `json:"type"`
+		SessionID string `json:"session_id"`
 	}
-	if s.Err() != nil {
+	if decode(data, &h) != nil {
 		return "", ""
 	}
-	return typ, sessionID
-}
-
-// typeName returns the string, without a copy for the usual types.
-func typeName(name []byte) string {
-	switch string(name) {
-	case Actions:
-		return Actions
-	case Summary:
-		return Summary
-	}
-	return string(name)
+	return h.Type, h.SessionID
 }
 
 // Batch returns the batch of an "actions" entry: one action or more, all of its session. It is
@@ -81,9 +50,6 @@ func (m *Message) Batch() (*activity.Batch, error) {
 	var b activity.Batch
 	if err := m.Decode(&b); err != nil {
 		return nil, err
-	}
-	if b.Type != m.Type || b.SessionID != m.SessionID {
-		return nil, errTwice
 	}
 	if len(b.Actions) == 0 {
 		return nil, errNoActions
@@ -102,7 +68,6 @@ func (m *Message) Batch() (*activity.Batch, error) {
 // Errors of an entry. The decoder's own errors would quote it.
 var (
 	errNoActions = errors.New("no actions")
-	errTwice     = errors.New("duplicate field")
 	errDeep      = errors.New("nested too deep")
 	errMalformed = errors.New("not JSON, or a field of the wrong type")
 )
