@@ -40,10 +40,6 @@ const (
 // listedAs are the names by which a product lists events of autocapture.
 var listedAs = map[string]string{eventRageClick: intake.EventRageClick, eventDeadClick: intake.EventDeadClick}
 
-// words are the values that most events have in the field event_type.
-var words = intake.Words(eventPage, eventClick, eventChange, eventSubmit, eventIdentify, "session_start", "session_end",
-	"[Amplitude] Viewport Content Updated", "[Amplitude] Form Started")
-
 // maxElements bounds how many elements around the target are read.
 const maxElements = 128
 
@@ -91,7 +87,7 @@ func (d *decoder) field(key []byte) {
 	e := &d.event
 	switch string(key) {
 	case "event_type":
-		d.SetWord(&e.typ, words)
+		d.SetString(&e.typ, intake.MaxText)
 	case "insert_id":
 		d.SetText(&e.id)
 	case "device_id":

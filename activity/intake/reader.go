@@ -23,7 +23,6 @@ const MaxURL = 65 << 10
 type Reader struct {
 	jsonscan.Scanner
 	json  []byte  // the input, to which offsets refer
-	buf   []byte  // of SetWord, to use again
 	again *Reader // of Again, to use again; nil until then
 }
 
@@ -114,21 +113,6 @@ func (r *Reader) SetText(s *string) {
 	}
 }
 
-// SetWord reads a string that is probably one of words, each under itself: such a string costs
-// no copy. Any other is read like SetString with MaxText.
-func (r *Reader) SetWord(s *string, words map[string]string) {
-	if r.Kind() != '"' {
-		r.Skip()
-		return
-	}
-	r.buf = r.AppendString(r.buf[:0], MaxText)
-	if word, ok := words[string(r.buf)]; ok {
-		*s = word
-		return
-	}
-	*s = string(r.buf)
-}
-
 // SetProof reads a property that proves an identity, and skips any other.
 func (r *Reader) SetProof(p *Proof, property []byte) {
 	if field := p.Field(string(property)); field != nil {
@@ -155,11 +139,11 @@ func (r *Reader) Digest(start int64) string {
 	return uuid.UUID(sum[:len(uuid.UUID{})]).String()
 }
 
-// Words returns the map of words that [Reader.SetWord] takes.
-func Words(words ...string) map[string]string {
-	m := make(map[string]string, len(words))
+// Words returns a set of words.
+func Words(words ...string) map[string]bool {
+	m := make(map[string]bool, len(words))
 	for _, word := range words {
-		m[word] = word
+		m[word] = true
 	}
 	return m
 }

@@ -121,7 +121,7 @@ func UserID(id string, shared ...string) string {
 		inner = strings.TrimSpace(inner[1 : n-1])
 	}
 	if inner == "" || slices.Contains(shared, inner) ||
-		nobody[inner] != "" || nobodyInAnyCase[strings.ToLower(inner)] != "" {
+		nobody[inner] || nobodyInAnyCase[strings.ToLower(inner)] {
 		return ""
 	}
 	return id

@@ -2,7 +2,7 @@ package posthog
 
 import (
 	"cmp"
-	"github.com/liveactivity/liveactivity/activity"
+
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/element"
 )
@@ -99,7 +99,7 @@ func (r *reader) field(e, inner *event, key []byte) {
 			r.fields(inner, nil)
 			return
 		}
-		r.SetWord(&e.Name, words)
+		r.SetString(&e.Name, intake.MaxText)
 	case "uuid":
 		r.SetText(&e.UUID)
 	case "distinct_id":
@@ -177,7 +177,7 @@ func (r *reader) property(p *properties, key []byte) {
 	case "$screen_name":
 		r.SetString(&p.ScreenName, intake.MaxText)
 	case "$event_type":
-		r.SetWord(&p.EventType, words)
+		r.SetString(&p.EventType, intake.MaxText)
 	case "$el_text":
 		r.SetString(&p.ElText, intake.MaxText)
 	case "$dead_click_event_timestamp":
@@ -231,8 +231,3 @@ func (r *reader) attribute(e *element.Element, key []byte) {
 func (r *reader) traits(t *traits) {
 	r.Object(func(key []byte) { r.SetTrait(&t.Email, &t.Proof, key) })
 }
-
-// words are the values that most events have in some field.
-var words = intake.Words(eventPageview, eventScreen, eventAutocapture, eventIdentify, eventSet, eventAlias,
-	"$pageleave",
-	activity.TypeClick, activity.TypeSubmit, activity.TypeChange, typeTouch)

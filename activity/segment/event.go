@@ -22,7 +22,7 @@ var Source = intake.NewSource(intake.Form{
 // type.
 func recognizes(fields map[string]string) bool {
 	_, isPostHogs := fields["distinct_id"]
-	return words[fields["type"]] != "" && !isPostHogs
+	return words[fields["type"]] && !isPostHogs
 }
 
 // The types of events that mean something here.
@@ -36,7 +36,7 @@ const (
 	typeDelete   = "delete"
 )
 
-// words are the values that most events have in the field type.
+// words are the types of the family's events.
 var words = intake.Words(typePage, typeScreen, typeIdentify, typeAlias, typeTrack, typeGroup, typeDelete)
 
 // event is an event of any type. Its strings are bounded copies.
@@ -95,7 +95,7 @@ func (d *decoder) field(key []byte) {
 	e := &d.event
 	switch string(key) {
 	case "type":
-		d.SetWord(&e.typ, words)
+		d.SetString(&e.typ, intake.MaxText)
 	case "name":
 		d.SetString(&e.name, intake.MaxText)
 	case "event":

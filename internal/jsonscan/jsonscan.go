@@ -202,19 +202,6 @@ func (s *Scanner) String(limit int) string {
 	return owned(s.str(limit))
 }
 
-// AppendString appends the result of String. It does not allocate where dst has room.
-func (s *Scanner) AppendString(dst []byte, limit int) []byte {
-	if s.Kind() != '"' {
-		s.Skip()
-		return dst
-	}
-	b := s.str(limit)
-	if utf8.Valid(b) {
-		return append(dst, b...)
-	}
-	return append(dst, owned(b)...)
-}
-
 // owned returns a copy of b as valid UTF-8.
 func owned(b []byte) string {
 	if utf8.Valid(b) {

@@ -164,14 +164,12 @@ func TestScanner_readsValuesOfAnyKindAsAskedFor(t *testing.T) {
 		`true`: {text: "true", isTrue: true}, `false`: {text: "false"},
 		`null`: {}, `{"a":1}`: {}, `[1]`: {},
 	} {
-		s := jsonscan.New([]byte(`[` + strings.Repeat(value+",", 4) + value + `]`))
+		s := jsonscan.New([]byte(`[` + strings.Repeat(value+",", 3) + value + `]`))
 		s.BeginArray()
 		require.True(t, s.Element())
 		assert.Equal(t, want.text, s.Text(99), value)
 		require.True(t, s.Element())
 		assert.Equal(t, want.str, s.String(99), value)
-		require.True(t, s.Element())
-		assert.Equal(t, "after "+want.str, string(s.AppendString([]byte("after "), 99)), value)
 		require.True(t, s.Element())
 		f, ok := s.Float()
 		assert.Equal(t, want.isFloat, ok, value)
