@@ -9,8 +9,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
-	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Context returns where a person is and what they did, for an AI agent, like the endpoint
@@ -25,12 +25,12 @@ func (s *Service) Context(ctx context.Context, productID string, q agent.Query) 
 	if err != nil {
 		return agent.Context{}, err
 	}
-	return answer.Decode()
+	return *answer, nil
 }
 
 // agentAnswer returns the answer to a query, for the endpoint, the MCP tool and Context. It
 // takes sessionsPatience at most.
-func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
+func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
 	return s.agents.Read(ctx, productID, q)
@@ -70,12 +70,11 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 		httpx.WriteText(w, answer.Text)
 		return nil
 	}
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	if *buf, err = answer.AppendJSON(*buf); err != nil {
+	body, err := jsontext.Marshal(answer)
+	if err != nil {
 		return err
 	}
-	httpx.WriteEncoded(w, *buf)
+	httpx.WriteEncoded(w, body)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"testing"
 	"time"
@@ -55,21 +54,5 @@ func TestQuery_After(t *testing.T) {
 		q := agent.Query{UserID: "a", Cursor: base64.RawURLEncoding.EncodeToString(data)}
 		require.ErrorAs(t, q.Check(), &wrong, i)
 		data[i]--
-	}
-}
-
-func TestAnswer_AppendJSONIsTheContexts(t *testing.T) {
-	action := activity.NewAction(activity.TypeClick, activity.Target{Label: `"actions":null`}, "https://app.example.com/a")
-	r, err := recent.NewRecord("s", action)
-	require.NoError(t, err)
-	for _, found := range []recent.Records{nil, {r, r}} {
-		a := agent.Answer{Context: agent.Context{UserID: `"actions":null`, SessionIDs: []string{}, Count: len(found)}, Recent: found}
-		c, err := a.Decode()
-		require.NoError(t, err)
-		want, err := json.Marshal(c)
-		require.NoError(t, err)
-		got, err := a.AppendJSON([]byte("before"))
-		require.NoError(t, err)
-		assert.JSONEq(t, string(want), string(got[len("before"):]))
 	}
 }

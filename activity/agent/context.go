@@ -1,14 +1,6 @@
 package agent
 
-import (
-	"bytes"
-
-	fastjson "github.com/segmentio/encoding/json" // encodes long texts several times as fast
-
-	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/buffers"
-)
+import "github.com/liveactivity/liveactivity/activity"
 
 // Anonymous is the [Context.Identity] of an unidentified visitor. Otherwise the identity is
 // the [activity.Standing] of the identifier that the query names.
@@ -47,33 +39,4 @@ type Context struct {
 	// Cursor is for Query.Cursor: everything up to here is in the answer.
 	Cursor string  `json:"cursor" jsonschema:"What to pass as since for what arrives later."`
 	AsOf   float64 `json:"as_of" jsonschema:"Time of the answer, in epoch seconds."`
-}
-
-// Answer is a [Context] whose actions are encoded: Actions is nil, and Recent has them.
-type Answer struct {
-	Context
-	Recent recent.Records
-}
-
-// Decode returns the context with its actions.
-func (a *Answer) Decode() (c Context, err error) {
-	c = a.Context
-	c.Actions, err = a.Recent.Actions()
-	return c, err
-}
-
-// AppendJSON appends the JSON of the context. It costs a copy of the actions and no encoding.
-// After an error dst is as it was.
-func (a *Answer) AppendJSON(dst []byte) ([]byte, error) {
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	data, err := fastjson.Append(*buf, &a.Context, 0)
-	if err != nil {
-		return dst, err
-	}
-	*buf = data
-	// No string of JSON has a quote that is not escaped, so this is the field.
-	before, after, _ := bytes.Cut(data, []byte(`"actions":null`))
-	dst = append(append(dst, before...), `"actions":`...)
-	return append(a.Recent.AppendJSON(dst), after...), nil
 }

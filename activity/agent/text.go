@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 )
@@ -29,56 +30,57 @@ const cutMark = " …"
 // characters, [DefaultChars] for zero. The product's prompt comes first, unless it leaves no
 // room, and then, quoted, a line about the person and the page, and a line of each action,
 // oldest first. The oldest are left out first, which the text says. If nothing is known within
-// the retention ttl, the text is a sentence. The unverified sessions are of a lower standing
-// than the context, and their lines are marked; the page is from the session last. It sets Text
-// and Truncated.
-func (a *Answer) Render(maxChars int, ttl time.Duration, last string, unverified []string) {
+// the retention ttl, the text is a sentence. Actions are those found. The unverified sessions are
+// of a lower standing than the context, and their lines are marked; the page is from the session
+// last. It sets Text and Truncated.
+func (c *Context) Render(found recent.Records, maxChars int, ttl time.Duration, last string, unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
 	buf := buffers.Get()
 	defer buffers.Put(buf)
 	text := *buf
-	if n := utf8.RuneCountInString(a.Prompt) + len("\n\n"); a.Prompt != "" && n <= room-leastBody {
-		text = append(append(text, a.Prompt...), "\n\n"...)
+	if n := utf8.RuneCountInString(c.Prompt) + len("\n\n"); c.Prompt != "" && n <= room-leastBody {
+		text = append(append(text, c.Prompt...), "\n\n"...)
 		room -= n
 	}
-	if a.LastSeen == 0 {
+	if c.LastSeen == 0 {
 		text = append(text, "Nothing is known of what this person did: no activity in the last "...)
 		text = append(appendSpan(text, ttl), '.')
 	} else {
-		text = append(a.appendLines(append(text, start...), room, last, unverified), end...)
+		text = append(c.appendLines(append(text, start...), found, room, last, unverified), end...)
 	}
-	a.Text, *buf = string(text), text
+	c.Text, *buf = string(text), text
 }
 
 // appendLines appends the quoted lines of the text, of at most room characters with their
 // line feeds.
-func (a *Answer) appendLines(dst []byte, room int, last string, unverified []string) []byte {
+func (c *Context) appendLines(dst []byte, found recent.Records, room int, last string, unverified []string) []byte {
 	from := len(dst)
-	dst = append(a.appendHead(dst, slices.Contains(unverified, last)), '\n')
-	for i := range a.Recent {
-		dst = append(a.appendLine(dst, i, unverified), '\n')
+	dst = append(c.appendHead(dst, slices.Contains(unverified, last)), '\n')
+	for i := range found {
+		isUnverified := slices.Contains(unverified, found[i].Session)
+		dst = append(c.appendLine(dst, &c.Actions[i], isUnverified), '\n')
 	}
-	if len(a.Recent) == 0 {
+	if len(c.Actions) == 0 {
 		dst = append(dst, "Nothing new since then.\n"...)
 	}
 	if len(dst)-from <= room {
 		return dst
 	}
 	if over := utf8.RuneCount(dst[from:]) - room; over > 0 {
-		dst = append(dst[:from], a.shortened(string(dst[from:]), room, over)...)
+		dst = append(dst[:from], c.shortened(string(dst[from:]), room, over)...)
 	}
 	return dst
 }
 
 // shortened returns the lines without the oldest actions, which are over the room by so many
 // characters. The newest action stays; it and the head are cut if need be.
-func (a *Answer) shortened(lines string, room, over int) string {
+func (c *Context) shortened(lines string, room, over int) string {
 	head, lines, _ := strings.Cut(lines, "\n")
-	a.Truncated = len(a.Recent) > 0
+	c.Truncated = len(c.Actions) > 0
 	over += leftOutRoom
 	earlier := 0
-	for ; over > 0 && earlier+1 < len(a.Recent); earlier++ {
+	for ; over > 0 && earlier+1 < len(c.Actions); earlier++ {
 		line, rest, _ := strings.Cut(lines, "\n")
 		over -= utf8.RuneCountInString(line) + 1
 		lines = rest
@@ -95,34 +97,33 @@ func (a *Answer) shortened(lines string, room, over int) string {
 }
 
 // appendLine appends an action in words: "2 min ago: User clicked Export CSV on the dashboard page".
-func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
-	r := &a.Recent[i]
+func (c *Context) appendLine(dst []byte, a *activity.Action, isUnverified bool) []byte {
 	mark := " ago: "
-	if slices.Contains(unverified, r.Session) {
+	if isUnverified {
 		mark = " ago, not verified: "
 	}
-	dst = appendSpan(dst, time.Duration(a.AsOf*1e6-float64(r.Start))*time.Microsecond)
-	return append(append(dst, mark...), prompt.Line(maxLine, r.Sentence())...)
+	dst = appendSpan(dst, time.Duration(c.AsOf*1e6-float64(a.Start().UnixMicro()))*time.Microsecond)
+	return append(append(dst, mark...), prompt.Line(maxLine, a.Sentence())...)
 }
 
 // appendHead appends the line about the person and the page: "ada@example.com (user user_42,
 // signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
 // for 14 min, last seen 5 s ago". The page of an unverified session is marked.
-func (a *Answer) appendHead(dst []byte, isUnverified bool) []byte {
-	email, user := prompt.Line(maxName, a.Email), prompt.Line(maxName, a.UserID)
-	who, about := cmp.Or(email, "A visitor"), a.Identity
+func (c *Context) appendHead(dst []byte, isUnverified bool) []byte {
+	email, user := prompt.Line(maxName, c.Email), prompt.Line(maxName, c.UserID)
+	who, about := cmp.Or(email, "A visitor"), c.Identity
 	switch {
 	case user != "" && email != "":
 		about = "user " + user + ", " + about
 	case user != "":
 		who = "User " + user
 	}
-	if a.Identity == activity.Claimed.String() {
+	if c.Identity == activity.Claimed.String() {
 		about += ", not verified"
 	}
 	dst = append(dst, who+" ("+about+") is on "...)
-	if page := prompt.Line(maxName, a.Page); page != "" {
-		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, a.CanonicalURL)+")"...)
+	if page := prompt.Line(maxName, c.Page); page != "" {
+		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, c.CanonicalURL)+")"...)
 	} else {
 		dst = append(dst, "a page without an address"...)
 	}
@@ -132,7 +133,7 @@ func (a *Answer) appendHead(dst []byte, isUnverified bool) []byte {
 	for _, part := range [...]struct {
 		before  string
 		seconds float64
-	}{{": there for ", a.OnPageS}, {", here for ", a.HereS}, {", last seen ", a.AsOf - a.LastSeen}} {
+	}{{": there for ", c.OnPageS}, {", here for ", c.HereS}, {", last seen ", c.AsOf - c.LastSeen}} {
 		dst = appendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
 	}
 	return append(dst, " ago"...)

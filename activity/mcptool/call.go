@@ -36,7 +36,7 @@ type tools struct {
 	lookup *recent.Lookup
 	// sessions lists live sessions, context reads a person's; nil for no such tool.
 	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
-	context  func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
+	context  func(ctx context.Context, productID string, q agent.Query) (*agent.Context, error)
 	log      *slog.Logger
 }
 
@@ -209,7 +209,7 @@ func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
 			return found, err
 		}
 		found.text = a.Text
-		found.json, err = a.AppendJSON(nil)
+		found.json, err = jsontext.Marshal(a)
 		return found, err
 	}}, ""
 }

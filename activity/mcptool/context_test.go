@@ -20,12 +20,12 @@ import (
 // contexts returns options with a context of everybody, and what it is asked for.
 func contexts() (*mcptool.Options, *agent.Query) {
 	asked := &agent.Query{}
-	return &mcptool.Options{Context: func(_ context.Context, productID string, q agent.Query) (*agent.Answer, error) {
+	return &mcptool.Options{Context: func(_ context.Context, productID string, q agent.Query) (*agent.Context, error) {
 		*asked = q
 		if q.Desk == "none" {
 			return nil, &activity.QueryError{Param: "desk", Problem: "must be another"}
 		}
-		return &agent.Answer{Context: agent.Context{ProductID: productID, SessionIDs: []string{}, Text: "the text"}}, nil
+		return &agent.Context{ProductID: productID, SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"}, nil
 	}}, asked
 }
 

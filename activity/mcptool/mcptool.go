@@ -71,7 +71,7 @@ type Options struct {
 	// Context returns the context of a person; nil disables the tool. Its error is a
 	// *[activity.QueryError] for an invalid query; otherwise the contract of Sessions holds.
 	// The answer is only read.
-	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
+	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Context, error)
 	// Listen answers a request with the stream of a subscription, which may last: it writes
 	// Opening, then the result of Acted for each user that acts, All where it may have missed
 	// some, and Heartbeat now and then, until Check fails or the client is gone. nil disables

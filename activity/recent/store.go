@@ -2,12 +2,13 @@ package recent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/segmentio/encoding/json" // several times as fast as the standard library here
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/buffers"
@@ -123,22 +124,6 @@ func (r Record) appendJSON(dst []byte, index int) []byte {
 	return append(dst, '}')
 }
 
-// CanonicalURL returns the action's.
-func (r Record) CanonicalURL() string {
-	text, _ := jsontext.CutString(jsontext.LastString(r.JSON))
-	return text
-}
-
-// Sentence returns the action's [activity.Action.Sentence], without decoding all of it.
-func (r Record) Sentence() string {
-	var a activity.Action
-	rest := r.JSON
-	a.Type, rest = jsontext.CutString(strings.TrimPrefix(rest, jsontext.TypeField))
-	a.Title, rest = jsontext.CutString(strings.TrimPrefix(rest, jsontext.TitleField))
-	a.Description, _ = jsontext.CutString(strings.TrimPrefix(rest, jsontext.DescriptionField))
-	return a.Sentence()
-}
-
 // Records are the newest actions of a user or a session, oldest first.
 type Records []Record
 
@@ -181,9 +166,10 @@ func (r Records) AppendJSON(dst []byte) []byte {
 // Actions decodes the actions, indexed from zero. Their ID is empty: it is not
 // kept. The result is never nil.
 func (r Records) Actions() ([]activity.Action, error) {
-	actions := make([]activity.Action, len(r))
+	actions, buf := make([]activity.Action, len(r)), []byte(nil)
 	for i, record := range r {
-		if err := json.Unmarshal(record.appendJSON(nil, i), &actions[i]); err != nil {
+		buf = record.appendJSON(buf[:0], i)
+		if err := json.Unmarshal(buf, &actions[i]); err != nil {
 			return nil, fmt.Errorf("recent: decode record: %w", err)
 		}
 	}

@@ -113,19 +113,6 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"recent.store", "recent.maxEvents"}, musttest.Mistakes(t, err))
 }
 
-func TestRecord_sentenceIsTheActions(t *testing.T) {
-	for _, a := range []activity.Action{
-		{}, {Type: "click"}, {Type: "click", Title: "Click Save"}, {Description: " User  clicked \u0007\"Save\" \\ on\nthe ü page "},
-		{Type: "x", Title: `\`, Description: `,"description":"no"`, RawURL: "https://a.example/?b=%22", CanonicalURL: `https://a.example/"\`},
-	} {
-		r, err := recent.NewRecord("s", a)
-		require.NoError(t, err)
-		assert.Equal(t, a.Sentence(), r.Sentence())
-		assert.Equal(t, a.CanonicalURL, r.CanonicalURL())
-	}
-	assert.Equal(t, "User did something", recent.Record{JSON: `{"type":"`}.Sentence())
-}
-
 // A visitor is on a page since the last of its own session's actions elsewhere.
 func TestRecent_knowsTheStayOnAPage(t *testing.T) {
 	record := func(second int64, session, url string) recent.Record {

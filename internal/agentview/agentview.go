@@ -59,14 +59,14 @@ type reading struct {
 	ids      []string         // sessions, the one seen last at the end
 	// sessions has an entry for each of ids and for the session that was asked for.
 	sessions map[string]directory.Session
-	answer   agent.Answer
+	answer   agent.Context
 }
 
 // Read returns the context of a person, an empty one if nothing is known. Nothing that was
 // accepted before the call is missing. The error is a *[activity.QueryError] for a mistake in
 // the query, or storage's. The reads are not of one instant: an action that arrives meanwhile
 // is in this answer or the next.
-func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
+func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
 	r := &reading{View: v, ctx: ctx, productID: productID, query: q}
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -75,7 +75,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func() error{r.find, r.look, r.know, r.converse} {
+	say := func() error { return r.say(after) }
+	for _, step := range []func() error{r.find, r.look, r.know, r.converse, say} {
 		err := step()
 		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 			return nil, wrong
@@ -84,7 +85,6 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 			return nil, fmt.Errorf("agentview: %w", err)
 		}
 	}
-	r.say(after)
 	return &r.answer, nil
 }
 

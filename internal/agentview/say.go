@@ -74,7 +74,7 @@ func (r *reading) ordered(ids []string) []string {
 // address finds the person's address: the one that was asked for, or that the newest session of
 // the user has, or that is known of the user.
 func (r *reading) address() error {
-	c := &r.answer.Context
+	c := &r.answer
 	c.Email = r.query.Email
 	for _, id := range slices.Backward(r.ids) {
 		if s := r.sessions[id]; c.Email == "" && s.UserID == r.userID {
@@ -119,9 +119,9 @@ func (r *reading) converse() error {
 }
 
 // say makes the answer of everything that was read. It reads nothing more, and the clock once.
-func (r *reading) say(after recent.Position) {
+func (r *reading) say(after recent.Position) (err error) {
 	now := time.Now()
-	c := &r.answer.Context
+	c := &r.answer
 	c.ProductID, c.UserID, c.AsOf = r.productID, r.userID, activity.Seconds(now)
 	c.SessionIDs = append([]string{}, r.ids...)
 	standing, isKnown := r.standing()
@@ -132,14 +132,17 @@ func (r *reading) say(after recent.Position) {
 		r.upto = after
 	}
 	c.Cursor = agent.NewCursor(r.productID, r.upto)
-	r.place(now)
-	r.answer.Recent = r.asked(after)
-	c.Count = len(r.answer.Recent)
-	last := ""
+	found, last := r.asked(after), ""
+	if c.Actions, err = found.Actions(); err != nil {
+		return err
+	}
+	c.Count = len(found)
 	if n := len(r.seen); n > 0 {
 		last = r.seen[n-1].Session
+		err = r.place(now)
 	}
-	r.answer.Render(r.query.MaxChars, r.ttl, last, r.lower(standing, isKnown))
+	c.Render(found, r.query.MaxChars, r.ttl, last, r.lower(standing, isKnown))
+	return err
 }
 
 // lower returns the sessions whose actions are of a lower standing than the person's, which the
@@ -176,16 +179,18 @@ func (r *reading) asked(after recent.Position) recent.Records {
 
 // place says where the person is: where the newest action was, and since when. A time in the
 // future, of a clock that is ahead, counts as now.
-func (r *reading) place(now time.Time) {
-	if len(r.seen) == 0 {
-		return
+func (r *reading) place(now time.Time) error {
+	newest, err := r.seen[len(r.seen)-1:].Actions()
+	if err != nil {
+		return err
 	}
-	c, last := &r.answer.Context, &r.seen[len(r.seen)-1]
-	c.CanonicalURL = last.CanonicalURL()
+	c := &r.answer
+	c.CanonicalURL = newest[0].CanonicalURL
 	c.Page = activity.PageName(c.CanonicalURL)
 	came, first := r.seen.Stay()
 	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }
-	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), activity.Seconds(time.UnixMicro(last.Start))
+	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), newest[0].TimestampStart
+	return nil
 }
 
 // standing returns the standing of the person's identity: the highest of all sessions, for the
