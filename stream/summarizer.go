@@ -108,7 +108,7 @@ func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *S
 // returns early and nothing is lost.
 func (s *Summarizer) Add(ctx context.Context, b activity.Batch) error {
 	if h := s.note(b); h != nil {
-		s.work(ctx, h, nil)
+		s.work(ctx, h, func(do func() error) error { return do() })
 	}
 	return nil
 }
@@ -172,11 +172,11 @@ func (s *Summarizer) kept() int {
 }
 
 // work makes summaries of a session until none is due, or one fails and no batch
-// came meanwhile. g is held during each call of overwrite.
-func (s *Summarizer) work(ctx context.Context, h *history, g *guard) {
+// came meanwhile. It calls overwrite within exclusively.
+func (s *Summarizer) work(ctx context.Context, h *history, exclusively func(do func() error) error) {
 	for again := true; again; {
 		d := s.draft(h)
-		ok := s.summarize(ctx, h, d, g)
+		ok := s.summarize(ctx, h, d, exclusively)
 		again = s.next(ctx, h, d, ok)
 	}
 }
@@ -198,7 +198,9 @@ func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) boo
 }
 
 // summarize makes the summary of a draft and reports whether it was accepted.
-func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, g *guard) bool {
+func (s *Summarizer) summarize(
+	ctx context.Context, h *history, d draft, exclusively func(do func() error) error,
+) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -207,9 +209,9 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, g *guar
 		s.failed(ctx, h.key, "model_failed", err, func(s *SummarizerStats) { s.ModelFailed++ })
 		return false
 	}
-	err = g.exclusively(ctx, func() error {
-		if s.isErased(h) {
-			return nil
+	err = exclusively(func() error {
+		if ctx.Err() != nil || s.isErased(h) {
+			return ctx.Err()
 		}
 		return s.overwrite(ctx, d.summary(h.key, text))
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/keylock"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
@@ -113,11 +114,11 @@ type Writer struct {
 	stats      counts[WriterStats]
 	scheduler  *schedule.Scheduler[piece]
 	summaries  sync.WaitGroup
+	locks      keylock.Locks[string] // held during each write, erasure and overwrite of a key
 
 	mu      sync.Mutex
 	links   links
-	guards  map[string]*guard // of the sessions being summarized by a model
-	nobodys uint64            // number of batches without session and user so far
+	nobodys uint64 // number of batches without session and user so far
 }
 
 // piece is a batch that waits to be written.
@@ -138,7 +139,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	wrong.Require(write != nil, "write", "must not be nil")
 	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0),
 		summarizer: o.Summarizer,
-		awaitLink:  o.AwaitLink, logger: o.Logger, guards: map[string]*guard{}}
+		awaitLink:  o.AwaitLink, logger: o.Logger}
 	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	parkAfter := options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
@@ -420,7 +421,7 @@ func batchesOf(pieces []piece, erasure *activity.Erasure) []activity.Batch {
 
 // writeOne writes a batch once, and has it summed up.
 func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) error {
-	if err := w.guardOf(key).exclusively(ctx, func() error { return w.write(ctx, b) }); err != nil {
+	if err := w.exclusively(ctx, key, func() error { return w.write(ctx, b) }); err != nil {
 		return err
 	}
 	w.stats.add(func(s *WriterStats) { s.Written++ })
@@ -438,35 +439,15 @@ func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error 
 	if w.erase == nil {
 		return nil
 	}
-	return w.guardOf(key).exclusively(ctx, func() error { return w.erase(ctx, e) })
+	return w.exclusively(ctx, key, func() error { return w.erase(ctx, e) })
 }
 
-// guard makes a session's writes and its summary's overwrite exclusive; a nil one guards
-// nothing.
-type guard struct {
-	held chan struct{} // of capacity one, full while held
-	uses int
-}
-
-// guardOf returns the guard of a session that is being summarized by a model, or nil.
-func (w *Writer) guardOf(key string) *guard {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.guards[key]
-}
-
-// exclusively calls do while no other call does, or returns the error of ctx.
-func (g *guard) exclusively(ctx context.Context, do func() error) error {
-	if g != nil {
-		select {
-		case g.held <- struct{}{}:
-			defer func() { <-g.held }()
-		case <-ctx.Done():
-		}
-	}
-	if err := ctx.Err(); err != nil {
+// exclusively calls do while no other call does for the key, or returns the error of ctx.
+func (w *Writer) exclusively(ctx context.Context, key string, do func() error) error {
+	if err := w.locks.Lock(ctx, key); err != nil {
 		return err
 	}
+	defer w.locks.Unlock(key)
 	return do()
 }
 
@@ -474,41 +455,17 @@ func (g *guard) exclusively(ctx context.Context, do func() error) error {
 // next write or, with a model, concurrently with further ones.
 func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 	h := w.summarizer.note(b)
-	switch {
-	case h == nil:
-		return
-	case w.summarizer.model == nil:
-		w.summarizer.work(ctx, h, nil) // no write is in flight
+	if h == nil {
 		return
 	}
-	g := w.use(key)
-	w.summaries.Go(func() {
-		defer w.release(key, g)
-		w.summarizer.work(ctx, h, g)
-	})
-}
-
-// use returns the guard of a session that begins to be summarized. Each call goes with one of
-// release.
-func (w *Writer) use(key string) *guard {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	g, ok := w.guards[key]
-	if !ok {
-		g = &guard{held: make(chan struct{}, 1)}
-		w.guards[key] = g
+	work := func() {
+		w.summarizer.work(ctx, h, func(do func() error) error { return w.exclusively(ctx, key, do) })
 	}
-	g.uses++
-	return g
-}
-
-// release gives a guard back, and forgets it after its last use.
-func (w *Writer) release(key string, g *guard) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g.uses--; g.uses == 0 {
-		delete(w.guards, key)
+	if w.summarizer.model == nil {
+		work()
+		return
 	}
+	w.summaries.Go(work)
 }
 
 // finished acknowledges written pieces, or gives failed ones back.

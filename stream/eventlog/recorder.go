@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/tracing"
+	"github.com/liveactivity/liveactivity/internal/keylock"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -39,7 +40,7 @@ type Recorder struct {
 
 	// Steps that share a session take turns, so that they do not conflict and
 	// start again.
-	turns turns
+	turns keylock.Locks[turn]
 
 	idle sync.Pool // of *appending
 }
@@ -204,7 +205,7 @@ func (r *Recorder) record(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	a.turns = s.appendTurns(a.turns[:0], a.productID)
-	done, err := r.turns.take(ctx, a.turns)
+	done, err := takeTurns(ctx, &r.turns, a.turns)
 	if err != nil {
 		return activity.Result{}, fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
