@@ -25,7 +25,7 @@ import (
 // After an answer that asks for a pause of the whole account, such as a 429 with
 // Retry-After, no request is made before that time: Do fails at once with the same error.
 //
-// A request calls Authorize first, Observe after every answer, and then Explain for one that is
+// A request calls Authorize first, Limits after every answer, and then Explain for one that is
 // not a success. Calls of different requests overlap.
 type API struct {
 	Desk    string // names the desk in errors
@@ -45,8 +45,9 @@ type API struct {
 	// request is made once more, with credentials that Authorize sets anew. Both may be nil.
 	Authorize func(ctx context.Context, header http.Header) error
 	Refused   func(ctx context.Context, header http.Header) bool
-	// Observe is called with every answer, for rate limits. It may be nil.
-	Observe func(r Request, status int, header http.Header)
+	// Limits is called with every answer and returns the account's rate limits, as far as the
+	// answer states them. It may be nil.
+	Limits func(r Request, header http.Header) []Limit
 	// Explain completes the error of an answer that is not a success, from the
 	// vendor's own body. It may be nil.
 	Explain func(e *APIError, r Request, header http.Header, body []byte)
@@ -54,8 +55,17 @@ type API struct {
 	hold hold
 }
 
-// Pause returns how long the desk has asked for no requests, zero if it takes them.
+// Pause returns how long to make no request: the desk has asked for none, or no more than a
+// twentieth is left of one of its Limits, which is for others. It is zero if the desk takes requests.
 func (a *API) Pause() time.Duration { return a.hold.pause() }
+
+// Rate returns the lowest of the Limits that the desk has last stated, in requests; zero while it
+// has stated none.
+func (a *API) Rate() int {
+	a.hold.mu.Lock()
+	defer a.hold.mu.Unlock()
+	return a.hold.rate
+}
 
 // Bounds of an [API].
 const (
@@ -177,8 +187,8 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	}
 	defer func() { _ = response.Body.Close() }()
 	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if a.Observe != nil {
-		a.Observe(r, response.StatusCode, response.Header)
+	if a.Limits != nil {
+		a.hold.limit(a.Limits(r, response.Header))
 	}
 	if response.StatusCode/100 != 2 {
 		return a.failure(r, response, data)

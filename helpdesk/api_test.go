@@ -279,10 +279,48 @@ func TestAPI_sendsNothingWithoutCredentials(t *testing.T) {
 	assert.Empty(t, desk.requests)
 }
 
-func TestAPI_observesAndExplainsAnswers(t *testing.T) {
+// Answers arrive in another order than they were made in.
+func TestAPI_pausesWhileNoMoreThanATwentiethOfALimitIsLeft(t *testing.T) {
+	type limits = []helpdesk.Limit
+	for name, test := range map[string]struct {
+		stated []limits
+		pause  time.Duration
+		rate   int
+	}{
+		"nothing stated":      {[]limits{nil}, 0, 0},
+		"enough left":         {[]limits{{{100, 6, 7 * time.Second}}}, 0, 100},
+		"a twentieth left":    {[]limits{{{100, 5, 7 * time.Second}}}, 7 * time.Second, 100},
+		"no total, some left": {[]limits{{{0, 1, 7 * time.Second}}}, 0, 0},
+		"no total, none left": {[]limits{{{0, 0, 7 * time.Second}}}, 7 * time.Second, 0},
+		"a late answer": {[]limits{{{100, 0, 7 * time.Second}}, {{100, 60, 7 * time.Second}}, {{100, 0, time.Second}}},
+			7 * time.Second, 100},
+		"several limits": {[]limits{{{700, 500, time.Minute}, {30, 0, time.Second}, {100, 2, 9 * time.Second}}},
+			9 * time.Second, 30},
+		"a higher limit since": {[]limits{{{30, 20, 0}}, {{100, 90, 0}}, nil}, 0, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, _ := newAPI(answer(200, ""))
+				for _, stated := range test.stated {
+					api.Limits = func(helpdesk.Request, http.Header) []helpdesk.Limit { return stated }
+					require.NoError(t, api.Do(t.Context(), write, nil), "a pause refuses no request")
+				}
+				assert.Equal(t, test.pause, api.Pause())
+				assert.Equal(t, test.rate, api.Rate())
+				time.Sleep(test.pause)
+				assert.Zero(t, api.Pause())
+			})
+		})
+	}
+}
+
+func TestAPI_readsLimitsAndExplainsAnswers(t *testing.T) {
 	api, _ := newAPI(answer(418, "short and stout", "Left", "3"))
 	var observed, explained string
-	api.Observe = func(r helpdesk.Request, _ int, header http.Header) { observed = r.Op + " " + header.Get("Left") }
+	api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
+		observed = r.Op + " " + header.Get("Left")
+		return nil
+	}
 	api.Explain = func(e *helpdesk.APIError, r helpdesk.Request, _ http.Header, body []byte) {
 		e.Code, explained = "teapot", r.Op+" "+string(body)
 	}

@@ -1,26 +1,56 @@
 package helpdesk
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// hold is the time until which a desk wants no request at all. It is safe for concurrent
-// use. The zero hold refuses nothing.
+// hold is the time until which a desk wants no request, and its rate limit. It is safe for
+// concurrent use. The zero hold refuses nothing and knows no limit.
 type hold struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
-	until  time.Time
-	answer APIError // that named the time
+	until  time.Time // before it requests are refused
+	answer APIError  // that named the time
+	near   time.Time // before it a request would come near a rate limit
+	rate   int       // the lowest limit, in requests; zero while unknown
 }
 
-// pause returns how long the desk wants no request.
+// Limit is a rate limit of an account, as an answer of the desk states it.
+type Limit struct {
+	Total, Remaining int           // requests; Total is zero if it is not stated
+	Resets           time.Duration // how long after the answer the limit begins anew
+}
+
+// reserve is the part of a limit that is left to others, such as the desk's own people, other
+// integrations, and requests in flight: one in so many.
+const reserve = 20
+
+// limit takes in the limits that an answer states. Answers may arrive in another order than they
+// were made in, so a pause only grows. The lowest limit is the rate: it is hit first.
+func (h *hold) limit(limits []Limit) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rate := 0
+	for _, l := range limits {
+		if until := time.Now().Add(l.Resets); l.Remaining <= l.Total/reserve && until.After(h.near) {
+			h.near = until
+		}
+		if l.Total > 0 && (rate == 0 || l.Total < rate) {
+			rate = l.Total
+		}
+	}
+	h.rate = cmp.Or(rate, h.rate)
+}
+
+// pause returns how long to make no request.
 func (h *hold) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(0, time.Until(h.until))
+	return max(0, time.Until(h.until), time.Until(h.near))
 }
 
 // observe takes in a failed request: one that concerns the whole account holds all. A shorter

@@ -23,7 +23,7 @@ type Client struct {
 	config Config
 	api    *helpdesk.API
 	logger *slog.Logger
-	budget budget
+	skew   atomic.Int64 // Intercom's clock minus ours, as a time.Duration
 
 	// notesByReply says that notes are written by the endpoint for replies. Once true it stays so.
 	notesByReply atomic.Bool
@@ -63,9 +63,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		Retries:   opts.Retries,
 		Authorize: c.authorize,
 		Explain:   explain,
-		Observe: func(_ helpdesk.Request, status int, header http.Header) {
-			c.budget.observe(time.Now(), status, header)
-		},
+		Limits:    c.limits,
 	}
 	return c, nil
 }
@@ -179,10 +177,10 @@ func isID(id string) bool { return ids.MatchString(id) }
 
 // Pause implements [helpdesk.Pacer]: it returns how long to wait before the next request, so that
 // the app's rate limit is not hit. The conversation makes no difference.
-func (c *Client) Pause(string) time.Duration { return max(c.budget.pause(time.Now()), c.api.Pause()) }
+func (c *Client) Pause(string) time.Duration { return c.api.Pause() }
 
 // Rate implements [helpdesk.Pacer].
-func (c *Client) Rate() (requests int, window time.Duration) { return c.budget.rate() }
+func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), windowLength }
 
 // Contact implements [helpdesk.ContactReader]. A lead has neither an address nor an ID
 // of the app's: it chose both.

@@ -52,7 +52,7 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 	if err != nil {
 		return "", false, err
 	}
-	for _, p := range read.after(after, c.budget.theirs(since)) {
+	for _, p := range read.after(after, c.theirs(since)) {
 		if p.by(adminID) && is(p) {
 			return string(p.ID), true, nil
 		}

@@ -22,7 +22,7 @@ type Client struct {
 	credentials *credentials
 	secrets     []string
 	tolerance   time.Duration
-	pace        *pace
+	pace        pace
 	redacts     bool
 	isMute      bool         // without credentials
 	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
@@ -63,7 +63,7 @@ func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.H
 		e.Gone, e.Misconfigured = false, true
 	}
 	if e.OneConversation {
-		c.pace.limited(r.ConversationID, e.Wait, time.Now())
+		c.pace.limited(r.ConversationID, e.Wait)
 	}
 }
 
@@ -203,8 +203,8 @@ func (c *Client) user(ctx context.Context) (user, error) {
 
 // Pause implements [helpdesk.Pacer]. An empty ID asks for the account.
 func (c *Client) Pause(ticketID string) time.Duration {
-	return max(c.pace.pause(ticketID, time.Now()), c.api.Pause())
+	return max(c.pace.pause(ticketID), c.api.Pause())
 }
 
 // Rate implements [helpdesk.Pacer].
-func (c *Client) Rate() (requests int, window time.Duration) { return c.pace.rate() }
+func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }

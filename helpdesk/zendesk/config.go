@@ -144,8 +144,10 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	c.credentials = newCredentials(config, &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP,
 		Retries: opts.Retries, Explain: c.explain})
 	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
-	c.api.Observe = func(r helpdesk.Request, _ int, header http.Header) {
-		c.pace.observe(r.ConversationID, header, time.Now())
+	c.api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
+		limits := readLimits(header)
+		c.pace.limited(r.ConversationID, limits.ticketPause())
+		return limits.account
 	}
 	return c, nil
 }

@@ -5,24 +5,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// pace remembers how long to wait before the next write. It is safe for concurrent
-// use.
+// pace remembers how long to wait before the next write into a ticket. It is safe for
+// concurrent use.
 //
-// Zendesk states its limits in the headers of its answers: of the account by the minute, and of
-// the updates of a ticket by one user, 30 in ten minutes. See
+// Zendesk states its limits in the headers of its answers: of the account by the minute, which
+// [helpdesk.API] remembers, and of the updates of a ticket by one user, 30 in ten minutes. See
 // https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
 type pace struct {
-	// mu guards the fields below. Of a time, no request is made before it.
-	mu      sync.Mutex
-	account time.Time
-	total   int // requests of the account in a minute; zero while unknown
-	tickets *lru.Cache[string, time.Time]
+	tickets *lru.Cache[string, time.Time] // no write is made before the time
 }
 
 // maxPaced is how many tickets are remembered that have to wait. Only busy ones
@@ -30,75 +27,36 @@ type pace struct {
 const maxPaced = 4096
 
 // newPace returns a pace that has seen no answer: nothing has to wait.
-func newPace() *pace {
+func newPace() pace {
 	tickets, err := lru.New[string, time.Time](maxPaced)
 	if err != nil {
 		panic(err) // for a size that is not positive
 	}
-	return &pace{tickets: tickets}
+	return pace{tickets}
 }
 
-// pause returns how long a write into the ticket has to wait, or any request where the ID is
-// empty.
-func (p *pace) pause(ticketID string, now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	until := p.account
-	if own, ok := p.tickets.Get(ticketID); ok && own.After(until) {
-		until = own
-	}
-	return max(0, until.Sub(now))
+// pause returns how long a write into the ticket has to wait.
+func (p pace) pause(ticketID string) time.Duration {
+	until, _ := p.tickets.Get(ticketID)
+	return max(0, time.Until(until))
 }
 
-// observe takes the limits from an answer. The ticket is the one written to, or empty. The pause
-// of the account only grows; the ticket's newest one counts. Of several limits of the account the
-// lowest is its rate: it is the one that is hit first.
-func (p *pace) observe(ticketID string, header http.Header, now time.Time) {
-	limits := readLimits(header)
-	p.limited(ticketID, limits.ticketPause(), now)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := now.Add(limits.accountPause()); until.After(p.account) {
-		p.account = until
-	}
-	for i, one := range limits.account {
-		if one.total > 0 && (i == 0 || p.total == 0 || one.total < p.total) {
-			p.total = one.total
-		}
-	}
-}
-
-// rate returns the account's limit, which is by the minute.
-func (p *pace) rate() (requests int, window time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.total, time.Minute
-}
-
-// limited takes in that a ticket has to wait. An empty ID or no wait changes nothing.
-func (p *pace) limited(ticketID string, wait time.Duration, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// limited takes in that a ticket has to wait; the newest wait counts. An empty ID or no wait
+// changes nothing.
+func (p pace) limited(ticketID string, wait time.Duration) {
 	if ticketID != "" && wait > 0 {
-		p.tickets.Add(ticketID, now.Add(wait))
+		p.tickets.Add(ticketID, time.Now().Add(wait))
 	}
 }
 
 // maxAsked bounds the pause that an answer can ask for.
 const maxAsked = time.Hour
 
-// limit is one rate limit, as an answer states it: so many requests in all, so many of them left,
-// and how long after the answer it begins anew. The zero limit is not known.
-type limit struct {
-	known            bool
-	total, remaining int
-	resets           time.Duration
-}
-
 // limits are the rate limits that an answer states.
 type limits struct {
-	account []limit // all requests, and this kind of request
-	ticket  limit   // writes into this ticket
+	account   []helpdesk.Limit // all requests, and this kind of request
+	ticket    helpdesk.Limit   // writes into this ticket
+	hasTicket bool             // false leaves ticket zero
 }
 
 // readLimits reads x-rate-limit, ratelimit-* and headers of the form
@@ -117,17 +75,17 @@ func readLimits(header http.Header) limits {
 	if remaining, ok := number("Ratelimit-Remaining", "X-Rate-Limit-Remaining"); ok {
 		total, _ := number("Ratelimit-Limit", "X-Rate-Limit")
 		resets, _ := number("Ratelimit-Reset", "X-Rate-Limit-Reset")
-		all.account = append(all.account, limit{true, total, remaining, asDuration(resets)})
+		all.account = append(all.account, helpdesk.Limit{Total: total, Remaining: remaining, Resets: asDuration(resets)})
 	}
 	for name, values := range header {
 		rest, ok := strings.CutPrefix(name, "Zendesk-Ratelimit-")
 		if !ok || len(values) == 0 {
 			continue
 		}
-		switch l := parseLimit(values[0]); {
-		case !l.known:
+		switch l, ok := parseLimit(values[0]); {
+		case !ok:
 		case strings.HasPrefix(rest, "Per-Ticket-"):
-			all.ticket = l
+			all.ticket, all.hasTicket = l, true
 		default:
 			all.account = append(all.account, l)
 		}
@@ -135,10 +93,9 @@ func readLimits(header http.Header) limits {
 	return all
 }
 
-// parseLimit parses the value of such a header. Parts that it does not know are passed over;
-// without remaining the limit is not known.
-func parseLimit(value string) limit {
-	var l limit
+// parseLimit parses the value of such a header. Parts that it does not know are passed over. It
+// reports false for a value without remaining.
+func parseLimit(value string) (l helpdesk.Limit, ok bool) {
 	for part := range strings.SplitSeq(value, ";") {
 		name, digits, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(digits)
@@ -147,14 +104,14 @@ func parseLimit(value string) limit {
 		}
 		switch name {
 		case "total":
-			l.total = n
+			l.Total = n
 		case "remaining":
-			l.remaining, l.known = n, true
+			l.Remaining, ok = n, true
 		case "resets":
-			l.resets = asDuration(n)
+			l.Resets = asDuration(n)
 		}
 	}
-	return l
+	return l, ok
 }
 
 // asDuration returns a number of seconds, at most maxAsked.
@@ -162,36 +119,23 @@ func asDuration(seconds int) time.Duration {
 	return time.Duration(min(seconds, int(maxAsked.Seconds()))) * time.Second
 }
 
-// accountPause leaves a twentieth of the account's limits to others, such as the
-// desk's own people and other integrations. It is zero while more is left.
-func (l limits) accountPause() time.Duration {
-	var pause time.Duration
-	for _, one := range l.account {
-		if one.remaining <= one.total/20 {
-			pause = max(pause, one.resets)
-		}
-	}
-	return pause
-}
-
 // ticketPause spreads the last third of a ticket's writes over the rest of the
 // time: notes become fewer and longer instead of stopping for minutes.
 func (l limits) ticketPause() time.Duration {
-	if !l.ticket.known || l.ticket.remaining > l.ticket.total/3 {
+	if l.ticket.Remaining > l.ticket.Total/3 {
 		return 0
 	}
-	return l.ticket.resets / time.Duration(l.ticket.remaining+1)
+	return l.ticket.Resets / time.Duration(l.ticket.Remaining+1)
 }
 
 // isTickets reports whether it is the limit of the ticket that a 429 is about.
 // Where Zendesk does not say so, the time gives it away: the account's limits are
 // by the minute.
 func (l limits) isTickets(wait time.Duration, body string) bool {
-	spent := func(one limit) bool { return one.known && one.remaining == 0 }
 	switch {
-	case slices.ContainsFunc(l.account, spent):
+	case slices.ContainsFunc(l.account, func(l helpdesk.Limit) bool { return l.Remaining == 0 }):
 		return false
-	case spent(l.ticket), strings.Contains(body, "single ticket"):
+	case l.hasTicket && l.ticket.Remaining == 0, strings.Contains(body, "single ticket"):
 		return true
 	}
 	return wait > time.Minute
@@ -200,12 +144,12 @@ func (l limits) isTickets(wait time.Duration, body string) bool {
 // wait returns how long the limit lasts that a 429 is about, zero if unknown.
 func (l limits) wait(tickets bool) time.Duration {
 	if tickets {
-		return l.ticket.resets
+		return l.ticket.Resets
 	}
 	var wait time.Duration
 	for _, one := range l.account {
-		if one.remaining == 0 {
-			wait = max(wait, one.resets)
+		if one.Remaining == 0 {
+			wait = max(wait, one.Resets)
 		}
 	}
 	return wait
