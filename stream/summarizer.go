@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -222,7 +221,11 @@ func (s *Summarizer) summarize(
 	s.stats.add(func(s *SummarizerStats) { s.OK++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.summedUp(d, text)
+	h.count = h.seen - d.seen
+	h.Cover(h.count, false)
+	if s.model != nil {
+		h.summary = text
+	}
 	return true
 }
 
@@ -240,9 +243,9 @@ func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, 
 // text returns the summary of a draft.
 func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
 	if s.model == nil {
-		return d.Digest, nil
+		return d.Extract(), nil
 	}
-	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt))
+	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt, d.before))
 	if err != nil {
 		return "", fmt.Errorf("stream: %w", err)
 	}
@@ -256,68 +259,54 @@ type historyKey struct{ product, session string }
 // it, but for key. One call at a time summarizes it, the one that has set busy.
 type history struct {
 	key     historyKey
-	busy    bool              // being summarized
-	erased  bool              // nothing more is summarized
-	email   string            // the latest known
-	seen    int               // actions so far
-	count   int               // actions since the last summary
-	actions []activity.Action // the newest of these, in order, with the fields sent to a model
-	digest  activity.Digest   // of the earlier ones
-	summary string            // the last one accepted
+	busy    bool   // being summarized
+	erased  bool   // nothing more is summarized
+	email   string // the latest known
+	seen    int    // actions so far
+	count   int    // actions since the last summary
+	summary string // the model's last one that was accepted
+	summary.History
 }
 
-// add adds a batch, and moves the oldest actions beyond kept into the digest.
+// add adds a batch, and keeps so many of the newest actions beside the digest.
 func (h *history) add(b activity.Batch, kept int) {
 	h.email = cmp.Or(b.Email, h.email)
 	h.seen += len(b.Actions)
 	h.count += len(b.Actions)
 	for _, a := range b.Actions {
-		h.actions = append(h.actions, summary.Reduced(a.Action))
+		h.History.Add(a.Action)
 	}
-	excess := max(0, len(h.actions)-kept)
-	h.digest.Add(h.actions[:excess]...)
-	h.actions = slices.Delete(h.actions, 0, excess)
+	h.History.Keep(kept)
 }
 
 // size returns the approximate memory of the history, in bytes.
 func (h *history) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*h)) + fair.Size(len(h.key.product)) + fair.Size(len(h.key.session)) +
 		fair.Size(len(h.email)) + fair.Size(len(h.summary)) +
-		fair.Size(cap(h.actions)*int(unsafe.Sizeof(activity.Action{}))) + h.digest.Size()
-	for _, a := range h.actions {
-		size += fair.Size(len(a.Title)) + fair.Size(len(a.Description)) + fair.Size(len(a.CanonicalURL))
+		fair.Size(cap(h.Recent)*int(unsafe.Sizeof(summary.Action{})))
+	if h.Digest != nil {
+		size += h.Digest.Size()
+	}
+	for _, a := range h.Recent {
+		size += fair.Size(len(a.Title)) + fair.Size(len(a.Text)) + fair.Size(len(a.URL))
 	}
 	return size
 }
 
-// summedUp drops the actions that an accepted summary covers. Later ones stay.
-func (h *history) summedUp(d draft, text string) {
-	h.count = h.seen - d.seen
-	if d.lasting {
-		return
-	}
-	h.summary = text
-	if covered := len(h.actions) - h.count; covered >= 0 { // otherwise the digest covers later actions, too
-		h.digest = activity.Digest{}
-		h.actions = slices.Clone(h.actions[covered:])
-	}
-}
-
 // draft is the input of a summary.
 type draft struct {
-	summary.Draft
-	email   string
-	count   int
-	seen    int
-	lasting bool // the digest is the summary, and continues
+	summary.History
+	before string // the summary before
+	email  string
+	count  int
+	seen   int
 }
 
 // draft returns a copy of the history to summarize, while batches go on being added.
 func (s *Summarizer) draft(h *history) draft {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return draft{Draft: summary.Draft{Before: h.summary, Digest: h.digest.String(), Actions: slices.Clone(h.actions)},
-		email: h.email, count: h.count, seen: h.seen, lasting: s.model == nil}
+	return draft{h.History, h.summary, h.email, h.count, h.seen}
 }
 
 // summary returns the summary of a draft with its text.

@@ -435,7 +435,7 @@ func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 func TestSummarizer_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	large := func(session, label string) activity.Batch {
 		b := clicked(session, label)
-		b.Actions[0].Description = strings.Repeat("x", 100<<10)
+		b.Actions[0].Title = strings.Repeat("x", 100<<10) // of a description 500 characters are kept
 		return b
 	}
 	s := newSumming(stream.SummarizerOptions{MaxBytes: 300 << 10})

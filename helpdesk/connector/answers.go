@@ -186,18 +186,11 @@ func (q Question) prompt() string {
 // prompt returns the prompt for a summary of the session: of the summary before, the digest, and
 // the recent actions.
 func (s *session) prompt() string {
-	var d summary.Draft
+	before := ""
 	if s.Summary != nil {
-		d.Before = s.Summary.Text
+		before = s.Summary.Text
 	}
-	if s.Digest != nil {
-		d.Digest = s.Digest.String()
-	}
-	d.Actions = make([]activity.Action, len(s.Recent))
-	for i, r := range s.Recent {
-		d.Actions[i] = r.action()
-	}
-	return d.Prompt(summary.DefaultInstructions)
+	return s.History.Prompt(summary.DefaultInstructions, before)
 }
 
 // vouched returns the sessions of a conversation whose activity a model may be told: the

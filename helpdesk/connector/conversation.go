@@ -10,6 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -86,10 +87,7 @@ type session struct {
 	// Former are the newest notes of earlier users' actions. No summary replaces them.
 	Former []formerNote `json:"former_notes,omitempty"`
 
-	// The next summary is made from the newest actions, for a model, and a digest
-	// of those before. The digest goes on from one summary without a model to the next.
-	Recent []recent         `json:"recent,omitempty"`
-	Digest *activity.Digest `json:"digest,omitempty"`
+	summary.History // the next summary is made from it
 }
 
 // by returns whose word the session's link is, the best there is.
@@ -119,7 +117,7 @@ func (s *session) passTo(userID string) {
 		s.addFormer(n.ID, s.UserID)
 	}
 	s.UserID, s.ByWebhook, s.Signed = userID, false, false
-	s.Written, s.Notes, s.Summary, s.Recent, s.Digest = 0, nil, nil, nil, nil
+	s.Written, s.Notes, s.Summary, s.History = 0, nil, nil, summary.History{}
 }
 
 // addFormer adds a note of an earlier user's actions.
@@ -166,15 +164,6 @@ type summed struct {
 	Upto      int    `json:"upto"` // how many of the session's actions it covers
 	Text      string `json:"text"`
 	Extracted bool   `json:"extracted,omitempty"` // from the actions, although there is a model
-}
-
-// recent is an action as far as a model is shown it.
-type recent struct {
-	At    float64 `json:"at"`
-	Type  string  `json:"type"`
-	Title string  `json:"title,omitempty"`
-	Text  string  `json:"text"`
-	URL   string  `json:"url,omitempty"`
 }
 
 // writing is a note in the outbox: of a range of a session's actions, or of a
@@ -311,7 +300,10 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 		}
 	default:
 		s.Written += w.Count
-		s.recall(actions, recalled)
+		for _, a := range actions {
+			s.History.Add(a)
+		}
+		s.History.Keep(recalled)
 		if noteID != "" {
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
@@ -335,48 +327,11 @@ func (c *conversation) notedAt(s *session) *time.Time {
 	return &c.NotedAt
 }
 
-// recall keeps actions for the next summary: so many of the newest, and a digest of
-// those before. With zero the digest takes all.
-func (s *session) recall(actions []activity.Action, kept int) {
-	for _, a := range actions {
-		s.Recent = append(s.Recent, recent{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
-	}
-	if excess := len(s.Recent) - kept; excess > 0 {
-		s.Digest, s.Recent = s.digest(excess), s.Recent[excess:]
-	}
-}
-
-// action returns the action with the fields that a summary uses.
-func (r recent) action() activity.Action {
-	return activity.Action{Type: r.Type, Title: r.Title, Description: r.Text, TimestampStart: r.At, CanonicalURL: r.URL}
-}
-
 // sumUp records a summary, and drops everything that the next one does not need. Actions that came
-// into notes while a model worked are kept for the next one. A summary from the actions leaves its
-// digest, as the next one goes on from it; a model's does not, as the model is given its text.
+// into notes while a model worked are kept for the next one.
 func (s *session) sumUp(done *summed) {
 	s.Summary = done
-	later := max(0, s.Written-done.Upto)
-	if len(s.Recent) == 0 || later > len(s.Recent) {
-		return // the digest goes on
-	}
-	kept := s.Recent[len(s.Recent)-later:]
-	if done.Extracted {
-		s.Digest = s.digest(len(s.Recent) - later)
-	} else {
-		s.Digest = nil
-	}
-	s.Recent = kept
-}
-
-// digest returns a digest that goes on with the first n of the recent actions. It is a new one:
-// the session's own stays as it is.
-func (s *session) digest(n int) *activity.Digest {
-	d := s.Digest.Clone()
-	for _, r := range s.Recent[:n] {
-		d.Add(r.action())
-	}
-	return d
+	s.History.Cover(max(0, s.Written-done.Upto), done.Extracted)
 }
 
 // replace moves the notes that the session's summary covers, the summary before it

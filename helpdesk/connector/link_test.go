@@ -361,11 +361,11 @@ func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
 	conv := &conversation{}
 	for i := range MaxSessions {
 		one := session{ID: fmt.Sprint(i), Written: 7, Notes: []note{{"n", 7}}}
-		var actions []activity.Action
 		for n := range 2 * maxRecent {
-			actions = append(actions, activity.Action{Type: "click", Title: fmt.Sprint("Click ", n, strings.Repeat("x", 200)), Description: strings.Repeat("y", 490)})
+			one.History.Add(activity.Action{Type: "click", Title: fmt.Sprint("Click ", n, strings.Repeat("x", 200)),
+				Description: strings.Repeat("y", 490)})
 		}
-		one.recall(actions, maxRecent)
+		one.History.Keep(maxRecent)
 		conv.Sessions = append(conv.Sessions, one)
 	}
 	change, _, err := s.store.change(&record{doc: document.Document{Name: "name"}, conversation: *conv})
@@ -376,6 +376,18 @@ func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, kept.Sessions, MaxSessions)
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
+}
+
+// A server of the release before has stored it.
+func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
+	const stored = `{"id":"s","since":1,"recent":[{"at":2,"type":"click","title":"Click a","text":"User clicked a"}],` +
+		`"digest":[{"said":["the home page"]},{},{},{},{}]}`
+	var s session
+	require.NoError(t, json.Unmarshal([]byte(stored), &s))
+	assert.Equal(t, "Visited the home page; clicked a.", s.Extract())
+	value, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.JSONEq(t, stored, string(value))
 }
 
 // nearlyFull returns a conversation that is so many bytes shorter than a document, whose sessions

@@ -26,7 +26,7 @@ func (j *job) draft(s *step, of session) {
 		case vouched:
 			done.Text, err = d.summarize(ctx, l.key, of.prompt())
 		default:
-			done.Text, done.Extracted = of.digest(len(of.Recent)).String(), true
+			done.Text, done.Extracted = of.Extract(), true
 		}
 		if err != nil && ctx.Err() == nil {
 			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)

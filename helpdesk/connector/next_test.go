@@ -9,8 +9,12 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/proactive"
 )
+
+// digested is a history whose actions are all in the digest.
+var digested = summary.History{Digest: &activity.Digest{}}
 
 // What comes next follows from the document, the log and the time alone.
 func TestNext(t *testing.T) {
@@ -45,9 +49,9 @@ func TestNext(t *testing.T) {
 		"actions while it is calm":                      {c: conversation{Sessions: linked}, change: func(v *view) { v.wants, v.calm = pages(), now.Add(time.Second) }, none: true, due: time.Second},
 		"a note in doubt":                               {c: conversation{Writing: &writing{}}, want: kindNote, doubt: true},
 		"a note that another has just begun":            {c: conversation{Writing: &writing{Begun: now}}, change: func(v *view) { v.settled = now.Add(time.Second) }, none: true, due: time.Second},
-		"a note before its summary":                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
-		"a summary":                                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, want: kindSummary},
-		"a summary before what it replaces":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}, Redact: []string{"1"}}, want: kindSummary},
+		"a note before its summary":                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, History: digested}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"a summary":                                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, History: digested}}}, want: kindSummary},
+		"a summary before what it replaces":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, History: digested}}, Redact: []string{"1"}}, want: kindSummary},
 		"a model's summary":                             {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models = true }, want: kindDraft},
 		"a model that is at it":                         {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models, v.drafting = true, true }, none: true},
 		"redactions":                                    {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
@@ -67,7 +71,7 @@ func TestNext(t *testing.T) {
 		"a stranger's note after an ignored offer":      {c: conversation{Machine: shown(), Sessions: []session{{ID: "s"}}}, change: func(v *view) { v.wants = pages() }, want: kindRemove},
 		"a stranger's note that is held":                {c: conversation{Sessions: []session{{ID: "s"}}}, change: func(v *view) { v.wants, v.hold = pages(), true }, none: true},
 		"a stranger's outbox that is held":              {c: conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{}}, change: func(v *view) { v.hold = true }, none: true},
-		"a stranger's summary that is held":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.hold = true }, none: true},
+		"a stranger's summary that is held":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, History: digested}}}, change: func(v *view) { v.hold = true }, none: true},
 		"an ignored offer without assistance":           {c: conversation{Machine: shown()}, change: func(v *view) { v.rules = nil }, none: true},
 	} {
 		t.Run(name, func(t *testing.T) {

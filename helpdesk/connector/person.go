@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -45,8 +46,8 @@ type Kept struct {
 	NoteIDs   []string `json:"note_ids"`
 	Summaries []string `json:"summaries"`
 	// Actions are waiting for the next summary, Messages of the contact for an answer.
-	Actions  []recent  `json:"actions"`
-	Messages []message `json:"messages"`
+	Actions  []summary.Action `json:"actions"`
+	Messages []message        `json:"messages"`
 	// Deliveries are requests to the desk that are under way.
 	Deliveries []Delivery `json:"deliveries"`
 	// Assistance is the state of proactive help with the last offer, null without any.
@@ -292,7 +293,7 @@ func (s *store) waitingOf(ctx context.Context, productID string, of Person) (lin
 
 // kept returns a person's data in the conversation.
 func (r *record) kept(of Person) Kept {
-	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []recent{},
+	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []summary.Action{},
 		Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{}, Assistance: r.Machine}
 	k.Desk, k.ConversationID = splitKey(r.key())
 	for i := range r.Sessions {

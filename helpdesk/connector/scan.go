@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -232,7 +231,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	next := w.at.Next
 	for i := skip; i < end; i++ {
 		next = max(next, actions[i].Index+1) // a click that comes again has its index
-		f := found{Action: summary.Reduced(actions[i].Action), entry: id, user: actions[i].UserID,
+		f := found{Action: reduced(actions[i].Action), entry: id, user: actions[i].UserID,
 			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),
 			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: next}}
 		if i == len(actions)-1 {
@@ -243,6 +242,13 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 		w.add(f, len(actions[i].Marks) > 0)
 	}
 	w.at = w.found[len(w.found)-1].after
+}
+
+// reduced returns the action with only the fields of notes and summaries. It shares the action's
+// strings.
+func reduced(a activity.Action) activity.Action {
+	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart,
+		CanonicalURL: a.CanonicalURL}
 }
 
 // add adds an action, which takes the place of the same click if it is marked. It costs the same

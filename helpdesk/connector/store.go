@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -136,7 +137,7 @@ func (c *conversation) encode() ([]byte, error) {
 	}
 	c.Sessions = slices.Clone(c.Sessions)
 	for i := range c.Sessions {
-		c.Sessions[i].Recent, c.Sessions[i].Digest = nil, nil
+		c.Sessions[i].History = summary.History{}
 	}
 	value, err = json.Marshal(c)
 	if err != nil || len(value) <= document.MaxValue {

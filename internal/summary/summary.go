@@ -31,35 +31,80 @@ Write one summary that takes the place of the summary so far and covers the new 
 - Say only what the data shows. Do not guess at reasons, and do not address the user.
 - Answer with the summary and nothing else.`
 
-// Draft is the data for a summary. An empty field is left out. The data comes from users, so
-// the prompt marks it as data.
-type Draft struct {
-	Before  string            // the previous summary
-	Digest  string            // of the earlier actions after it
-	Actions []activity.Action // after these, in order
+// History holds the actions of a session that are in no summary yet, in order. It is JSON.
+// Copies may share memory: a method changes only the History that it is called on. The zero
+// History is empty.
+type History struct {
+	Recent []Action         `json:"recent,omitempty"` // the newest, for a model
+	Digest *activity.Digest `json:"digest,omitempty"` // of those before; nil for none
 }
 
-// Reduced returns the action with only the fields that a summary uses, for a caller that keeps
-// actions until there are enough. It shares the action's strings.
-func Reduced(a activity.Action) activity.Action {
-	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart,
-		CanonicalURL: a.CanonicalURL}
+// Action is an action as far as a summary uses it.
+type Action struct {
+	At    float64 `json:"at"` // of its start, in epoch seconds
+	Type  string  `json:"type"`
+	Title string  `json:"title,omitempty"`
+	Text  string  `json:"text"` // its sentence
+	URL   string  `json:"url,omitempty"`
 }
 
-// Prompt returns the prompt for the model, with each piece of data between markers and cut to
-// twice the length of a summary. The instructions come first.
-func (d Draft) Prompt(instructions string) string {
+// Add adds an action. It does not move any into the digest; see Keep.
+func (h *History) Add(a activity.Action) {
+	h.Recent = append(h.Recent, Action{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
+}
+
+// Keep moves all but the newest n actions into the digest.
+func (h *History) Keep(n int) {
+	excess := len(h.Recent) - n
+	if excess <= 0 {
+		return
+	}
+	h.Digest = h.Digest.Clone()
+	for _, a := range h.Recent[:excess] {
+		h.Digest.Add(a.action())
+	}
+	h.Recent = append([]Action(nil), h.Recent[excess:]...)
+}
+
+// Cover drops the actions that the next summary does not need after one of all but the later
+// actions. A summary that was made from the actions leaves its digest, since the next one goes on
+// from it: one that extracted says so of, or of a history without recent actions. A model is given
+// the text of its last summary instead.
+func (h *History) Cover(later int, extracted bool) {
+	switch covered := len(h.Recent) - later; {
+	case extracted || len(h.Recent) == 0:
+		h.Keep(later)
+	case covered >= 0: // otherwise the digest has later actions, too
+		h.Recent, h.Digest = append([]Action(nil), h.Recent[covered:]...), nil
+	}
+}
+
+// Extract returns a summary that is made from the actions alone, "" without any.
+func (h History) Extract() string {
+	h.Keep(0)
+	return h.Digest.Clone().String()
+}
+
+// action returns the action with the fields that a text or digest uses.
+func (a Action) action() activity.Action {
+	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Text, TimestampStart: a.At, CanonicalURL: a.URL}
+}
+
+// Prompt returns the prompt for the model's summary of the history and, unless it is empty, of the
+// summary before. The data comes from users, so each piece stands between markers, cut to twice the
+// length of a summary. The instructions come first.
+func (h History) Prompt(instructions, before string) string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
-	if d.Before != "" {
-		p.WriteString("\nThe summary so far:\n" + prompt.Data(maxPiece, d.Before))
+	if before != "" {
+		p.WriteString("\nThe summary so far:\n" + prompt.Data(maxPiece, before))
 	}
-	if d.Digest != "" {
-		p.WriteString("\nDone since, in short:\n" + prompt.Data(maxPiece, d.Digest))
+	if digest := h.Digest.Clone().String(); digest != "" {
+		p.WriteString("\nDone since, in short:\n" + prompt.Data(maxPiece, digest))
 	}
-	lines := make([]string, len(d.Actions))
-	for i, a := range d.Actions {
-		lines[i] = activity.Batch{Actions: []activity.BatchAction{{Action: a}}}.Text()
+	lines := make([]string, len(h.Recent))
+	for i, a := range h.Recent {
+		lines[i] = activity.Batch{Actions: []activity.BatchAction{{Action: a.action()}}}.Text()
 	}
 	p.WriteString("\nThe new actions, oldest first:\n" + prompt.Data(maxPiece, lines...))
 	return p.String()
