@@ -139,7 +139,7 @@ func isRefusal(e *helpdesk.APIError) bool {
 func (a *account) takeOwn(l *lane, err error) bool {
 	var failed *helpdesk.APIError
 	switch {
-	case err == nil && l.failures == 0:
+	case err == nil && l.failed() == 0:
 		a.taken++
 		return false
 	case !errors.As(err, &failed), !isRefusal(failed):

@@ -262,7 +262,7 @@ func (d *delivery) finish(ctx context.Context) {
 	d.closing = true
 	now := time.Now()
 	for _, l := range d.lanes {
-		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.failures == 0 && l.slot.Due().After(now) {
+		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.failed() == 0 && l.slot.Due().After(now) {
 			l.calm = time.Time{}
 			d.put(l, now)
 		}

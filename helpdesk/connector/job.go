@@ -268,16 +268,13 @@ func (j *job) failed(s *step, err error) error {
 	case !errors.As(err, &paused), paused.account:
 		return err
 	}
-	first, wait := false, time.Duration(0)
+	first := false
 	j.locked(func() {
-		m := j.lane.rare()
 		if paused != nil {
-			wait = paused.wait
+			j.lane.rare().again[class] = time.Now().Add(paused.wait)
 		} else {
-			m.failures[class]++
-			first, wait = m.failures[class] == 1, max(pausing[class].After(m.failures[class]), failed.Wait)
+			first, _ = j.lane.rare().fail(class, failed.Wait)
 		}
-		m.again[class] = time.Now().Add(wait)
 	})
 	if first {
 		j.logger().Warn("a conversation waits: "+because(err), "err", err)
@@ -655,13 +652,7 @@ func (j *job) backOff(err error) time.Duration {
 		wait = max(wait, settleTime)
 	}
 	first, pause := false, wait
-	j.locked(func() {
-		l := j.lane
-		first = l.failures == 0
-		l.failures += min(1, 255-l.failures)
-		pause = max(pausing[notes].After(int(l.failures)), wait)
-		l.rare().again[notes] = time.Now().Add(pause)
-	})
+	j.locked(func() { first, pause = j.lane.rare().fail(notes, wait) })
 	switch {
 	case !first:
 	case errors.Is(err, document.ErrInvalid):

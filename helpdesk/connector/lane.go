@@ -34,7 +34,6 @@ type lane struct {
 	calm     time.Time // no note of actions is due before
 	other    time.Time // when something else is due; zero for nothing
 	erasures int       // of sessions of it that were seen
-	failures uint8     // of notes, in a row
 	working  bool
 	own      bool // something else than strangers' notes is due
 	last     bool // the slot is among those of the account's turns
@@ -66,7 +65,7 @@ type more struct {
 	theirs    []string
 	answer    *composed
 	composing bool
-	failures  [classes]int
+	failures  [classes]int       // in a row
 	again     [classes]time.Time // when failed steps are due again
 	refused   int                // the account's taken at its last failure, and one; zero for none, see takeOwn
 }
@@ -91,7 +90,7 @@ func (l *lane) readFrom(id eventlog.ID) {
 // isOverdue reports whether a note should have been written long ago: its last attempt failed, or
 // its due time passed parkedAfter ago and nothing works on it.
 func (l *lane) isOverdue(now time.Time) bool {
-	return !l.since.IsZero() && (l.failures > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
+	return !l.since.IsZero() && (l.failed() > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
 
 // parkedAfter is by how much a note is late that counts as overdue.
@@ -152,7 +151,7 @@ func (d *delivery) arrived(
 	switch isSet := l.slot.IsSet(); {
 	case l.working: // until that is over
 		return
-	case l.failures > 0:
+	case l.failed() > 0:
 		if moves && isSet {
 			d.put(l, l.slot.Due())
 		}
@@ -274,6 +273,23 @@ func (l *lane) rare() *more {
 	return l.more
 }
 
+// failed returns how many notes of the lane have failed in a row.
+func (l *lane) failed() int {
+	if l.more == nil {
+		return 0
+	}
+	return l.more.failures[notes]
+}
+
+// fail counts a failure of a class, and returns the pause before it is tried again: the class's own,
+// at least wait. It reports whether the failure is the first in a row.
+func (m *more) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
+	m.failures[c]++
+	pause = max(pausing[c].After(m.failures[c]), wait)
+	m.again[c] = time.Now().Add(pause)
+	return m.failures[c] == 1, pause
+}
+
 // noted records that a note was written, and until when there is no further one. Entries that the
 // note covers wake the lane no more.
 func (l *lane) noted(w *writing, calm time.Time) {
@@ -337,10 +353,8 @@ func (j *job) done(due, own time.Time, waits bool) {
 			l.own, more = l.own || j.r.owned(), true
 		}
 	}
-	if l.more == nil {
-		l.failures = 0
-	} else if !l.more.again[notes].After(now) {
-		l.failures, l.more.refused = 0, 0
+	if m := l.more; m != nil && !m.again[notes].After(now) {
+		m.failures[notes], m.refused = 0, 0
 	}
 	switch {
 	case more:

@@ -152,12 +152,12 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 // away. The others stay due as they were.
 func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lane {
 	best, passed := popped, []*lane(nil)
-	for best.failures > 0 {
+	for best.failed() > 0 {
 		l, ok := from.Pop(now)
 		if !ok {
 			break
 		}
-		if l.failures < best.failures {
+		if l.failed() < best.failed() {
 			best, l = l, best
 		}
 		passed = append(passed, l)

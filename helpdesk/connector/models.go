@@ -58,10 +58,9 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 				m.answer, m.failures[answers] = &composed{to: s.message, text: text}, 0
 			case ctx.Err() == nil:
 				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
-				if m.failures[answers]++; m.failures[answers] == 1 {
+				if first, _ := m.fail(answers, 0); first {
 					d.logger.Warn("a message is answered late", "desk", q.Desk, "conversation_id", q.ConversationID, "err", err)
 				}
-				m.again[answers] = time.Now().Add(pausing[answers].After(m.failures[answers]))
 			}
 		}
 	})
