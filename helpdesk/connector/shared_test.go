@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -198,7 +199,7 @@ func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
 
 func TestKept_hasNothingOfWhoeverTookTheSessionOver(t *testing.T) {
 	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
-		Summary: &summed{Text: "bob's"}, Recent: []recent{{Text: "bob's"}}, Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
+		Summary: &summed{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}}, Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
 	of := Person{SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob", "carol"}}}
 	k := r.kept(of)
 	assert.Equal(t, []string{"2"}, k.NoteIDs)
