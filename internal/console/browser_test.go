@@ -271,7 +271,9 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 		}
 		tab.Await(fmt.Sprintf("%q brings the focus to %s", keys, want), fmt.Sprintf("%s === %q", focused, want))
 	}
-	// The list is one stop of Tab, and the last.
+	// The list is one stop of Tab, and the last, once the page is complete.
+	awaitLive(tab)
+	tab.Await("a row can be reached", `document.querySelectorAll("[role=row][tabindex='0']").length === 1`)
 	press("p000@example.com", strings.Split(strings.Repeat(kb.Tab, 9), "")...)
 	assert.Equal(t, "2", tab.Eval(`getComputedStyle(document.activeElement).outlineWidth.replace("px", "")`), "the focus is seen")
 	press("p001@example.com", kb.ArrowDown)

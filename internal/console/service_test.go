@@ -77,15 +77,18 @@ func (s *service) record(product, session, user, email, label, url string) {
 	require.NoError(s.t, err)
 }
 
-// requireSoon requires that something is done within a second three times. It is
-// tried more often, as other tests may keep the machine busy; how often is returned.
-func requireSoon(t *testing.T, do func(i int) time.Duration) int {
+// requireSoon requires that something is done within a second three times, beside the time that a
+// busy machine needs for ten questions to the page. It is tried more often; how often is returned.
+func requireSoon(t *testing.T, tab *browsertest.Tab, do func(i int) time.Duration) int {
 	t.Helper()
 	var took []time.Duration
 	for soon := 0; soon < 3; {
 		require.Less(t, len(took), 12, "%v", took)
+		began := time.Now()
+		tab.Eval("''")
+		busy := 10 * time.Since(began)
 		last := do(len(took))
-		if took = append(took, last); last < time.Second {
+		if took = append(took, last); last < time.Second+busy {
 			soon++
 		}
 	}
@@ -99,7 +102,7 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.web.URL), chromedp.WaitVisible(chromedp.ID("la-key")), chromedp.SendKeys(chromedp.ID("la-key"), acmeKey+kb.Enter))
 	awaitText(tab, "Nobody is there yet.")
 	awaitLive(tab)
-	clicks := requireSoon(t, func(i int) time.Duration {
+	clicks := requireSoon(t, tab, func(i int) time.Duration {
 		label := fmt.Sprint("Button ", i)
 		began := time.Now()
 		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
@@ -109,7 +112,7 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 
 	tab.Do("open the person", chromedp.Click(chromedp.Search(`//a[.="ada@example.com"]`)))
 	awaitText(tab, "What the agent sees")
-	clicks += requireSoon(t, func(i int) time.Duration {
+	clicks += requireSoon(t, tab, func(i int) time.Duration {
 		label := fmt.Sprint("Link ", i)
 		time.Sleep(time.Second) // what follows at once is shown a second later, together
 		began := time.Now()
