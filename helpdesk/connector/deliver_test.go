@@ -391,6 +391,25 @@ func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 	})
 }
 
+func TestFollow_endsTheLinksOfAConversationThatARedactionFindsGone(t *testing.T) {
+	notes := promptNotes()
+	notes.SummaryThreshold = 1
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
+			if op == "redact" {
+				return &helpdesk.APIError{Status: 404, Gone: true}
+			}
+			return nil
+		})
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		require.Equal(t, 1, f.desk.count("redact"))
+		assert.Empty(t, f.sessions(t, "7"))
+		assert.Equal(t, "linked", f.linkAs(t, "8", "s", byWebhook))
+	})
+}
+
 func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 400} })

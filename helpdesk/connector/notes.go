@@ -100,11 +100,12 @@ func (j *job) count(w *writing) {
 }
 
 // redact redacts notes until one fails for now, and returns how many are done. One
-// that the desk refuses to redact is done. The rest is another step, after the error's pause.
+// that the desk refuses to redact is done, unless the conversation is gone. The rest is another
+// step, after the error's pause.
 func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
 	for _, noteID := range noteIDs {
 		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
-		if isFinal(err) {
+		if isFinal(err) && !helpdesk.IsGone(err) {
 			j.logger().Warn("the desk refuses to redact a note", "err", err)
 			err = nil
 		}

@@ -289,7 +289,8 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 }
 
 // settleOffer takes the outcome of a step of the assistance into the machine. An
-// offer in doubt keeps its claim: it is looked for, and never sent again.
+// offer in doubt keeps its claim: it is looked for, and never sent again. It is lost if the desk
+// refuses to look.
 //
 // A refusal of this offer alone ends here; one of the account or of the conversation is returned.
 // An event that the machine refuses was overtaken by a message, and is no error. The result is
@@ -309,6 +310,9 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 		if event, result = assistance.Event(assistance.Lost{}), "lost"; o.yes {
 			event, result = assistance.Shown{OfferID: o.id}, "made"
 		}
+	case s.kind == kindFind && isFinal(o.err) && !failed.Gone:
+		j.logger().Warn("an offer is not looked for again, since the desk refuses", "err", o.err)
+		trigger, event, result, o.err = s.find.TriggerID, assistance.Lost{}, "lost", nil
 	case s.kind == kindFind:
 	case o.err == nil:
 		event, result = assistance.Shown{OfferID: o.id}, "made"

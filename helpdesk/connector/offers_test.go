@@ -460,6 +460,37 @@ func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
 	})
 }
 
+// Another offer can be made when the cool-down of that one is over.
+func TestOffers_asksADeskOnceForALostOfferThatItRefusesToShow(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
+		time.Sleep(10 * time.Minute)
+		asked := 0
+		for _, r := range w.desk.Requests() {
+			if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
+				asked++
+			}
+		}
+		assert.Equal(t, 1, asked)
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
+func TestOffers_endsTheLinksOfAConversationThatIsGoneWithAnOfferInDoubt(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		time.Sleep(20 * time.Second) // the notes are written
+		w.desk.DeleteConversation(conversation)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_links_total", "ended"))
+	})
+}
+
 // The clock of Redis may be ahead of the desk's.
 func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
