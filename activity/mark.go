@@ -31,17 +31,18 @@ func (a *Action) TakesPlace(of *Action) bool {
 	return len(a.Marks) > 0 && a.TimestampStart == of.TimestampStart && a.Type == of.Type && a.Title == of.Title
 }
 
-// withoutMarked returns the actions of one session without those whose place another one takes:
-// the marked action moves to the place of the earlier one. It changes the slice.
-func withoutMarked(actions []BatchAction) []BatchAction {
-	for i := 0; i < len(actions); i++ {
+// withoutMarked returns the actions of one session without those whose place another one takes,
+// of those from an index on: the marked action moves to the place and the end of the earlier
+// one. It changes the slice.
+func withoutMarked(actions []BatchAction, from int) []BatchAction {
+	for i := from; i < len(actions); i++ {
 		a := &actions[i]
 		if len(a.Marks) == 0 {
 			continue
 		}
 		for at := range i {
 			if of := &actions[at]; a.TakesPlace(&of.Action) && a.UserID == of.UserID {
-				a.TimestampEnd = max(a.TimestampEnd, of.TimestampEnd)
+				a.TimestampEnd = of.TimestampEnd
 				actions[at] = *a
 				actions = slices.Delete(actions, i, i+1)
 				i--

@@ -13,9 +13,9 @@ import (
 // are each the first one that is not empty, ForwardedAt is the latest. Where
 // the last action of a batch has no end it ends where the next
 // batch starts, unless that starts earlier or is another user's. The actions' own fields
-// stay. A click that comes again with marks is in the result once, with them. The batches are not
-// changed, and share no memory that could change with the result. Without batches the result has
-// no actions.
+// stay. A click that comes again with marks is in the result once, with them, and ends no later for
+// that. The batches are not changed, and share no memory that could change with the result.
+// Without batches the result has no actions.
 func Merge(batches ...Batch) Batch {
 	merged := Batch{Type: BatchType}
 	for _, b := range batches {
@@ -29,12 +29,12 @@ func Merge(batches ...Batch) Batch {
 	}
 	merged.Actions = make([]BatchAction, 0, merged.Count)
 	for _, b := range batches {
-		if len(merged.Actions) > 0 && len(b.Actions) > 0 {
-			merged.Actions[len(merged.Actions)-1].endAt(&b.Actions[0])
+		from := len(merged.Actions)
+		merged.Actions = withoutMarked(append(merged.Actions, b.Actions...), from)
+		if from > 0 && from < len(merged.Actions) {
+			merged.Actions[from-1].endAt(&merged.Actions[from])
 		}
-		merged.Actions = append(merged.Actions, b.Actions...)
 	}
-	merged.Actions = withoutMarked(merged.Actions)
 	merged.Count = len(merged.Actions)
 	for i := range merged.Actions {
 		merged.Actions[i].Index = i
