@@ -36,6 +36,7 @@ func TestConsole(t *testing.T) {
 		"reads the list anew after a gap":                    readsAnewAfterAGap,
 		"says what is wrong with a key":                      saysWhatIsWrongWithAKey,
 		"reads the list again and again without the stream":  pollsWithoutTheStream,
+		"keeps its place in the list that it reads again":    keepsItsPlace,
 		"waits for a server that is not ready":               waitsForAServer,
 		"keeps its view in the fragment, and the key out":    keepsItsViewInTheFragment,
 		"is used by keyboard":                                isUsedByKeyboard,
@@ -59,9 +60,12 @@ func TestConsole(t *testing.T) {
 }
 
 // serveFake serves a fake until the test ends.
-func serveFake(t *testing.T, f *fake) (url string) {
+func serveFake(t *testing.T, f *fake) (url string) { return serve(t, f, f.handler()) }
+
+// serve serves a fake behind a handler until the test ends.
+func serve(t *testing.T, f *fake, handler http.Handler) (url string) {
 	t.Helper()
-	web := httptest.NewServer(f.handler())
+	web := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		f.drop()
 		web.CloseClientConnections()
@@ -185,18 +189,64 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	assert.Equal(t, "0", tab.Eval(`String(sessionStorage.length)`))
 }
 
-func pollsWithoutTheStream(t *testing.T, browser context.Context) {
-	f := newFake()
+// withoutStream returns the handler of a fake whose key does not open the stream.
+func withoutStream(f *fake) http.Handler {
 	handler := f.handler()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/stream/") {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(web.Close)
-	tab := open(t, browser, web.URL, "", fakeKey)
+	})
+}
+
+// Neither a list that is polled nor one that is read anew after a gap jumps, or is empty for a
+// moment.
+func keepsItsPlace(t *testing.T, browser context.Context) {
+	for name, tt := range map[string]struct {
+		handler    func(*fake) http.Handler
+		people, at int // at so many pixels
+	}{
+		"polled":      {withoutStream, 350, 15000}, // on the second page
+		"after a gap": {(*fake).handler, 150, 3000},
+	} {
+		f := newFake()
+		for i := range tt.people {
+			f.rows = append(f.rows, row(fmt.Sprint("s", i), "", fmt.Sprint("p", i, "@example.com"), "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
+		}
+		tab := open(t, browser, serve(t, f, tt.handler(f)), "", fakeKey)
+		awaitRows(tab, name, "p0@example.com")
+		tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = %d; return list.scrollTop === %[1]d })()`, tt.at))
+		tab.Eval(`(() => {
+			const list = document.querySelector(".now .list-scroll");
+			const at = list.scrollTop;
+			window.shown = [];
+			const watch = setInterval(() => { if (list.scrollTop !== at) { shown.push(list.scrollTop); clearInterval(watch) } }, 5);
+			new MutationObserver(() => { if (document.querySelector(".now .list").hidden) shown.push("nobody") })
+				.observe(document.querySelector(".now"), {attributes: true, subtree: true});
+			return "" })()`)
+		lists := func() (n int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, r := range f.requests {
+				if strings.HasPrefix(r.URL.Path, "/sessions/") {
+					n++
+				}
+			}
+			return n
+		}
+		before := lists()
+		f.send("gap", `{"requested":"x","oldest":"y"}`)
+		waittest.Until(t, "it is read again", func() bool { return lists() > before+4 })
+		assert.Empty(t, tab.Eval(`shown.join(" ")`), name)
+		awaitRows(tab, name, fmt.Sprintf("p%d@example.com", tt.at/60+5))
+	}
+}
+
+func pollsWithoutTheStream(t *testing.T, browser context.Context) {
+	f := newFake()
+	tab := open(t, browser, serve(t, f, withoutStream(f)), "", fakeKey)
 	awaitText(tab, "Every 5 s")
 	awaitText(tab, "Nobody is there yet.")
 	f.act("s1", "", "ada@example.com", "User clicked Save", "https://app.example.com/plan", 0)

@@ -205,7 +205,7 @@ class Console {
   async #withoutStream(signal) {
     this.#say("polling", "Every 5 s", "This key does not have the scope stream, so the list is read every few seconds instead.");
     while (!signal.aborted) {
-      await this.kept.now.load();
+      await this.kept.now.poll();
       await sleep(5, signal).catch(() => {});
     }
   }

@@ -82,9 +82,14 @@ export class NowView {
     this.pace.ask();
   }
 
+  /** Asks who is new, where no stream says so. The list keeps its place. */
+  async poll() {
+    await this.#refresh("");
+  }
+
   tick() {
     this.draw();
-    if (++this.#ticks % refreshEvery === 0 && !document.hidden) this.#refresh();
+    if (++this.#ticks % refreshEvery === 0 && !document.hidden) this.#refresh(this.list.first?.cursor ?? "");
   }
 
   escape() {
@@ -168,10 +173,10 @@ export class NowView {
     this.pace.ask();
   }
 
-  async #refresh() {
+  async #refresh(cursor) {
     const { sessions } = this.app;
     if (this.#error || !this.#isLoaded) return this.load();
-    await this.#try(() => sessions.refresh(this.list.first?.cursor ?? "", this.#stop.signal));
+    await this.#try(() => sessions.refresh(cursor, this.#stop.signal));
     this.pace.ask();
   }
 

@@ -116,6 +116,7 @@ export class Sessions {
     this.#merge(rows);
     this.#next = next;
     this.ended = next === "";
+    this.settle(); // the list is never empty in between, which would lose its place
   }
 
   /** Asks again for the page that a row was on: states, links and ends of sessions are not on the stream. */
