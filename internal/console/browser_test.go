@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +39,8 @@ func TestConsole(t *testing.T) {
 		"says what is wrong with a key":                      saysWhatIsWrongWithAKey,
 		"reads the list again and again without the stream":  pollsWithoutTheStream,
 		"keeps its place in the list that it reads again":    keepsItsPlace,
+		"asks for the same one at a time":                    asksOneAtATime,
+		"asks again where no answer comes":                   asksAgain,
 		"waits for a server that is not ready":               waitsForAServer,
 		"keeps its view in the fragment, and the key out":    keepsItsViewInTheFragment,
 		"is used by keyboard":                                isUsedByKeyboard,
@@ -189,6 +193,23 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	assert.Equal(t, "0", tab.Eval(`String(sessionStorage.length)`))
 }
 
+// The connection of the first question was lost, unnoticed by either end.
+func asksAgain(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = append(f.rows, row("s1", "", "ada@example.com", "", "https://app.example.com/", time.Hour, time.Second))
+	handler := f.handler()
+	var isAsked atomic.Bool
+	tab := open(t, browser, serve(t, f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sessions/acme" && !isAsked.Swap(true) {
+			<-r.Context().Done()
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})), "", fakeKey)
+	awaitText(tab, "The server cannot be reached.")
+	awaitRows(tab, "the next question is answered", "ada@example.com")
+}
+
 // withoutStream returns the handler of a fake whose key does not open the stream.
 func withoutStream(f *fake) http.Handler {
 	handler := f.handler()
@@ -241,6 +262,43 @@ func keepsItsPlace(t *testing.T, browser context.Context) {
 		waittest.Until(t, "it is read again", func() bool { return lists() > before+4 })
 		assert.Empty(t, tab.Eval(`shown.join(" ")`), name)
 		awaitRows(tab, name, fmt.Sprintf("p%d@example.com", tt.at/60+5))
+	}
+}
+
+// A slow answer is waited for: a later one could overtake it, and more would pile up.
+func asksOneAtATime(t *testing.T, browser context.Context) {
+	f := newFake()
+	f.rows = append(f.rows, row("s1", "", "ada@example.com", "", "https://app.example.com/", time.Hour, time.Second))
+	f.details["s1"] = visit(f.rows[0])
+	handler := f.handler()
+	var mu sync.Mutex
+	asking, most, asked := map[string]int{}, map[string]int{}, map[string]int{}
+	count := func(path string, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		asking[path] += n
+		asked[path] += max(n, 0)
+		most[path] = max(most[path], asking[path])
+	}
+	url := serve(t, f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/sessions/") {
+			count(r.URL.Path, 1)
+			defer count(r.URL.Path, -1)
+			time.Sleep(2500 * time.Millisecond) // longer than until the next question
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	for _, at := range [][2]string{{"#/person/s1", "/sessions/acme/s1"}, {"", "/sessions/acme"}} {
+		tab := open(t, browser, url, at[0], fakeKey)
+		awaitLive(tab)
+		waittest.Until(t, "it is asked for again and again", func() bool {
+			f.act("s1", "", "ada@example.com", "User clicked Save", "https://app.example.com/", 0)
+			mu.Lock()
+			defer mu.Unlock()
+			assert.LessOrEqual(t, most[at[1]], 1, at[1])
+			return asked[at[1]] > 3 || t.Failed()
+		})
+		tab.Do("leave", chromedp.Navigate("about:blank"))
 	}
 }
 

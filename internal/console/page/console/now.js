@@ -18,6 +18,7 @@ export class NowView {
   #moved = -Infinity;
   #stop = new AbortController();
   #ticks = 0;
+  #asking = 0; // questions that are not answered yet
   /** @type {any} */
   #error = null;
   #isLoaded = false;
@@ -173,14 +174,17 @@ export class NowView {
     this.pace.ask();
   }
 
+  /** Asks for a page again, one at a time: an answer that another overtakes would show what was before. */
   async #refresh(cursor) {
     const { sessions } = this.app;
+    if (this.#asking) return;
     if (this.#error || !this.#isLoaded) return this.load();
     await this.#try(() => sessions.refresh(cursor, this.#stop.signal));
     this.pace.ask();
   }
 
   async #try(ask) {
+    this.#asking++;
     try {
       await ask();
       this.#error = null;
@@ -188,6 +192,8 @@ export class NowView {
       if (this.#stop.signal.aborted) return;
       this.#error = error;
       this.app.refused(error);
+    } finally {
+      this.#asking--;
     }
   }
 }

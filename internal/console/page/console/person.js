@@ -15,6 +15,8 @@ export class PersonView {
   #stop = new AbortController();
   #looked = -Infinity;
   #timer = 0;
+  #isLooking = false;
+  #isDue = false; // there is to be another look
   #ticks = 0;
   /** @type {any} */
   #answer = null; // of the service, and of the tool
@@ -58,7 +60,10 @@ export class PersonView {
     this.app.back();
   }
 
+  /** Looks again, one look at a time: an answer that another overtakes would show what was before. */
   #soon() {
+    this.#isDue = true;
+    if (this.#isLooking) return;
     this.#timer ||= setTimeout(() => {
       this.#timer = 0;
       this.#look();
@@ -67,6 +72,8 @@ export class PersonView {
 
   async #look() {
     this.#looked = performance.now();
+    this.#isLooking = true;
+    this.#isDue = false;
     const { signal } = this.#stop;
     const { service } = this.app;
     try {
@@ -78,6 +85,8 @@ export class PersonView {
     } catch (error) {
       if (!signal.aborted) this.#failed(error);
     }
+    this.#isLooking = false;
+    if (this.#isDue && !signal.aborted) this.#soon();
   }
 
   #failed(error) {

@@ -1,6 +1,7 @@
 // The service, asked with a key. The key travels in the header Authorization and nowhere else.
 
 const root = new URL("..", import.meta.url);
+const patience = 15_000; // milliseconds for an answer; the service gives one within 5 s
 
 /** An answer that is none: the status, 0 without an answer, and the service's sentence. */
 export class Refusal extends Error {
@@ -46,7 +47,7 @@ export class Service {
 
   /** Answers GET of a path with {product} in it, as an object. */
   async get(path, signal) {
-    const response = await this.fetch(path, { signal });
+    const response = await this.fetch(path, { signal: inTime(signal) });
     return this.json(response);
   }
 
@@ -62,7 +63,7 @@ export class Service {
       params: { name: "get_live_user_activity", arguments: limit ? { user_id: user, limit } : { user_id: user } },
     };
     const response = await this.fetch("mcp", {
-      method: "POST", signal, body: JSON.stringify(call),
+      method: "POST", signal: inTime(signal), body: JSON.stringify(call),
       headers: { "Content-Type": "application/json", Accept: "application/json, text/event-stream" },
     });
     const { result, error } = await this.json(response);
@@ -80,7 +81,7 @@ export class Service {
         cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer",
       });
     } catch (error) {
-      if (options.signal?.aborted) throw error;
+      if (options.signal?.aborted && error.name !== "TimeoutError") throw error;
       throw new Refusal(0, "");
     }
     if (response.ok) return response;
@@ -101,6 +102,9 @@ export class Service {
     }
   }
 }
+
+/** Returns a signal that also ends what takes too long, as on a connection that was lost unnoticed. */
+const inTime = (signal) => AbortSignal.any([signal, AbortSignal.timeout(patience)]);
 
 /** Waits; it ends early, with an error, when the signal does. */
 export function sleep(seconds, signal) {

@@ -122,7 +122,9 @@ export class Sessions {
   /** Asks again for the page that a row was on: states, links and ends of sessions are not on the stream. */
   async refresh(cursor, signal) {
     const began = now();
+    const reloads = this.#reloads;
     const { rows, next } = await page(this.service, { after: cursor }, signal);
+    if (reloads !== this.#reloads) return; // what it says may have been erased since
     this.#merge(rows, began);
     const listed = new Set(rows.map((row) => row.id));
     const newest = cursor === "" ? Infinity : this.order.find((row) => row.cursor === cursor)?.seen ?? -Infinity;
