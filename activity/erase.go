@@ -47,36 +47,48 @@ func (e *Erasure) Erases(sessionID, userID string) bool {
 // Left returns the batch without its actions that one of the erasures covers: the batch
 // itself where there are none, nil where nothing is left. It does not change the batch.
 func (b *Batch) Left(erasures ...*Erasure) *Batch {
-	left := b.keep(func(a *BatchAction) bool { return !b.isErased(a, erasures) })
+	isErased := b.isErasedBy(erasures)
+	left := b.keep(func(a *BatchAction) bool { return !isErased(a) })
+	digests := map[string]bool{}
 	for _, e := range erasures {
-		if left == nil || !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return e.HasEmail(a.Email) }) &&
-			!e.HasEmail(left.Email) {
-			continue
+		for _, digest := range e.EmailsSHA256 {
+			digests[digest] = true
 		}
-		hidden := *left
-		hidden.Actions = slices.Clone(left.Actions)
-		for i := range hidden.Actions {
-			if a := &hidden.Actions[i]; e.HasEmail(a.Email) {
-				a.Email = ""
-			}
-		}
-		if e.HasEmail(hidden.Email) {
-			hidden.Email = ""
-		}
-		left = &hidden
 	}
-	return left
+	hides := func(email string) bool { return email != "" && digests[EmailDigest(email)] }
+	if left == nil || len(digests) == 0 ||
+		!hides(left.Email) && !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return hides(a.Email) }) {
+		return left
+	}
+	hidden := *left
+	hidden.Actions = slices.Clone(left.Actions)
+	for i := range hidden.Actions {
+		if a := &hidden.Actions[i]; hides(a.Email) {
+			a.Email = ""
+		}
+	}
+	if hides(hidden.Email) {
+		hidden.Email = ""
+	}
+	return &hidden
 }
 
 // Part returns the batch of the actions that one of the erasures covers, nil for none. It does
 // not change the batch.
-func (b *Batch) Part(erasures ...*Erasure) *Batch {
-	return b.keep(func(a *BatchAction) bool { return b.isErased(a, erasures) })
-}
+func (b *Batch) Part(erasures ...*Erasure) *Batch { return b.keep(b.isErasedBy(erasures)) }
 
-// isErased reports whether one of the erasures covers an action of the batch.
-func (b *Batch) isErased(a *BatchAction, erasures []*Erasure) bool {
-	return slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
+// isErasedBy returns the function that reports whether one of the erasures covers an action of the
+// batch. It compares them, of which there may be thousands, once for a user.
+func (b *Batch) isErasedBy(erasures []*Erasure) func(*BatchAction) bool {
+	users := map[string]bool{}
+	return func(a *BatchAction) bool {
+		is, known := users[a.UserID]
+		if !known {
+			is = slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
+			users[a.UserID] = is
+		}
+		return is
+	}
 }
 
 // keep returns the batch with only the actions that keeps accepts: b itself for all, nil for

@@ -105,8 +105,13 @@ func (x *Erasures) Apply(entries []eventlog.Entry) {
 // covering returns the later erasures that name the entry's session or one of its users, each
 // once. mu is held.
 func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
-	named := map[*activity.Erasure]bool{} // there may be thousands
+	// There may be thousands, and as many actions of two users by turns.
+	named, done := map[*activity.Erasure]bool{}, map[subject]bool{}
 	add := func(s subject) {
+		if len(x.of[s]) == 0 || done[s] {
+			return
+		}
+		done[s] = true
 		for _, later := range x.of[s] {
 			if e.ID.Compare(later.id) < 0 && !named[later.Erasure] {
 				named[later.Erasure] = true
@@ -117,19 +122,12 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 	if e.SessionID != "" {
 		add(subject{session: e.SessionID})
 	}
-	last := ""
-	addUser := func(id string) {
-		if id != last {
-			add(subject{user: id})
-			last = id
-		}
-	}
 	if b, err := e.Decode(); err == nil && b != nil {
 		for i := range b.Actions {
-			addUser(b.Actions[i].UserID)
+			add(subject{user: b.Actions[i].UserID})
 		}
 	} else if who, err := e.DecodeIdentity(); err == nil && who != nil {
-		addUser(who.UserID)
+		add(subject{user: who.UserID})
 	}
 	return all
 }
@@ -137,11 +135,14 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 // DropUpTo forgets the erasures up to an ID. A log that is trimmed to it has no entry that they
 // cover.
 func (x *Erasures) DropUpTo(id eventlog.ID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.of) == 0 || id.Compare(x.oldest) < 0 {
+	x.mu.RLock() // which waits for no reader
+	none := len(x.of) == 0 || id.Compare(x.oldest) < 0
+	x.mu.RUnlock()
+	if none {
 		return
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.oldest = x.newest
 	for s, all := range x.of {
 		x.of[s] = slices.DeleteFunc(all, func(e erasure) bool { return e.id.Compare(id) <= 0 })
