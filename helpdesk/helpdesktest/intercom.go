@@ -155,6 +155,7 @@ func (f *Intercom) Left() (conversations, contacts int) {
 }
 
 func (f *Intercom) addContact(contact IntercomContact) (id string) {
+	f.lastID++
 	id = fmt.Sprintf("%024x", f.lastID)
 	f.contacts[id] = contact
 	return id

@@ -171,7 +171,6 @@ func (f *Intercom) createContact(r *http.Request) (any, error) {
 	if in.Role != "user" || in.Email == "" {
 		return nil, &apiError{http.StatusBadRequest, "parameter_invalid", "role or email is invalid"}
 	}
-	f.lastID++
 	id := f.addContact(IntercomContact{Email: in.Email})
 	return object{"type": "contact", "id": id, "role": in.Role, "email": in.Email, "external_id": nil}, nil
 }

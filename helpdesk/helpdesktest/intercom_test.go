@@ -117,6 +117,19 @@ func TestIntercom_withNotesByReplyTakesThemThereOnly(t *testing.T) {
 	assert.Equal(t, []string{"x"}, fake.Notes(id))
 }
 
+func TestIntercom_keepsAContactThatTheAPIMadeBesideTheNext(t *testing.T) {
+	fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
+	status, _, made := ask(t, fake, "POST", "/contacts", "2.11", `{"role":"user","email":"ada@example.com"}`, nil)
+	require.Equal(t, 200, status, made)
+	fake.Created("", helpdesktest.IntercomContact{Email: "bob@example.com"}, "Hello")
+	_, contacts := fake.Left()
+	assert.Equal(t, 2, contacts)
+	var contact struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(made), &contact))
+	_, _, found := ask(t, fake, "GET", "/contacts/"+contact.ID, "2.11", "", nil)
+	assert.Contains(t, found, "ada@example.com")
+}
+
 func TestIntercom_limitsInWindowsOfTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, RequestsPer10s: 2})
