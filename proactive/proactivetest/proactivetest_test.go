@@ -31,7 +31,7 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 		t+310s → state thinking
 		t+312s /a -> no offer
 		t+372s → offer user_page_dwell; t+373s dismisses → state conservative; t+374s dismisses → refused
-		t+375s says "Where?" → reply, state reactive; t+376s finishes
+		t+375s says ";" → reply, state reactive; t+376s finishes
 		t+377s /c; t+437s → offer user_page_dwell
 		t+438s joins → state reactive; t+439s says "yes, show me" → guide "Yes, show me"; t+440s abandons → state conservative
 		t+1040s /d; t+1041s /e; t+1042s /d → offer canonical_url_ping_pong

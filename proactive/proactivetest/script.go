@@ -95,7 +95,7 @@ func parse(script string) (steps []step, err error) {
 		}
 		for len(tokens) > 0 {
 			end := 0
-			for end < len(tokens) && tokens[end].text != ";" {
+			for end < len(tokens) && (tokens[end].quoted || tokens[end].text != ";") {
 				end++
 			}
 			if end > 0 {
