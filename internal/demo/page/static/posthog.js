@@ -6,6 +6,7 @@ import { recall, save } from "./state.js";
 const idle = 30 * 60_000; // a session ends after so many milliseconds without an event
 const longest = 24 * 3600_000; // and after so many at the latest
 const flushAfter = 250;
+const maxKept = 50_000; // bytes that a browser sends for certain after the page was left; it refuses more than 64 KiB
 
 /** A UUID of version 7: it begins with the time. */
 export function uuid(now = Date.now()) {
@@ -124,8 +125,9 @@ export class PostHog {
 
   async #send(batch) {
     try {
+      const body = this.#body(batch);
       const response = await fetch("/i/v0/e/" + (this.#retries ? `?retry_count=${this.#retries}` : ""), {
-        method: "POST", headers: { "Content-Type": "application/json" }, body: this.#body(batch), keepalive: true,
+        method: "POST", headers: { "Content-Type": "application/json" }, body, keepalive: new Blob([body]).size < maxKept,
       });
       if (response.status >= 500) throw new Error(String(response.status));
       this.#retries = 0;
