@@ -42,14 +42,15 @@ export class Talks {
       if (response.status !== 304) {
         const { conversations } = await response.json();
         this.all = conversations;
+        this.#tag = response.headers.get("ETag") ?? ""; // get may ask for more meanwhile
         isChanged = true;
         for (const { id, version } of this.all) {
           if (this.#shown.has(id) && this.#full.get(id)?.version !== version) await this.#fetch(id);
         }
         for (const id of this.#full.keys()) if (!this.all.some((c) => c.id === id)) this.#full.delete(id);
-        this.#tag = response.headers.get("ETag") ?? "";
       }
     } catch {
+      this.#tag = "";
       isChanged ||= !this.isAway;
       this.isAway = true;
     }
