@@ -46,6 +46,7 @@ func TestConsole(t *testing.T) {
 		"is used by keyboard":                                isUsedByKeyboard,
 		"holds the order while one chooses":                  holdsTheOrder,
 		"searches on where one search ends":                  searchesOn,
+		"searches for nothing once the search is left":       searchesNoMore,
 		"shows what the agent sees":                          showsWhatTheAgentSees,
 		"shows the flow":                                     showsTheFlow,
 		"drops sessions that have expired, and shows states": refreshes,
@@ -191,6 +192,22 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	f.drop()
 	awaitText(tab, "The server does not know this key.")
 	assert.Equal(t, "0", tab.Eval(`String(sessionStorage.length)`))
+}
+
+// A search begins a moment after the last keystroke.
+func searchesNoMore(t *testing.T, browser context.Context) {
+	f := newFake()
+	tab := open(t, browser, serveFake(t, f), "#/search", fakeKey)
+	tab.Await("the search shows", `document.querySelector(".search input") !== null && !document.querySelector(".search").hidden`)
+	tab.Eval(`(() => {
+		const input = document.querySelector(".search input");
+		input.value = "ada";
+		input.dispatchEvent(new Event("input"));
+		window.left = performance.now();
+		location.hash = "#/flow";
+		return "" })()`)
+	tab.Await("it would have begun", `performance.now() - left > 500`)
+	assert.Equal(t, "#/flow Flow · acme · liveactivity", tab.Eval(`location.hash + " " + document.title`))
 }
 
 // The connection of the first question was lost, unnoticed by either end.

@@ -53,11 +53,11 @@ export class SearchView {
   }
 
   hide() {
+    clearTimeout(this.#typing);
     this.element.hidden = true;
   }
 
   close() {
-    clearTimeout(this.#typing);
     this.#asked?.abort();
     this.list.close();
   }
