@@ -38,6 +38,9 @@ type SummarizerOptions struct {
 // failed after it took effect is repeated, with a Summary that replaces at
 // least as many actions.
 //
+// With a model, a click that comes again with its marks counts once, unless the model has been asked
+// about it by then. A digest names such a click once.
+//
 // Calls for one session never overlap; different sessions are summarized
 // concurrently. A session is identified by product and session id; batches
 // without a session id are not summarized.
@@ -221,7 +224,7 @@ func (s *Summarizer) summarize(
 	s.stats.add(func(s *SummarizerStats) { s.OK++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.count = h.seen - d.seen
+	h.count, h.written = h.seen-d.seen, h.written-d.written
 	h.Cover(h.count, false)
 	if s.model != nil {
 		h.summary = text
@@ -264,6 +267,7 @@ type history struct {
 	email   string // the latest known
 	seen    int    // actions so far
 	count   int    // actions since the last summary
+	written int    // the same, with clicks that came again
 	summary string // the model's last one that was accepted
 	summary.History
 }
@@ -271,10 +275,14 @@ type history struct {
 // add adds a batch, and keeps so many of the newest actions beside the digest.
 func (h *history) add(b activity.Batch, kept int) {
 	h.email = cmp.Or(b.Email, h.email)
-	h.seen += len(b.Actions)
-	h.count += len(b.Actions)
+	h.written += len(b.Actions)
 	for _, a := range b.Actions {
+		// A draft may hold the click while the history is busy: then the mark is for the next one.
+		if len(a.Marks) > 0 && !h.busy && h.Replace(a.Action) {
+			continue
+		}
 		h.History.Add(a.Action)
+		h.seen, h.count = h.seen+1, h.count+1
 	}
 	h.History.Keep(kept)
 }
@@ -296,21 +304,21 @@ func (h *history) size() int64 {
 // draft is the input of a summary.
 type draft struct {
 	summary.History
-	before string // the summary before
-	email  string
-	count  int
-	seen   int
+	before  string // the summary before
+	email   string
+	written int
+	seen    int
 }
 
 // draft returns a copy of the history to summarize, while batches go on being added.
 func (s *Summarizer) draft(h *history) draft {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return draft{h.History, h.summary, h.email, h.count, h.seen}
+	return draft{h.History, h.summary, h.email, h.written, h.seen}
 }
 
 // summary returns the summary of a draft with its text.
 func (d draft) summary(key historyKey, text string) Summary {
 	return Summary{Type: SummaryType, ProductID: key.product, SessionID: key.session, Email: d.email,
-		Text: text, Replaces: d.count, ForwardedAt: activity.Seconds(time.Now())}
+		Text: text, Replaces: d.written, ForwardedAt: activity.Seconds(time.Now())}
 }

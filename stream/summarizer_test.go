@@ -380,6 +380,46 @@ func withoutTimes(lines []string) []string {
 	return lines
 }
 
+// again is the batch in which the click of a batch of one comes again, with its mark.
+func again(b activity.Batch) activity.Batch {
+	return activitytest.NewBatch(product, b.SessionID, "ada", *b.Actions[0].Marked([]string{activity.MarkRage}))
+}
+
+// The consumer has written such a click twice.
+func TestSummarizer_countsAClickOnceThatComesAgainWithMarks(t *testing.T) {
+	first := clicked("s", "a")
+	desk := &overwriting{journal: newJournal()}
+	m := &fakeModel{journal: desk.journal}
+	s := musttest.New(stream.NewSummarizer(desk.overwrite, &stream.SummarizerOptions{Threshold: 3, Model: m.answer}))
+	for _, b := range []activity.Batch{first, clicked("s", "b"), again(first)} {
+		require.NoError(t, s.Add(t.Context(), b))
+	}
+	require.Empty(t, desk.take())
+	require.NoError(t, s.Add(t.Context(), clicked("s", "c")))
+	require.Equal(t, 4, desk.last.Replaces)
+	require.Equal(t, 1, strings.Count(m.lastPrompt(), "User clicked a"))
+	require.Contains(t, m.lastPrompt(), ", repeatedly")
+	require.NoError(t, s.Add(t.Context(), clicked("s", "d", "e")))
+	require.NoError(t, s.Add(t.Context(), clicked("s", "f")))
+	require.Equal(t, 3, desk.last.Replaces)
+}
+
+// The model was given the click without its mark, and the next summary has it.
+func TestSummarizer_losesNoMarkToASlowModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSumming(stream.SummarizerOptions{})
+		s.model.takes = time.Second
+		first := clicked("s", "a")
+		go s.add(t, first, clicked("s", "b", "c"))
+		synctest.Wait()
+		s.add(t, again(first))
+		time.Sleep(2 * time.Second)
+		s.add(t, clicked("s", "d", "e"))
+		require.Equal(t, []string{"0s model", `1s overwrite s 3 "summary 1"`, "2s model", `3s overwrite s 3 "summary 2"`}, s.take())
+		require.Contains(t, s.model.lastPrompt(), ", repeatedly")
+	})
+}
+
 // A model that fails for hours costs no more than one that works.
 func TestSummarizer_boundsWhatItKeeps(t *testing.T) {
 	s := newSumming(stream.SummarizerOptions{})

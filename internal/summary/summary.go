@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,20 @@ type Action struct {
 // Add adds an action. It does not move any into the digest; see Keep.
 func (h *History) Add(a activity.Action) {
 	h.Recent = append(h.Recent, Action{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
+}
+
+// Replace lets a click that comes again with its marks take the place of the click before, and reports
+// whether that is among the newest.
+func (h *History) Replace(a activity.Action) bool {
+	i := slices.IndexFunc(h.Recent, func(of Action) bool {
+		before := of.action()
+		return a.TakesPlace(&before)
+	})
+	if i >= 0 {
+		h.Recent = slices.Clone(h.Recent)
+		h.Recent[i].Text = a.Sentence()
+	}
+	return i >= 0
 }
 
 // Keep moves all but the newest n actions into the digest.
