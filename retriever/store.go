@@ -252,16 +252,18 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
-	c := encode(sum.Text, ss.replace(max(sum.Replaces, 0), s.believe(sum.ForwardedAt, now)))
+	place, at := ss.replace(max(sum.Replaces, 0), s.believe(sum.ForwardedAt, now))
+	c := encode(sum.Text, at)
 	c.last = ss.summed
-	ss.insert(0, c, s.maxChunks)
+	ss.insert(place, c, s.maxChunks)
 	s.keep(ss)
 	return nil
 }
 
-// replace drops the chunks that a summary of the next actions replaces, and returns its time: at,
-// unless the newest of them or the oldest that stays is earlier.
-func (ss *session) replace(actions int, at int64) int64 {
+// replace drops the chunks that a summary of the next actions replaces, and returns its place, after
+// the chunks that no summary covers, and its time: at, unless the newest of them or the oldest that
+// stays after it is earlier.
+func (ss *session) replace(actions int, at int64) (place int, _ int64) {
 	ss.summed += min(actions, ss.written-ss.summed)
 	newest := at
 	ss.drop(func(old chunk) bool {
@@ -271,10 +273,13 @@ func (ss *session) replace(actions int, at int64) int64 {
 		newest = old.at // the last one is the newest
 		return true
 	})
-	if len(ss.chunks) > 0 {
-		at = min(at, ss.chunks[0].at)
+	for place < len(ss.chunks) && ss.chunks[place].last == unsummed {
+		place++
 	}
-	return min(at, newest)
+	if place < len(ss.chunks) {
+		at = min(at, ss.chunks[place].at)
+	}
+	return place, min(at, newest)
 }
 
 // believe returns when something was forwarded, in epoch microseconds: at that
@@ -373,7 +378,7 @@ func (ss *session) insert(at int, c chunk, limit int) {
 	if len(ss.chunks) == limit {
 		ss.records -= fair.Size(len(ss.chunks[0].record))
 		ss.chunks = slices.Delete(ss.chunks, 0, 1)
-		at = min(at, len(ss.chunks))
+		at = max(0, at-1)
 	}
 	ss.records += fair.Size(len(c.record))
 	if n := len(ss.chunks); n == cap(ss.chunks) {

@@ -146,9 +146,38 @@ func TestStore_keepsWhatNoSummaryHasAfterAnErasure(t *testing.T) {
 		}
 		records := events(t, s, "s1")
 		require.Len(t, records, 2, "%q", records)
-		assert.Equal(t, "b", records[0])
-		assert.Contains(t, records[1], fmt.Sprintf("c%d, d%[1]d and e%[1]d", round))
+		assert.Contains(t, records[0], fmt.Sprintf("c%d, d%[1]d and e%[1]d", round), "the newest first")
+		assert.Equal(t, "b", records[1])
 	}
 	add("bob", "last")
 	assert.Len(t, events(t, s, "s1"), 3)
+}
+
+// The oldest record goes for the next one, and that is no summary of what came after it.
+func TestStore_placesASummaryBehindWhatNoSummaryHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3}))
+		add := func(label string) {
+			time.Sleep(time.Second)
+			b := batch("s1", "", label)
+			b.UserID, b.Actions[0].UserID = "bob", "bob"
+			require.NoError(t, s.Add(t.Context(), b))
+		}
+		e := stream.Erasure{UserID: "ada", SessionIDs: []string{"s1"}, Kept: map[string][]string{"s1": {"bob"}}}
+		add("a")
+		require.NoError(t, s.Erase(t.Context(), e))
+		add("b")
+		add("c")
+		require.NoError(t, s.Overwrite(t.Context(), summary("s1", "of b", 1)))
+		require.Equal(t, []string{"c", "of b", "a"}, events(t, s, "s1"))
+		records := requireRecords(t, get(newMux(s, nil), "/events?session_id=s1"))
+		assert.Greater(t, records[1].Title, records[2].Title, "it has the time of what it replaces")
+		add("d")
+		require.Equal(t, []string{"d", "c", "of b"}, events(t, s, "s1"))
+
+		require.NoError(t, s.Erase(t.Context(), e))
+		add("e")
+		require.NoError(t, s.Overwrite(t.Context(), summary("s1", "of nothing", 0)))
+		require.Equal(t, []string{"e", "of nothing", "d"}, events(t, s, "s1"), "in a full session, too")
+	})
 }
