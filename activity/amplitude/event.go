@@ -2,6 +2,7 @@ package amplitude
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -20,9 +21,9 @@ var Source = intake.NewSource(intake.Form{
 
 // recognizes reports whether an event is Amplitude's. The flat form of PostHog's has an
 // event_type, too, beside the event.
-func recognizes(fields map[string]string) bool {
-	_, isPostHogs := fields["event"]
-	return fields["event_type"] != "" && !isPostHogs
+func recognizes(of map[string]string) bool {
+	_, isPostHogs := of["event"]
+	return of["event_type"] != "" && !isPostHogs
 }
 
 // The events that mean something here.
@@ -78,112 +79,85 @@ type decoder struct {
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
 	d.event = event{properties: properties{elements: d.event.elements[:0]}}
-	d.Event(&d.event.id, func() { d.Object(d.field) })
+	d.Event(&d.event.id, func() { fields.Read(d.Reader, &d.event) })
 	return d.event.apiKey
 }
 
-// field, userProperty and property read one field each, and skip one that does not matter.
-func (d *decoder) field(key []byte) {
-	e := &d.event
-	switch string(key) {
-	case "event_type":
-		d.SetString(&e.typ, intake.MaxText)
-	case "insert_id":
-		d.SetText(&e.id)
-	case "device_id":
-		d.SetText(&e.deviceID)
-	case "session_id":
-		d.SetText(&e.sessionID)
-	case "user_id":
-		d.SetText(&e.userID)
-	case "api_key":
-		d.SetString(&e.apiKey, intake.MaxToken)
-	case "time":
-		d.SetText(&e.time)
-	case "event_properties":
-		d.event.from = d.Offset()
-		d.Object(d.property)
-		d.event.to = d.Offset()
-	case "user_properties":
-		d.Object(func(key []byte) {
-			if string(key) == "$set" {
-				d.Object(d.userProperty)
-				return
-			}
-			d.userProperty(key)
-		})
-	default:
-		d.Skip()
-	}
+// fields are the places in an event that matter here.
+var fields = intake.Fields[event]{
+	"event_type": func(r *intake.Reader, e *event) { r.SetString(&e.typ, intake.MaxText) },
+	"insert_id":  func(r *intake.Reader, e *event) { r.SetText(&e.id) },
+	"device_id":  func(r *intake.Reader, e *event) { r.SetText(&e.deviceID) },
+	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.sessionID) },
+	"user_id":    func(r *intake.Reader, e *event) { r.SetText(&e.userID) },
+	"api_key":    func(r *intake.Reader, e *event) { r.SetString(&e.apiKey, intake.MaxToken) },
+	"time":       func(r *intake.Reader, e *event) { r.SetText(&e.time) },
+	"event_properties": func(r *intake.Reader, e *event) {
+		e.from = r.Offset()
+		ofProperties.Read(r, e)
+		e.to = r.Offset()
+	},
+	"user_properties": ofUser.Read,
 }
 
-func (d *decoder) userProperty(key []byte) {
-	d.SetTrait(&d.event.email, &d.event.proof, key)
-}
+var ofSet = intake.Traits(func(e *event) *string { return &e.email }, proof)
 
-func (d *decoder) property(key []byte) {
-	p := &d.event.properties
-	switch string(key) {
-	case "[Amplitude] Page Location":
-		d.SetString(&p.location, intake.MaxURL)
-	case "[Amplitude] Page URL":
-		d.SetString(&p.pageURL, intake.MaxURL)
-	case "[Amplitude] Element Text":
-		d.SetString(&p.text, intake.MaxText)
-	case "[Amplitude] Element Aria Label":
-		d.SetString(&p.target.AriaLabel, intake.MaxText)
-	case "[Amplitude] Element ID":
-		d.SetString(&p.target.ID, intake.MaxText)
-	case "[Amplitude] Element Tag":
-		d.SetString(&p.target.Tag, intake.MaxText)
-	case "[Amplitude] Form Name":
-		d.SetString(&p.formName, intake.MaxText)
-	case "[Amplitude] Form ID":
-		d.SetString(&p.formID, intake.MaxText)
-	case "[Amplitude] Element Hierarchy":
-		d.hierarchy()
-	default:
-		d.SetProof(&d.event.proof, key)
-	}
-}
+// ofUser are the places in the properties of a user, which may also be inside of $set.
+var ofUser = func() intake.Fields[event] {
+	all := maps.Clone(ofSet)
+	all["$set"] = ofSet.Read
+	return all
+}()
+
+var ofProperties = intake.Fields[event]{
+	"[Amplitude] Page Location": func(r *intake.Reader, e *event) { r.SetString(&e.location, intake.MaxURL) },
+	"[Amplitude] Page URL":      func(r *intake.Reader, e *event) { r.SetString(&e.pageURL, intake.MaxURL) },
+	"[Amplitude] Element Text":  func(r *intake.Reader, e *event) { r.SetString(&e.text, intake.MaxText) },
+	"[Amplitude] Element Aria Label": func(r *intake.Reader, e *event) {
+		r.SetString(&e.target.AriaLabel, intake.MaxText)
+	},
+	"[Amplitude] Element ID":        func(r *intake.Reader, e *event) { r.SetString(&e.target.ID, intake.MaxText) },
+	"[Amplitude] Element Tag":       func(r *intake.Reader, e *event) { r.SetString(&e.target.Tag, intake.MaxText) },
+	"[Amplitude] Form Name":         func(r *intake.Reader, e *event) { r.SetString(&e.formName, intake.MaxText) },
+	"[Amplitude] Form ID":           func(r *intake.Reader, e *event) { r.SetString(&e.formID, intake.MaxText) },
+	"[Amplitude] Element Hierarchy": hierarchy,
+}.WithProof(proof)
+
+func proof(e *event) *intake.Proof { return &e.proof }
 
 // hierarchy reads the elements from the target outwards, as many as are looked at.
-func (d *decoder) hierarchy() {
-	p := &d.event.properties
-	if d.Kind() == '[' {
+func hierarchy(r *intake.Reader, p *event) {
+	if r.Kind() == '[' {
 		p.elements = p.elements[:0]
 	}
-	d.Array(maxElements, func() {
+	r.Array(maxElements, func() {
 		var e element.Element
-		d.Object(func(key []byte) {
-			switch string(key) {
-			case "tag":
-				d.SetString(&e.Tag, intake.MaxText)
-			case "id":
-				d.SetString(&e.ID, intake.MaxText)
-			case "attrs":
-				d.Object(func(key []byte) { d.attribute(&e, key) })
-			default:
-				d.Skip()
-			}
-		})
+		ofElement.Read(r, &e)
 		p.elements = append(p.elements, e)
 	})
 }
 
+var ofElement = intake.Fields[element.Element]{
+	"tag": func(r *intake.Reader, e *element.Element) { r.SetString(&e.Tag, intake.MaxText) },
+	"id":  func(r *intake.Reader, e *element.Element) { r.SetString(&e.ID, intake.MaxText) },
+	"attrs": func(r *intake.Reader, e *element.Element) {
+		r.Object(func(key []byte) { attribute(r, e, key) })
+	},
+}
+
 // attribute reads an attribute of an element. Only one that is a flag may be no string. Of an
 // element that can be edited, SDKs report no attribute but the type.
-func (d *decoder) attribute(e *element.Element, key []byte) {
+func attribute(r *intake.Reader, e *element.Element, key []byte) {
 	name := "attr__" + string(key)
 	if e.ContentEditable == "" && string(key) != "type" {
 		e.ContentEditable = "false"
 	}
 	if e.Attribute(name) == nil {
-		d.Skip()
+		r.Skip()
 		return
 	}
 	value := ""
-	d.SetText(&value)
+	r.SetText(&value)
 	e.Set(name, value)
 }
 

@@ -8,45 +8,53 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// The paths of a configuration are made into a tree once, and each event is read along it: a
+// The paths of a configuration are made into tables once, and each event is read along them: a
 // field that no path goes through is skipped, and nothing is read twice but the properties of a
 // listed event.
 
 // New returns the source of a valid configuration. It keeps c's Actions, which must not change.
 func New(c *Config) *intake.Source {
-	root := &node{isProperties: c.Fields.Properties == ""}
-	for field, path := range c.Fields.paths() {
-		if path != "" {
-			n := root.at(strings.Split(path, "."))
-			n.text, n.isProperties = texts[field], field == "properties"
-		}
-	}
-	actions := c.Actions
+	read, actions := object(c.Fields.paths(), ""), c.Actions
 	return intake.NewSource(intake.Form{Batch: c.Batch}, func(r *intake.Reader) intake.Decoder {
-		return &decoder{Reader: r, root: root, actions: actions}
+		return &decoder{Reader: r, read: read, actions: actions}
 	})
 }
 
-// node is a place in an event. A node with a text has nothing inside; [Config.Validate] sees to
-// that. Nodes do not change after New.
-type node struct {
-	text         func(*event) *string // that is read from here; nil for none
-	isProperties bool
-	inside       map[string]*node
+// object returns the function that reads the object at a path, which ends with a dot unless it
+// is the event's own. A text has nothing inside; [Config.Validate] sees to that.
+func object(paths map[string]string, at string) func(*intake.Reader, *event) {
+	fields := intake.Fields[event]{}
+	for field, path := range paths {
+		rest, isInside := strings.CutPrefix(path, at)
+		name, _, isDeeper := strings.Cut(rest, ".")
+		switch {
+		case !isInside || path == "":
+		case isDeeper || field == "properties":
+			fields[name] = object(paths, at+name+".")
+		default:
+			fields[name] = text(texts[field])
+		}
+	}
+	if strings.TrimSuffix(at, ".") != paths["properties"] {
+		return fields.Read
+	}
+	return func(r *intake.Reader, e *event) {
+		start, isObject := r.Offset(), r.Kind() == '{'
+		if fields.Read(r, e); isObject {
+			e.from, e.to = start, r.Offset()
+		}
+	}
 }
 
-// at returns the node at a path below n, which is made where it is missing.
-func (n *node) at(path []string) *node {
-	for _, name := range path {
-		if n.inside[name] == nil {
-			if n.inside == nil {
-				n.inside = map[string]*node{}
-			}
-			n.inside[name] = &node{}
+// text returns the function that reads a text.
+func text(of func(*event) *string) func(*intake.Reader, *event) {
+	return func(r *intake.Reader, e *event) {
+		if s := of(e); s == &e.url {
+			r.SetString(s, intake.MaxURL)
+		} else {
+			r.SetText(s)
 		}
-		n = n.inside[name]
 	}
-	return n
 }
 
 // event is an event. Its strings are bounded copies.
@@ -59,7 +67,7 @@ type event struct {
 // decoder decodes one event at a time.
 type decoder struct {
 	*intake.Reader
-	root    *node
+	read    func(*intake.Reader, *event)
 	actions map[string]string
 	event   event
 }
@@ -67,33 +75,8 @@ type decoder struct {
 // Next implements [intake.Decoder]. No event carries a project token.
 func (d *decoder) Next() (token string) {
 	d.event = event{}
-	d.Event(&d.event.id, func() { d.read(d.root) })
+	d.Event(&d.event.id, func() { d.read(d.Reader, &d.event) })
 	return ""
-}
-
-// read reads the value at a place, and all places inside of it. Of a place that comes twice in
-// an event the last value counts.
-func (d *decoder) read(at *node) {
-	start := d.Offset()
-	if at.text != nil {
-		if text := at.text(&d.event); text == &d.event.url {
-			d.SetString(text, intake.MaxURL)
-		} else {
-			d.SetText(text)
-		}
-		return
-	}
-	isObject := d.Kind() == '{'
-	d.Object(func(key []byte) {
-		if next := at.inside[string(key)]; next != nil {
-			d.read(next)
-			return
-		}
-		d.Skip()
-	})
-	if at.isProperties && isObject {
-		d.event.from, d.event.to = start, d.Offset()
-	}
 }
 
 // texts are the places of the fields that are texts.

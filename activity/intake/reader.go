@@ -55,17 +55,6 @@ func (r *Reader) Object(field func(key []byte)) {
 	}
 }
 
-// Field calls read, which reads the value, for one field of an object.
-func (r *Reader) Field(name string, read func()) {
-	r.Object(func(key []byte) {
-		if string(key) == name {
-			read()
-			return
-		}
-		r.Skip()
-	})
-}
-
 // Array calls element, which reads it, for each of the first elements of an array, at most
 // limit of them. The others are skipped.
 func (r *Reader) Array(limit int, element func()) {
@@ -111,25 +100,6 @@ func (r *Reader) SetText(s *string) {
 	default:
 		*s = r.Text(MaxText)
 	}
-}
-
-// SetProof reads a property that proves an identity, and skips any other.
-func (r *Reader) SetProof(p *Proof, property []byte) {
-	if field := p.Field(string(property)); field != nil {
-		r.SetString(field, MaxProof)
-		return
-	}
-	r.Skip()
-}
-
-// SetTrait reads a property of a person: the address or a proof of identity. It skips any
-// other.
-func (r *Reader) SetTrait(email *string, p *Proof, key []byte) {
-	if string(key) == "email" {
-		r.SetString(email, MaxText)
-		return
-	}
-	r.SetProof(p, key)
 }
 
 // Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was read

@@ -80,121 +80,81 @@ func (e *event) proof() intake.Proof {
 	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
 }
 
-// fields reads an event, which is an object. A nil inner means that it is the inner one: events
+// readEvent reads an event, which is an object. A nil inner means that it is the inner one: events
 // do not nest any deeper.
-func (r *reader) fields(e, inner *event) {
+func (r *reader) readEvent(e, inner *event) {
 	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
-	r.BeginObject()
-	for key, ok := r.Key(); ok; key, ok = r.Key() {
-		r.field(e, inner, key)
-	}
-}
-
-// field reads one field of an event. One of a wrong type changes nothing.
-func (r *reader) field(e, inner *event, key []byte) {
-	switch string(key) {
-	case "event":
-		if r.Kind() == '{' && inner != nil {
+	r.Object(func(key []byte) {
+		if inner != nil && string(key) == "event" && r.Kind() == '{' {
 			r.wrapped = true
-			r.fields(inner, nil)
+			r.readEvent(inner, nil)
 			return
 		}
-		r.SetString(&e.Name, intake.MaxText)
-	case "uuid":
-		r.SetText(&e.UUID)
-	case "distinct_id":
-		r.SetText(&e.DistinctID)
-	case "properties":
+		fields.Field(r.Reader, e, key)
+	})
+}
+
+// fields are the places in an event that matter here, and in a custom destination's payload.
+// A value of a wrong type changes nothing.
+var fields = intake.Fields[event]{
+	"event":       func(r *intake.Reader, e *event) { r.SetString(&e.Name, intake.MaxText) },
+	"uuid":        func(r *intake.Reader, e *event) { r.SetText(&e.UUID) },
+	"distinct_id": func(r *intake.Reader, e *event) { r.SetText(&e.DistinctID) },
+	"properties": func(r *intake.Reader, e *event) {
 		e.From = r.Offset()
-		r.Object(func(key []byte) { r.property(&e.Properties, key) })
+		ofProperties.Read(r, &e.Properties)
 		e.To = r.Offset()
-	case "timestamp":
-		r.SetText(&e.Timestamp)
-	case "offset":
+	},
+	"timestamp": func(r *intake.Reader, e *event) { r.SetText(&e.Timestamp) },
+	"offset": func(r *intake.Reader, e *event) {
 		if f, ok := r.Float(); ok {
 			e.Offset = &f
 		}
-	case "sent_at":
-		r.SetText(&e.SentAt)
-	case "options":
-		r.Field("disable_skew_correction", func() { e.ClockIsRight = r.Bool() })
-	case "$set":
-		r.traits(&e.Set)
-	case "person":
-		r.Field("properties", func() { r.traits(&e.Person.Properties) })
-	case "elements_chain":
-		r.SetString(&e.ElementsChain, maxChain)
-	case "api_key":
-		r.SetString(&e.APIKey, intake.MaxToken)
-	case "token":
-		r.SetString(&e.Token, intake.MaxToken)
-	default:
-		r.flat(e, key)
-	}
+	},
+	"sent_at": func(r *intake.Reader, e *event) { r.SetText(&e.SentAt) },
+	"options": intake.Fields[event]{
+		"disable_skew_correction": func(r *intake.Reader, e *event) { e.ClockIsRight = r.Bool() },
+	}.Read,
+	"$set": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.Set) },
+	"person": intake.Fields[event]{
+		"properties": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.Person.Properties) },
+	}.Read,
+	"elements_chain": func(r *intake.Reader, e *event) { r.SetString(&e.ElementsChain, maxChain) },
+	"api_key":        func(r *intake.Reader, e *event) { r.SetString(&e.APIKey, intake.MaxToken) },
+	"token":          func(r *intake.Reader, e *event) { r.SetString(&e.Token, intake.MaxToken) },
+
+	"email":               func(r *intake.Reader, e *event) { r.SetString(&e.Email, intake.MaxText) },
+	"element_id":          func(r *intake.Reader, e *event) { r.SetString(&e.ElementID, intake.MaxText) },
+	"event_type":          func(r *intake.Reader, e *event) { r.SetString(&e.EventType, intake.MaxText) },
+	"session_id":          func(r *intake.Reader, e *event) { r.SetText(&e.SessionID) },
+	"current_url":         func(r *intake.Reader, e *event) { r.SetString(&e.CurrentURL, intake.MaxURL) },
+	"input_field_name":    func(r *intake.Reader, e *event) { r.SetString(&e.InputFieldName, intake.MaxText) },
+	"link_destination":    func(r *intake.Reader, e *event) { r.SetString(&e.LinkDestination, intake.MaxText) },
+	"button_or_link_text": func(r *intake.Reader, e *event) { r.SetString(&e.ButtonOrLinkText, intake.MaxText) },
 }
 
-// flat reads a field that only a custom destination's payload has.
-func (r *reader) flat(e *event, key []byte) {
-	switch string(key) {
-	case "email":
-		r.SetString(&e.Email, intake.MaxText)
-	case "element_id":
-		r.SetString(&e.ElementID, intake.MaxText)
-	case "event_type":
-		r.SetString(&e.EventType, intake.MaxText)
-	case "session_id":
-		r.SetText(&e.SessionID)
-	case "current_url":
-		r.SetString(&e.CurrentURL, intake.MaxURL)
-	case "input_field_name":
-		r.SetString(&e.InputFieldName, intake.MaxText)
-	case "link_destination":
-		r.SetString(&e.LinkDestination, intake.MaxText)
-	case "button_or_link_text":
-		r.SetString(&e.ButtonOrLinkText, intake.MaxText)
-	default:
-		r.Skip()
-	}
-}
+var ofProperties = intake.Fields[properties]{
+	"distinct_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.DistinctID) },
+	"$user_id":                    func(r *intake.Reader, p *properties) { r.SetText(&p.UserID) },
+	"$anon_distinct_id":           func(r *intake.Reader, p *properties) { r.SetText(&p.AnonID) },
+	"$is_identified":              func(r *intake.Reader, p *properties) { p.IsIdentified = r.Bool() },
+	"token":                       func(r *intake.Reader, p *properties) { r.SetString(&p.Token, intake.MaxToken) },
+	"$session_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.SessionID) },
+	"$current_url":                func(r *intake.Reader, p *properties) { r.SetString(&p.CurrentURL, intake.MaxURL) },
+	"$screen_name":                func(r *intake.Reader, p *properties) { r.SetString(&p.ScreenName, intake.MaxText) },
+	"$event_type":                 func(r *intake.Reader, p *properties) { r.SetString(&p.EventType, intake.MaxText) },
+	"$el_text":                    func(r *intake.Reader, p *properties) { r.SetString(&p.ElText, intake.MaxText) },
+	"$dead_click_event_timestamp": func(r *intake.Reader, p *properties) { r.SetText(&p.DeadClickAt) },
+	"$elements_chain":             func(r *intake.Reader, p *properties) { r.SetString(&p.ElementsChain, maxChain) },
+	"$elements":                   elements,
+	"$set":                        func(r *intake.Reader, p *properties) { ofPerson.Read(r, &p.Set) },
+}.WithProof(func(p *properties) *intake.Proof { return &p.Proof })
 
-// property reads one of an event's properties.
-func (r *reader) property(p *properties, key []byte) {
-	switch string(key) {
-	case "distinct_id":
-		r.SetText(&p.DistinctID)
-	case "$user_id":
-		r.SetText(&p.UserID)
-	case "$anon_distinct_id":
-		r.SetText(&p.AnonID)
-	case "$is_identified":
-		p.IsIdentified = r.Bool()
-	case "token":
-		r.SetString(&p.Token, intake.MaxToken)
-	case "$session_id":
-		r.SetText(&p.SessionID)
-	case "$current_url":
-		r.SetString(&p.CurrentURL, intake.MaxURL)
-	case "$screen_name":
-		r.SetString(&p.ScreenName, intake.MaxText)
-	case "$event_type":
-		r.SetString(&p.EventType, intake.MaxText)
-	case "$el_text":
-		r.SetString(&p.ElText, intake.MaxText)
-	case "$dead_click_event_timestamp":
-		r.SetText(&p.DeadClickAt)
-	case "$elements_chain":
-		r.SetString(&p.ElementsChain, maxChain)
-	case "$elements":
-		r.elements(p)
-	case "$set":
-		r.traits(&p.Set)
-	default:
-		r.SetProof(&p.Proof, key)
-	}
-}
+var ofPerson = intake.Traits(func(t *traits) *string { return &t.Email },
+	func(t *traits) *intake.Proof { return &t.Proof })
 
 // elements reads the elements from the target outwards, as many as are looked at.
-func (r *reader) elements(p *properties) {
+func elements(r *intake.Reader, p *properties) {
 	if r.Kind() == '[' {
 		p.Elements = p.Elements[:0]
 	}
@@ -205,17 +165,17 @@ func (r *reader) elements(p *properties) {
 			return
 		}
 		var e element.Element
-		r.Object(func(key []byte) { r.attribute(&e, key) })
+		r.Object(func(key []byte) { attribute(r, &e, key) })
 		p.Elements = append(p.Elements, e)
 	})
 }
 
 // attribute reads an attribute of an element. Only one that is a flag may be no string.
-func (r *reader) attribute(e *element.Element, key []byte) {
+func attribute(r *intake.Reader, e *element.Element, key []byte) {
 	value := e.Attribute(string(key))
 	switch {
 	case string(key) == "attributes": // of an element as PostHog stores it
-		r.Object(func(key []byte) { r.attribute(e, key) })
+		r.Object(func(key []byte) { attribute(r, e, key) })
 	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
 		r.Skip()
 	case value == (*string)(&e.ContentEditable):
@@ -225,9 +185,4 @@ func (r *reader) attribute(e *element.Element, key []byte) {
 	default:
 		r.Skip()
 	}
-}
-
-// traits reads the properties of a person.
-func (r *reader) traits(t *traits) {
-	r.Object(func(key []byte) { r.SetTrait(&t.Email, &t.Proof, key) })
 }

@@ -28,7 +28,7 @@ func (r *reader) Next() (token string) {
 	}
 	start := r.Offset()
 	r.wrapped = false
-	r.fields(&r.event, &r.inner)
+	r.readEvent(&r.event, &r.inner)
 	e := &r.event
 	if r.wrapped {
 		e = &r.inner

@@ -20,9 +20,9 @@ var Source = intake.NewSource(intake.Form{
 
 // recognizes reports whether an event is one of the family. PostHog's, too, may have a
 // type.
-func recognizes(fields map[string]string) bool {
-	_, isPostHogs := fields["distinct_id"]
-	return words[fields["type"]] && !isPostHogs
+func recognizes(of map[string]string) bool {
+	_, isPostHogs := of["distinct_id"]
+	return words[of["type"]] && !isPostHogs
 }
 
 // The types of events that mean something here.
@@ -80,7 +80,7 @@ type decoder struct {
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
 	d.event = event{}
-	d.Event(&d.event.id, func() { d.Object(d.field) })
+	d.Event(&d.event.id, func() { fields.Read(d.Reader, &d.event) })
 	return keyID(d.event.writeKey)
 }
 
@@ -90,76 +90,45 @@ func keyID(writeKey string) string {
 	return id
 }
 
-// field, property and contextField read one field each, and skip one that does not matter.
-func (d *decoder) field(key []byte) {
-	e := &d.event
-	switch string(key) {
-	case "type":
-		d.SetString(&e.typ, intake.MaxText)
-	case "name":
-		d.SetString(&e.name, intake.MaxText)
-	case "event":
-		d.SetString(&e.did, intake.MaxText)
-	case "messageId":
-		d.SetText(&e.id)
-	case "anonymousId":
-		d.SetText(&e.anonymousID)
-	case "userId":
-		d.SetText(&e.userID)
-	case "previousId":
-		d.SetText(&e.previousID)
-	case "writeKey":
-		d.SetString(&e.writeKey, intake.MaxToken)
-	case "timestamp":
-		d.SetText(&e.timestamp)
-	case "originalTimestamp":
-		d.SetText(&e.originalTimestamp)
-	case "sentAt":
-		d.SetText(&e.sentAt)
-	case "properties":
-		e.from = d.Offset()
-		d.Object(d.property)
-		e.to = d.Offset()
-	case "context":
-		d.Object(d.contextField)
-	case "traits":
-		d.Object(func(key []byte) { d.SetTrait(&e.email, &e.proof, key) })
-	default:
-		d.Skip()
-	}
+// fields are the places in an event that matter here.
+var fields = intake.Fields[event]{
+	"type":              func(r *intake.Reader, e *event) { r.SetString(&e.typ, intake.MaxText) },
+	"name":              func(r *intake.Reader, e *event) { r.SetString(&e.name, intake.MaxText) },
+	"event":             func(r *intake.Reader, e *event) { r.SetString(&e.did, intake.MaxText) },
+	"messageId":         func(r *intake.Reader, e *event) { r.SetText(&e.id) },
+	"anonymousId":       func(r *intake.Reader, e *event) { r.SetText(&e.anonymousID) },
+	"userId":            func(r *intake.Reader, e *event) { r.SetText(&e.userID) },
+	"previousId":        func(r *intake.Reader, e *event) { r.SetText(&e.previousID) },
+	"writeKey":          func(r *intake.Reader, e *event) { r.SetString(&e.writeKey, intake.MaxToken) },
+	"timestamp":         func(r *intake.Reader, e *event) { r.SetText(&e.timestamp) },
+	"originalTimestamp": func(r *intake.Reader, e *event) { r.SetText(&e.originalTimestamp) },
+	"sentAt":            func(r *intake.Reader, e *event) { r.SetText(&e.sentAt) },
+	"properties": func(r *intake.Reader, e *event) {
+		e.from = r.Offset()
+		ofProperties.Read(r, e)
+		e.to = r.Offset()
+	},
+	"context": ofContext.Read,
+	"traits":  intake.Traits(func(e *event) *string { return &e.email }, proof).Read,
 }
 
-func (d *decoder) property(key []byte) {
-	p := &d.event.properties
-	switch string(key) {
-	case "url":
-		d.SetString(&p.url, intake.MaxURL)
-	case "tab_url":
-		d.SetString(&p.tabURL, intake.MaxURL)
-	case "name":
-		d.SetString(&p.name, intake.MaxText)
-	case "session_id":
-		d.SetText(&p.sessionID)
-	default:
-		d.SetProof(&d.event.proof, key)
-	}
-}
+var ofProperties = intake.Fields[event]{
+	"url":        func(r *intake.Reader, e *event) { r.SetString(&e.properties.url, intake.MaxURL) },
+	"tab_url":    func(r *intake.Reader, e *event) { r.SetString(&e.properties.tabURL, intake.MaxURL) },
+	"name":       func(r *intake.Reader, e *event) { r.SetString(&e.properties.name, intake.MaxText) },
+	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.properties.sessionID) },
+}.WithProof(proof)
 
-func (d *decoder) contextField(key []byte) {
-	c := &d.event.context
-	switch string(key) {
-	case "page":
-		d.Field("url", func() { d.SetString(&c.pageURL, intake.MaxURL) })
-	case "sessionId":
-		d.SetText(&c.sessionID)
-	case "session_id":
-		d.SetText(&c.ownID)
-	case "traits":
-		d.Object(func(key []byte) { d.SetTrait(&c.email, &d.event.proof, key) })
-	default:
-		d.SetProof(&d.event.proof, key)
-	}
-}
+var ofContext = intake.Fields[event]{
+	"page": intake.Fields[event]{
+		"url": func(r *intake.Reader, e *event) { r.SetString(&e.context.pageURL, intake.MaxURL) },
+	}.Read,
+	"sessionId":  func(r *intake.Reader, e *event) { r.SetText(&e.context.sessionID) },
+	"session_id": func(r *intake.Reader, e *event) { r.SetText(&e.context.ownID) },
+	"traits":     intake.Traits(func(e *event) *string { return &e.context.email }, proof).Read,
+}.WithProof(proof)
+
+func proof(e *event) *intake.Proof { return &e.proof }
 
 // Meaning implements [intake.Decoder]. An event that asks for an erasure has no time and no
 // session: it does nothing else.
