@@ -178,10 +178,8 @@ func attribute(r *intake.Reader, e *element.Element, key []byte) {
 		r.Object(func(key []byte) { attribute(r, e, key) })
 	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
 		r.Skip()
-	case value == (*string)(&e.ContentEditable):
-		*value = cmp.Or(r.Text(intake.MaxText), "true")
-	case r.Kind() == '"':
-		*value = r.String(intake.MaxText)
+	case value == &e.ContentEditable, r.Kind() == '"':
+		e.Set(string(key), r.Text(intake.MaxText))
 	default:
 		r.Skip()
 	}

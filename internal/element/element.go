@@ -27,7 +27,7 @@ type Element struct {
 	Accessibility   string
 	PHLabel         string
 	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
-	ContentEditable Flag
+	ContentEditable string // means true when the attribute has no value; "" without the attribute
 }
 
 // Unread stands for elements around the target that could not be read. Any of them may hold
@@ -47,59 +47,45 @@ func (e *Element) Fold() {
 	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
 }
 
-// Flag is the value of an attribute that means true when it has none. "" is an attribute that
-// is not there.
-type Flag string
+// attributes are where attributes are kept, by their names in lower case in an elements chain or
+// in $elements. Names that mean the same share a place, so the last one read counts.
+var attributes = map[string]func(*Element) *string{
+	"tag_name":                 func(e *Element) *string { return &e.Tag },
+	"text":                     func(e *Element) *string { return &e.Text },
+	"$el_text":                 func(e *Element) *string { return &e.Text },
+	"attr__aria-label":         func(e *Element) *string { return &e.AriaLabel },
+	"attr__title":              func(e *Element) *string { return &e.Title },
+	"attr__alt":                func(e *Element) *string { return &e.Alt },
+	"attr__name":               func(e *Element) *string { return &e.Name },
+	"attr__placeholder":        func(e *Element) *string { return &e.Placeholder },
+	"attr__id":                 func(e *Element) *string { return &e.ID },
+	"attr_id":                  func(e *Element) *string { return &e.ID },
+	"attr__type":               func(e *Element) *string { return &e.Type },
+	"attr__role":               func(e *Element) *string { return &e.Role },
+	"attr__value":              func(e *Element) *string { return &e.Value },
+	"attr__testid":             func(e *Element) *string { return &e.TestID },
+	"attr__accessibilitylabel": func(e *Element) *string { return &e.Accessibility },
+	"attr__ph-label":           func(e *Element) *string { return &e.PHLabel },
+	"attr__class":              func(e *Element) *string { return &e.Class },
+	"attr__contenteditable":    func(e *Element) *string { return &e.ContentEditable },
+}
 
-// Set takes over an attribute by its name in an elements chain. One that is not looked at
-// changes nothing.
-func (e *Element) Set(key, value string) {
-	switch field := e.Attribute(key); field {
+// Attribute returns where the attribute with a name, of any case, is kept; nil for one that is
+// not looked at.
+func (e *Element) Attribute(name string) *string {
+	if at := attributes[strings.ToLower(name)]; at != nil {
+		return at(e)
+	}
+	return nil
+}
+
+// Set takes over an attribute by its name. One that is not looked at changes nothing.
+func (e *Element) Set(name, value string) {
+	switch field := e.Attribute(name); field {
 	case nil:
-	case (*string)(&e.ContentEditable):
+	case &e.ContentEditable:
 		*field = cmp.Or(value, "true")
 	default:
 		*field = value
 	}
-}
-
-// Attribute returns where the attribute is kept that has a name, of any case, in an elements
-// chain or in $elements; nil for one that is not looked at. Names that mean the same share a
-// place, so the last one read counts.
-func (e *Element) Attribute(key string) *string {
-	switch strings.ToLower(key) {
-	case "tag_name":
-		return &e.Tag
-	case "text", "$el_text":
-		return &e.Text
-	case "attr__aria-label":
-		return &e.AriaLabel
-	case "attr__title":
-		return &e.Title
-	case "attr__alt":
-		return &e.Alt
-	case "attr__name":
-		return &e.Name
-	case "attr__placeholder":
-		return &e.Placeholder
-	case "attr__id", "attr_id":
-		return &e.ID
-	case "attr__type":
-		return &e.Type
-	case "attr__role":
-		return &e.Role
-	case "attr__value":
-		return &e.Value
-	case "attr__testid":
-		return &e.TestID
-	case "attr__accessibilitylabel":
-		return &e.Accessibility
-	case "attr__ph-label":
-		return &e.PHLabel
-	case "attr__class":
-		return &e.Class
-	case "attr__contenteditable":
-		return (*string)(&e.ContentEditable)
-	}
-	return nil
 }

@@ -154,7 +154,7 @@ func isPrivate(elements []Element) bool {
 		if isField(e.Tag) || isField(e.Class) || isChooser(e.Class) {
 			return true
 		}
-		if e.ContentEditable != "" && !strings.EqualFold(string(e.ContentEditable), "false") {
+		if e.ContentEditable != "" && !strings.EqualFold(e.ContentEditable, "false") {
 			return true
 		}
 	}
