@@ -2,6 +2,7 @@ package posthog
 
 import (
 	"cmp"
+
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
@@ -21,8 +22,9 @@ func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	var did activity.Action
 	properties := r.Again(e.From, e.To)
 	if e.Name == intake.EventException {
-		typ, message := exception(properties)
-		did = activity.NewError(typ, message, e.page())
+		var t thrown
+		ofThrown.Read(properties, &t)
+		did = activity.NewError(cmp.Or(t.typ, t.earlierType), cmp.Or(t.message, t.earlierMessage), e.page())
 	} else {
 		did = activity.NewEvent(e.Name, rule.Sentence, rule.Read(properties), e.page())
 	}
@@ -30,32 +32,17 @@ func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	out.Action = &did
 }
 
-// exception reads the type and the message of the error that was thrown: the first of the list,
-// which the errors that caused it follow. Either may be empty.
-func exception(properties *intake.Reader) (typ, message string) {
-	var listed [2]string
-	properties.Object(func(key []byte) {
-		switch string(key) {
-		case "$exception_list":
-			properties.Array(1, func() {
-				properties.Object(func(key []byte) {
-					switch string(key) {
-					case "type":
-						properties.SetString(&listed[0], intake.MaxText)
-					case "value":
-						properties.SetString(&listed[1], intake.MaxText)
-					default:
-						properties.Skip()
-					}
-				})
-			})
-		case "$exception_type": // of earlier SDKs, like the next one
-			properties.SetString(&typ, intake.MaxText)
-		case "$exception_message":
-			properties.SetString(&message, intake.MaxText)
-		default:
-			properties.Skip()
-		}
-	})
-	return cmp.Or(listed[0], typ), cmp.Or(listed[1], message)
+// thrown is an error that was thrown: the first of the list, which the errors that caused it
+// follow, or that of earlier SDKs. Any of it may be empty.
+type thrown struct{ typ, message, earlierType, earlierMessage string }
+
+var ofThrown = intake.Fields[thrown]{
+	"$exception_list":    func(r *intake.Reader, t *thrown) { r.Array(1, func() { ofListed.Read(r, t) }) },
+	"$exception_type":    func(r *intake.Reader, t *thrown) { r.SetString(&t.earlierType, intake.MaxText) },
+	"$exception_message": func(r *intake.Reader, t *thrown) { r.SetString(&t.earlierMessage, intake.MaxText) },
+}
+
+var ofListed = intake.Fields[thrown]{
+	"type":  func(r *intake.Reader, t *thrown) { r.SetString(&t.typ, intake.MaxText) },
+	"value": func(r *intake.Reader, t *thrown) { r.SetString(&t.message, intake.MaxText) },
 }
