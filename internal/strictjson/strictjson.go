@@ -72,6 +72,8 @@ type Decoder struct {
 	Extra func(into any) (store func(name string, value json.RawMessage))
 
 	Wrong, Warnings Problems // of all calls
+
+	depth int // of the value in an extra object
 }
 
 // Decode decodes JSON into the struct that into points to. Its findings are added to Wrong and
@@ -127,6 +129,8 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		}
 		v.Set(target)
 		return true
+	case v.Kind() == reflect.Interface:
+		d.extraValue(path, raw, v)
 	case v.Kind() == reflect.Struct && raw[0] == '{':
 		d.object(path, raw, v)
 	case v.Kind() == reflect.Map && raw[0] == '{':
@@ -157,7 +161,7 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
 			return
 		}
-		d.extra(fmt.Sprintf("%.200s", at), name, value, v.Addr().Interface(), known)
+		d.extra(at, name, value, v.Addr().Interface(), known)
 	})
 }
 
@@ -183,9 +187,9 @@ func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name s
 		name := token.(string)
 		var value json.RawMessage
 		_ = dec.Decode(&value)
-		at := strings.TrimPrefix(path+"."+name, ".")
+		at := fmt.Sprintf("%.200s", strings.TrimPrefix(path+"."+name, "."))
 		if seen[name] {
-			d.Wrong.Add("%.200s: is a duplicate", at)
+			d.Wrong.Add("%s: is a duplicate", at)
 		} else {
 			take(at, name, value)
 		}
@@ -208,64 +212,45 @@ func (d *Decoder) extra(path, name string, raw json.RawMessage, into any, known 
 		d.Wrong.Add("%s: must be an object", path)
 		return
 	}
-	expanded := d.extraValue(path, raw, 0)
-	if d.Getenv == nil {
-		expanded = raw
+	var object map[string]any
+	d.entries(path, raw, reflect.ValueOf(&object).Elem())
+	if d.Getenv != nil {
+		raw, _ = json.Marshal(object) // it was decoded from JSON
 	}
-	store(name, expanded)
+	store(name, raw)
 }
 
 // maxDepth is how deep an extra object may be nested: each level costs another pass over
 // everything below it.
 const maxDepth = 8
 
-// extraValue returns a value of an extra object with the variables in its strings
-// replaced. Those are addresses and credentials: none may be empty or have white space
-// around it, and no array may be empty, since that would take away a secret.
-func (d *Decoder) extraValue(path string, raw json.RawMessage, depth int) json.RawMessage {
+// extraTypes are the types of an extra object's values, by their first byte. Numbers, booleans
+// and null stay as they are.
+var extraTypes = map[byte]reflect.Type{
+	'{': reflect.TypeFor[map[string]any](),
+	'[': reflect.TypeFor[[]any](),
+	'"': reflect.TypeFor[string](),
+}
+
+// extraValue stores a value of an extra object. Its strings are addresses and credentials: none
+// may be empty or have white space around it, and no array may be empty, since that would take
+// away a secret.
+func (d *Decoder) extraValue(path string, raw json.RawMessage, v reflect.Value) {
+	d.depth++
+	defer func() { d.depth-- }()
+	t, ok := extraTypes[raw[0]]
 	switch {
-	case depth > maxDepth:
+	case d.depth > maxDepth:
 		d.Wrong.Add("%s: is nested too deep", path)
-	case raw[0] == '{':
-		return d.extraObject(path, raw, depth)
-	case raw[0] == '[':
-		return d.extraArray(path, raw, depth)
-	case raw[0] == '"':
-		var s string
-		if d.text(path, raw, reflect.ValueOf(&s).Elem(), true) {
-			return mustMarshal(s)
+	case ok:
+		item := reflect.New(t).Elem()
+		if d.value(path, raw, item, true); item.Kind() == reflect.Slice && item.Len() == 0 {
+			d.Wrong.Add("%s: must not be empty", path)
 		}
+		v.Set(item)
+	default:
+		v.Set(reflect.ValueOf(raw))
 	}
-	return raw
-}
-
-func (d *Decoder) extraArray(path string, raw json.RawMessage, depth int) json.RawMessage {
-	var items []json.RawMessage
-	_ = json.Unmarshal(raw, &items) // it is valid
-	if len(items) == 0 {
-		d.Wrong.Add("%s: must not be empty", path)
-	}
-	for i, item := range items {
-		items[i] = d.extraValue(fmt.Sprintf("%s[%d]", path, i), item, depth+1)
-	}
-	return mustMarshal(items)
-}
-
-func (d *Decoder) extraObject(path string, raw json.RawMessage, depth int) json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	d.members(path, raw, func(at, name string, value json.RawMessage) {
-		fields[name] = d.extraValue(fmt.Sprintf("%.200s", at), value, depth+1)
-	})
-	return mustMarshal(fields)
-}
-
-// mustMarshal encodes a value that was decoded from JSON.
-func mustMarshal(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return data
 }
 
 // array stores an array in a new slice. A wrong element leaves its place empty, so the indices
