@@ -213,7 +213,7 @@ func (e *Entry) Decode() (*activity.Batch, error) {
 	if feed.TypeOf(e.Data) != feed.Actions {
 		return nil, nil
 	}
-	m := feed.NewMessage("", e.Data)
+	m := feed.Message{Type: feed.Actions, Data: e.Data}
 	b, err := m.Batch()
 	if err != nil {
 		return nil, fmt.Errorf("eventlog: decode entry %s: %w", e.ID, err)
@@ -240,7 +240,7 @@ func decodeAs[T any](e *Entry, typ string) (*T, error) {
 	if feed.TypeOf(e.Data) != typ {
 		return nil, nil
 	}
-	m, v := feed.NewMessage("", e.Data), new(T)
+	m, v := feed.Message{Data: e.Data}, new(T)
 	if err := m.Decode(v); err != nil {
 		return nil, fmt.Errorf("eventlog: decode entry %s: %w", e.ID, err)
 	}
