@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 // Bounds of the text, in characters.
@@ -57,30 +56,18 @@ func ParseQuery(values url.Values) (q Query, err error) {
 			return Query{}, &activity.QueryError{Param: name, Problem: "must not be empty"}
 		}
 	}
-	var limitErr, charsErr error
-	q.Limit, limitErr = parseInt(values, "limit", "must be an integer")
-	q.MaxChars, charsErr = parseInt(values, "max_chars", charsProblem)
-	if err := cmp.Or(limitErr, charsErr); err != nil {
-		return Query{}, err
+	var ok bool
+	if q.Limit, ok = httpx.Int(values, "limit"); !ok {
+		return Query{}, &activity.QueryError{Param: "limit", Problem: "must be an integer"}
+	}
+	if q.MaxChars, ok = httpx.Int(values, "max_chars"); !ok {
+		return Query{}, &activity.QueryError{Param: "max_chars", Problem: charsProblem}
 	}
 	if values.Has("max_chars") && q.MaxChars == 0 {
 		q.MaxChars = -1 // which is no default
 	}
 	q.parseSince(values.Get("since"))
 	return q, q.Check()
-}
-
-// parseInt returns a parameter, zero if it is missing. A number beyond 32 bits is the nearest
-// one within.
-func parseInt(values url.Values, name, problem string) (int, error) {
-	if !values.Has(name) {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values.Get(name), 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, &activity.QueryError{Param: name, Problem: problem}
-	}
-	return int(min(max(n, math.MinInt32), math.MaxInt32)), nil
 }
 
 // parseSince takes a time for one, and leaves anything else to be a cursor, which no number is.

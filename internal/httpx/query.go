@@ -2,6 +2,7 @@ package httpx
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,13 +16,19 @@ func Limit(r *http.Request) (int, error) {
 	if err != nil {
 		return 0, BadRequest("The query string is malformed; limit must be an integer.")
 	}
-	if !query.Has("limit") {
-		return 0, nil
-	}
-	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	limit, ok := Int(query, "limit")
+	if !ok {
 		return 0, BadRequest("The query parameter limit must be an integer.")
 	}
-	// A number too large for 64 bits is a limit above any cap (or below any).
-	return int(min(max(limit, 0), 1<<31-1)), nil
+	return max(limit, 0), nil
+}
+
+// Int returns a parameter of a query, zero if it is missing. A number beyond 32 bits is the
+// nearest one within. It reports false for anything but an integer.
+func Int(query url.Values, name string) (n int, ok bool) {
+	if !query.Has(name) {
+		return 0, true
+	}
+	wide, err := strconv.ParseInt(query.Get(name), 10, 64)
+	return int(min(max(wide, math.MinInt32), math.MaxInt32)), err == nil || errors.Is(err, strconv.ErrRange)
 }
