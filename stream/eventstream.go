@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ var errEndless = errors.New("stream: an event does not end")
 // tooLargeEvent is the name of the event that stands for one over the limit.
 const tooLargeEvent = "too_large"
 
-// readBuffer is how much is read at a time, in bytes.
+// readBuffer is how much is read at a time at most, in bytes.
 const readBuffer = 64 << 10
 
 // eventGuard makes an event stream safe for the r3labs client, which takes a truncated event
@@ -30,23 +31,19 @@ const readBuffer = 64 << 10
 // empty line, as https://html.spec.whatwg.org/multipage/server-sent-events.html defines them.
 // An event over the limit becomes a too_large event with its ID alone.
 //
-// No event is empty to the client: each reaches its handler.
-//
-// line and seen are offsets into buf, with line ≤ seen ≤ len(buf). One goroutine reads.
+// No event is empty to the client: each reaches its handler. One goroutine reads.
 type eventGuard struct {
-	src   io.Reader
+	lines *bufio.Reader   // of lineFeeds
 	max   int             // size of the largest event, in bytes
 	id    []byte          // the last id that the stream has sent
 	given func(noID bool) // called before an event is given; noID says that there is no last id
 
-	buf   []byte // bytes read and not parsed
-	line  int    // where in buf the current line begins
-	seen  int    // up to where buf has no end of it
-	begun bool   // a byte order mark can come no more
-	cr    bool   // the last read ended with a carriage return
-	err   error  // ends the stream, after buf
+	begun   bool  // a byte order mark can come no more
+	midLine bool  // the beginning of the current line was taken
+	isField bool  // the current line is one to be given
+	err     error // ends the stream, after out
 
-	// The event so far, without the current line.
+	// The event so far.
 	event    []byte // the lines to be given
 	size     int    // in bytes, from its first field on
 	hasID    bool
@@ -54,140 +51,102 @@ type eventGuard struct {
 	hasValue bool // of the data
 	hasName  bool
 	tooLarge bool
-	midLine  bool // the beginning of the current line was dropped
 
 	out []byte // the unread rest of the last event, in event's memory
+}
+
+// newEventGuard returns a guard of the stream after an id, "" for none, with events of max bytes at
+// most.
+func newEventGuard(src io.Reader, max int, after string, given func(noID bool)) *eventGuard {
+	size := min(readBuffer, max+2*maxEventID) // a line with an id fits
+	lines := bufio.NewReaderSize(&lineFeeds{Reader: src}, size)
+	return &eventGuard{lines: lines, max: max, id: []byte(after), given: given}
 }
 
 // Read gives an event, or as much of it as there is room for. It returns an error only between
 // events; an event that was cut short is dropped.
 func (g *eventGuard) Read(p []byte) (int, error) {
 	for len(g.out) == 0 {
-		if !g.advance() && len(g.out) == 0 {
+		if g.err != nil {
 			return 0, g.err
 		}
+		g.advance()
 	}
 	n := copy(p, g.out)
 	g.out = g.out[n:]
 	return n, nil
 }
 
-// advance takes the next line, or reads on where there is none. It reports
-// false at the end of the stream.
-func (g *eventGuard) advance() bool {
-	if i := bytes.IndexByte(g.buf[g.seen:], '\n'); i >= 0 {
-		line := g.buf[g.line : g.seen+i]
-		g.line += len(line) + 1
-		g.seen = g.line
-		g.endLine(line)
-		return true
-	}
-	g.seen = len(g.buf)
-	if g.err != errEndless {
-		g.bound()
-	}
-	if g.err != nil {
-		return false
-	}
-	g.fill()
-	return true
-}
-
-// fill reads once. An error waits in err until the lines before it are taken.
-func (g *eventGuard) fill() {
-	const least = readBuffer / 8
-	if cap(g.buf)-len(g.buf) < least {
-		g.makeRoom()
-	}
-	from := len(g.buf)
-	n, err := g.src.Read(g.buf[from:cap(g.buf)])
-	g.buf, g.err = g.buf[:from+n], err
-	g.normalise(from)
-}
-
-// makeRoom moves the current line to the front of a buffer that has room for at
-// least as much again.
-func (g *eventGuard) makeRoom() {
-	rest := g.buf[g.line:]
-	room := g.buf[:0]
-	if 2*len(rest) > cap(g.buf) || cap(g.buf) == 0 {
-		room = make([]byte, 0, max(readBuffer, 2*len(rest)))
-	}
-	g.buf = append(room, rest...)
-	g.line, g.seen = 0, len(rest)
-}
-
-// normalise makes line feeds of the carriage returns from the offset on, one of
-// a carriage return and a line feed.
-func (g *eventGuard) normalise(from int) {
-	b := g.buf[from:]
-	if len(b) == 0 || !g.cr && bytes.IndexByte(b, '\r') < 0 {
-		return
-	}
-	kept := b[:0]
-	for _, c := range b {
-		if c == '\n' && g.cr {
-			g.cr = false
-			continue
-		}
-		if g.cr = c == '\r'; g.cr {
-			c = '\n'
-		}
-		kept = append(kept, c)
-	}
-	g.buf = g.buf[:from+len(kept)]
-}
-
 // byteOrderMark may begin a stream, and is no part of it.
 var byteOrderMark = []byte("\ufeff")
 
-// endLine takes a line, without its end. Lines of an event over the limit are counted, and
-// dropped but for an ID.
-func (g *eventGuard) endLine(line []byte) {
+// advance takes the next line, or a part of one that is longer than the buffer.
+func (g *eventGuard) advance() {
+	part, err := g.lines.ReadSlice('\n')
 	if !g.begun {
-		line, g.begun = bytes.TrimPrefix(line, byteOrderMark), true
+		part, g.begun = bytes.TrimPrefix(part, byteOrderMark), true
 	}
-	if len(line) == 0 && !g.midLine {
+	text, ends := bytes.CutSuffix(part, []byte("\n"))
+	if ends && len(text) == 0 && !g.midLine {
 		g.endEvent()
 		return
 	}
-	g.size += len(line) + 1
-	switch {
+	switch g.size += len(part); {
 	case g.size > endlessFactor*g.max:
 		g.giveUp()
-	case g.midLine:
-		g.midLine = false
+		return
+	case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+		g.err = err
+		return
 	case g.size > g.max:
 		g.tooLarge = true
-		g.field(line)
-	default:
-		g.field(line)
-		if !g.says() {
-			g.size, g.event = 0, g.event[:0]
-		}
+	}
+	g.take(text)
+	if g.midLine = !ends; ends {
+		g.endLine()
 	}
 }
 
-// field takes a line that is not empty. It ignores comments, unknown fields and
-// invalid IDs.
-func (g *eventGuard) field(line []byte) {
+// take takes a line, or a part of it, without its end. Of an event over the limit it keeps an ID
+// only.
+func (g *eventGuard) take(text []byte) {
+	if !g.midLine {
+		text = g.field(text)
+	}
+	if g.isField && !g.tooLarge {
+		g.event = append(g.event, text...)
+	}
+}
+
+// field takes the beginning of a line that is not empty, and returns what to give of it. It
+// ignores comments, unknown fields and invalid IDs.
+func (g *eventGuard) field(line []byte) []byte {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
-	switch string(name) {
-	case "id":
-		if !validID(value) {
-			return
-		}
+	g.isField = true
+	switch {
+	case string(name) == "id" && validID(value):
 		g.id, g.hasID = append(g.id[:0], value...), true
-	case "event":
+	case string(name) == "event":
 		g.hasName = len(value) > 0
-	case "data":
+	case string(name) == "data":
 		g.hasData, g.hasValue = true, g.hasValue || len(value) > 0
 	default:
-		return
+		g.isField = false
 	}
-	if !g.tooLarge {
-		g.event = append(append(append(append(g.event, name...), ": "...), value...), '\n')
+	if g.isField && !g.tooLarge {
+		g.event = append(append(g.event, name...), ": "...)
+	}
+	return value
+}
+
+// endLine ends a line that is not empty.
+func (g *eventGuard) endLine() {
+	switch {
+	case !g.says():
+		g.size, g.event = 0, g.event[:0]
+	case g.isField && !g.tooLarge:
+		g.event = append(g.event, '\n')
 	}
 }
 
@@ -211,33 +170,37 @@ func (g *eventGuard) endEvent() {
 // giveUp ends the stream at an event that does not end. When it has an id it is
 // reported as one over the limit, so that it can be skipped.
 func (g *eventGuard) giveUp() {
+	g.err = errEndless
 	if g.hasID {
 		g.tooLarge = true
 		g.endEvent()
 	}
-	g.err, g.line, g.seen = errEndless, len(g.buf), len(g.buf)
 }
 
-// bound bounds the memory of an unfinished event. A line that may still be an ID
-// is kept.
-func (g *eventGuard) bound() {
-	rest := g.buf[g.line:]
-	if !g.begun {
-		rest = bytes.TrimPrefix(rest, byteOrderMark)
+// lineFeeds reads a stream with a line feed in the place of each end of a line, which may be a
+// carriage return, a line feed or both.
+type lineFeeds struct {
+	io.Reader
+	cr bool // the last byte read was a carriage return
+}
+
+func (l *lineFeeds) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if !l.cr && bytes.IndexByte(p[:n], '\r') < 0 {
+		return n, err
 	}
-	size := g.size + len(rest)
-	if size <= g.max {
-		return
+	kept := p[:0]
+	for _, c := range p[:n] {
+		if l.cr && c == '\n' {
+			l.cr = false
+			continue
+		}
+		if l.cr = c == '\r'; l.cr {
+			c = '\n'
+		}
+		kept = append(kept, c)
 	}
-	if size > endlessFactor*g.max {
-		g.giveUp()
-		return
-	}
-	g.tooLarge = true
-	if len(rest) > len("id: ")+maxEventID {
-		g.size, g.line = size, len(g.buf)
-		g.midLine, g.begun = true, true
-	}
+	return len(kept), err
 }
 
 // maxEventID is the longest event id that is understood, in bytes.

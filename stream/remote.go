@@ -206,13 +206,13 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 	res, err := next.RoundTrip(req)
 	if err == nil && res.StatusCode == http.StatusOK {
 		c.idle.Stop() // only while something is waited for does it run
-		res.Body = guarded{res.Body, &eventGuard{src: watched{res.Body, c}, max: c.maxEvent(), id: []byte(c.after),
-			given: func(noID bool) {
-				c.undelivered.Add(1)
-				if noID {
-					client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
-				}
-			}}}
+		given := func(noID bool) {
+			c.undelivered.Add(1)
+			if noID {
+				client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
+			}
+		}
+		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.maxEvent(), c.after, given)}
 	}
 	return res, err
 }

@@ -376,7 +376,8 @@ func (e *LinkError) Error() string {
 }
 
 // Flush ends all current debounce waits, and returns when those batches and
-// the writes in flight are done, or when ctx ends. Run must be running; Flush also waits for a write that is being retried.
+// the writes in flight are done, or when ctx ends. Run must be running; Flush
+// also waits for a write that is being retried.
 func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx) }
 
 // Run writes added batches until ctx ends, and returns the error of ctx after
