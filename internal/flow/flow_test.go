@@ -62,10 +62,13 @@ func (s *server) set(readers int, lag time.Duration, waiting ...Desk) {
 	}
 }
 
-func (s *server) serve(products ...string) {
+func (s *server) serve(products ...string) { s.register(s.version, products...) }
+
+// register serves the products with registrations of that version.
+func (s *server) register(version document.Version, products ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.products = products
+	s.version, s.products = version, products
 }
 
 // run runs the server's meter in a bubble, and returns how to end it at once.
@@ -296,6 +299,35 @@ func TestServers_knowTheCountsOfOneThatWasStoppedWithinAPass(t *testing.T) {
 	assert.Zero(t, b.sum(t).Readers)
 }
 
+// between is storage in which something happens once after a document was read.
+type between struct {
+	document.Store
+	do func()
+}
+
+func (b *between) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	docs, err := b.Store.Get(ctx, productID, names...)
+	do := b.do
+	if b.do = nil; do != nil {
+		do()
+	}
+	return docs, err
+}
+
+// The write of a pass that was cut off may be made while the last one is under way.
+func TestMeter_writesOnTopOfAnEarlierWriteThatIsLate(t *testing.T) {
+	docs := newDocuments()
+	late := &between{Store: docs}
+	a, b := newServer(late, "acme"), newServer(docs, "acme")
+	late.do = func() {
+		_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: a.name}, []byte(`{}`), keptFor))
+		assert.NoError(t, err)
+	}
+	a.Count("acme", accepted(1))
+	require.NoError(t, a.Leave(t.Context()))
+	assert.Equal(t, accepted(1), b.total(t))
+}
+
 // counting counts the writes of a store.
 type counting struct {
 	document.Store
@@ -380,7 +412,7 @@ func TestMeter_forgetsAProductThatIsRemoved(t *testing.T) {
 
 				a.serve() // it is removed at a
 				a.Forget("acme")
-				docs.Drop("acme", 0)
+				docs.Drop("acme", 1)
 				if settle > 0 {
 					b.serve()
 					time.Sleep(settle)
@@ -390,8 +422,8 @@ func TestMeter_forgetsAProductThatIsRemoved(t *testing.T) {
 					require.NoError(t, err)
 					assert.Empty(t, left)
 				}
-				a.serve("acme")
-				b.serve("acme")
+				a.register(2, "acme")
+				b.register(2, "acme")
 				assert.Zero(t, a.total(t))
 				assert.Zero(t, b.total(t), "also where the removal went unnoticed")
 				b.Count("acme", accepted(5))
@@ -411,15 +443,42 @@ func TestMeter_sharesAgainAfterARemovalThatWentUnnoticed(t *testing.T) {
 		b.Count("acme", accepted(1))
 		time.Sleep(2 * shareEvery)
 		require.Equal(t, accepted(1), a.total(t))
-		docs.Drop("acme", 0)
+		docs.Drop("acme", 1)
 		b.Count("acme", accepted(2)) // from which it finds out
 		time.Sleep(2 * shareEvery)
 		assert.Zero(t, a.total(t), "nothing of before")
+		assert.Zero(t, b.total(t))
+		b.register(2, "acme")
 		b.Count("acme", accepted(4))
 		time.Sleep(2 * shareEvery)
 		assert.Equal(t, accepted(4), a.total(t))
 		assert.Equal(t, accepted(4), b.total(t))
 	})
+}
+
+// A document may be evicted, or removed by an operator: the counts are still there.
+func TestMeter_sharesAgainWhatStorageHasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments()
+		a, b := newServer(docs, "acme"), newServer(docs, "acme")
+		defer b.run(t)()
+		b.Count("acme", accepted(1))
+		time.Sleep(2 * shareEvery)
+		docs.Drop("acme", 0)
+		assert.Equal(t, accepted(1), b.total(t))
+		b.Count("acme", accepted(2))
+		time.Sleep(2 * shareEvery)
+		assert.Equal(t, accepted(3), a.total(t))
+		assert.Equal(t, accepted(3), b.total(t))
+	})
+}
+
+func TestMeter_keepsTheCountsOfAProductThatIsRegisteredDuringAPass(t *testing.T) {
+	s := newServer(newDocuments(), "acme")
+	s.config.Products = func() []string { return nil } // as it was when the pass began
+	s.Count("acme", accepted(1))
+	require.NoError(t, s.share(t.Context(), s.look))
+	assert.Equal(t, accepted(1), s.total(t))
 }
 
 // A write that is on its way while the product is removed leaves nothing behind.
@@ -430,7 +489,7 @@ func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
 	of := s.series("acme", false)
 	s.serve()
 	s.Forget("acme")
-	docs.Drop("acme", 0)
+	docs.Drop("acme", 1)
 	require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
 	left, err := docs.List(t.Context(), "acme", "", "", 10)
 	require.NoError(t, err)

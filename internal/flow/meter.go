@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Documents document.Store                 // where servers share their counts; nil for a server that is alone
 	Now       func() time.Time               // the time that all servers have in common
-	Products  func() []string                // the ids of all products, sorted; share relies on the order
+	Products  func() []string                // the ids of all products
 	Readers   func(productID string) int     // this server's open streams; asked like Backlog, and by Read
 	Backlog   func(productID string) Backlog // this server's pending deliveries; asked every two seconds
 	Logger    *slog.Logger                   // gets failures of sharing
@@ -146,28 +146,15 @@ func (m *Meter) counted() []string {
 
 // news returns the report to be stored with the gauges in the place of an earlier one, and
 // false if other servers know it: nothing was counted, and the gauges are the same and either
-// zero or fresh. before is the stored state that the write depends on, next the one after it,
-// but for its version. A document that may have expired is written as a new one.
-func (m *Meter) news(s *series, g gauges) (r report, before, next shared, ok bool) {
+// zero or fresh. next is the stored state after the write.
+func (m *Meter) news(s *series, g gauges) (r report, next shared, ok bool) {
 	now := m.config.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.backlog = g.Backlog
-	before = s.shared
+	before := s.shared
 	if s.changes == before.changes && g.equal(before.gauges) && (g.areZero() || now.Before(before.at.Add(renewAfter))) {
-		return r, before, next, false
+		return r, next, false
 	}
-	if before.isOver(now) {
-		before.version = 0
-	}
-	next = shared{at: now, changes: s.changes, gauges: g}
-	return report{maps.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, next, true
-}
-
-// drop forgets the minutes: storage has dropped them, because the product was removed and
-// registered again. The mutex is held. The empty series counts as shared.
-func (s *series) drop() {
-	clear(s.minutes)
-	s.changes++
-	s.shared = shared{changes: s.changes}
+	return report{maps.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, shared{now, s.changes, g}, true
 }

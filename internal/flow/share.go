@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,10 +13,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// Each server has one document for each product with counts, and writes it alone: the
-// compare-and-set does not guard against others, but tells an expired or dropped document from
-// one that is there. A count reaches other servers within about two seconds. A server that dies
-// takes the counts since its last write along.
+// Each server has one document for each product with counts, and writes it alone. A count reaches
+// other servers within about two seconds. A server that dies takes the counts since its last write
+// along.
 
 // documentPrefix is how the names of the documents begin, one for each server.
 const documentPrefix = "flow/"
@@ -41,15 +39,10 @@ const (
 
 // shared is the stored state of a series. The zero value is nothing stored.
 type shared struct {
-	version document.Version // zero for nothing
-	at      time.Time        // when it was written, by the common clock
-	changes uint64           // of the minutes stored
+	at      time.Time // when it was written, by the common clock
+	changes uint64    // of the minutes stored
 	gauges  gauges
 }
-
-// isOver reports whether the document is missing or may have expired. The minute between is a
-// margin.
-func (s shared) isOver(now time.Time) bool { return !now.Before(s.at.Add(keptFor - time.Minute)) }
 
 // Run shares the counts until ctx ends. Call [Meter.Leave] after it. Of failures in a row only
 // the first is logged; the counts stay in memory and are shared by the next pass that succeeds.
@@ -72,14 +65,9 @@ func (m *Meter) Run(ctx context.Context) {
 }
 
 // Leave shares the last counts, and gauges of zero: this server has nothing open. Without it
-// others believe the last gauges for freshFor. A pass that was cut off may have written all the
-// same: then the first share meets a conflict, and the second one writes on top.
+// others believe the last gauges for freshFor.
 func (m *Meter) Leave(ctx context.Context) error {
-	nothing := func(string) gauges { return gauges{} }
-	if err := m.share(ctx, nothing); err != nil {
-		return err
-	}
-	return m.share(ctx, nothing)
+	return m.share(ctx, func(string) gauges { return gauges{} })
 }
 
 // look returns the gauges of now.
@@ -92,102 +80,63 @@ func (m *Meter) look(productID string) gauges {
 func (m *Meter) share(ctx context.Context, look func(productID string) gauges) error {
 	var writing errgroup.Group
 	writing.SetLimit(maxWrites)
-	products := m.config.Products()
-	for _, id := range products {
+	for _, id := range m.config.Products() {
 		g := look(id)
 		if s := m.series(id, !g.areZero()); s != nil {
 			writing.Go(func() error { return m.write(ctx, id, s, g) })
 		}
 	}
 	for _, id := range m.counted() {
-		if _, ok := slices.BinarySearch(products, id); ok {
-			continue
-		}
-		if s := m.series(id, false); s != nil {
+		if _, ok := m.config.Version(id); !ok {
 			m.Forget(id)
-			writing.Go(func() error { return m.remove(ctx, id, s) })
 		}
 	}
 	return writing.Wait()
 }
 
 // write stores the report of a product, unless the stored one still holds. The write is of the
-// registration's generation, so counts of a dropped product are refused. A product that was
-// removed while the write ran gets its document removed again.
+// registration's generation, so counts of a dropped product are refused and forgotten.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
-	r, before, next, isNews := m.news(s, g)
+	r, next, isNews := m.news(s, g)
 	if m.config.Documents == nil || !isNews {
 		return nil
-	}
-	value, err := r.encode()
-	if err != nil {
-		return fmt.Errorf("flow: encode: %w", err)
 	}
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return s.of })
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	stored := document.Document{Name: m.name, Version: before.version}
-	put := document.Put(stored, value, keptFor)
-	put.Yields = true
-	next.version, err = m.config.Documents.Write(ctx, productID, put)
+	err := m.store(ctx, productID, r)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
-	case document.IsConflict(err):
-		return m.reread(ctx, productID, s)
-	case errors.Is(err, document.ErrDropped): // the counts were of an earlier registration
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	case errors.Is(err, document.ErrDropped):
 		if m.all[productID] == s {
 			m.forget(productID)
 		}
-		return nil
 	case err != nil:
 		return fmt.Errorf("flow: write: %w", err)
-	}
-	m.mu.Lock()
-	s.shared = next
-	isGone := m.all[productID] != s // the product was removed meanwhile
-	m.mu.Unlock()
-	if isGone {
-		return m.remove(ctx, productID, s)
+	default:
+		s.shared = next
 	}
 	return nil
 }
 
-// reread reads the document of a series after a conflict: it was written by a call whose answer
-// was lost, or it is gone. In the first case the next pass writes on top of it; in the second,
-// its counts are dropped with it.
-func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
-	docs, err := m.config.Documents.Get(ctx, productID, m.name)
+// store puts a report in the place of the one that is stored. An earlier write whose answer was
+// lost may have put that.
+func (m *Meter) store(ctx context.Context, productID string, r report) error {
+	value, err := r.encode()
 	if err != nil {
-		return fmt.Errorf("flow: read: %w", err)
+		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if docs[0].Exists() {
-		s.shared.version, s.shared.at = docs[0].Version, m.config.Now()
-	} else {
-		s.drop()
-	}
-	return nil
-}
-
-// remove removes the document of a product that was removed. One that is gone, or was written
-// again, is no error.
-func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
-	m.mu.Lock()
-	version := s.shared.version
-	m.mu.Unlock()
-	if version == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	stored := document.Document{Name: m.name, Version: version}
-	_, err := m.config.Documents.Write(ctx, productID, document.Delete(stored))
-	if err != nil && !document.IsConflict(err) { // removed with everything else, usually
-		return fmt.Errorf("flow: remove: %w", err)
-	}
-	return nil
+	return document.Retry(ctx, func() error {
+		docs, err := m.config.Documents.Get(ctx, productID, m.name)
+		if err != nil {
+			return err
+		}
+		put := document.Put(docs[0], value, keptFor)
+		put.Yields = true
+		_, err = m.config.Documents.Write(ctx, productID, put)
+		return err
+	})
 }
 
 // Sum is the figures of a product over all servers.
@@ -201,12 +150,6 @@ type Sum struct {
 // into storage, whose error it returns. The gauges of this server are of now, but for the
 // backlog, which is up to two seconds old.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
-	m.mu.Lock()
-	s, before := m.all[productID], shared{}
-	if s != nil {
-		before = s.shared
-	}
-	m.mu.Unlock()
 	var docs []document.Document
 	if m.config.Documents != nil {
 		var err error
@@ -216,10 +159,8 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 	}
 	now := m.config.Now()
 	w, g := newWindow(now), gauges{readers: m.config.Readers(productID)}
-	found := false
 	for _, doc := range docs {
 		if doc.Name == m.name {
-			found = true
 			continue
 		}
 		r, err := decodeReport(doc.Value)
@@ -230,12 +171,9 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 			g = g.plus(r.gauges)
 		}
 	}
-	if s != nil {
+	if s := m.series(productID, false); s != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !found && before.version == s.shared.version && !before.isOver(now) {
-			s.drop()
-		}
 		w.add(s.minutes)
 		g = g.plus(gauges{Backlog: s.backlog})
 	}
