@@ -81,6 +81,39 @@ func TestPool_servesKeysInTurn(t *testing.T) {
 	})
 }
 
+// Nor do many keys with many waiters each.
+func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(10, 5, 1000)
+		held := []func(){acquire(t, p, "a", 5), acquire(t, p, "b", 5)}
+		var before, running atomic.Int64
+		ask := func(key string, done func()) {
+			release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), key, 1, 1)
+			assert.NoError(t, err)
+			done()
+			assert.LessOrEqual(t, running.Add(1), int64(10))
+			time.Sleep(time.Second)
+			running.Add(-1)
+			release()
+		}
+		for key := range 8 {
+			for range 20 {
+				go ask(fmt.Sprint("flood ", key), func() { before.Add(1) })
+			}
+		}
+		synctest.Wait()
+		served := make(chan int64, 1)
+		go ask("shop", func() { served <- before.Load() })
+		synctest.Wait()
+		for _, release := range held {
+			release()
+		}
+		assert.LessOrEqual(t, <-served, int64(2*8))
+		time.Sleep(time.Hour)
+		assert.EqualValues(t, 8*20, before.Load())
+	})
+}
+
 // One that needs much is not overtaken forever by those that need little.
 func TestPool_starvesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,25 +139,46 @@ func TestPool_starvesNoRequest(t *testing.T) {
 func TestPool_boundsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := admission.NewPool(10, 5, 100)
-		release := acquire(t, p, "a", 5)
-		var served atomic.Int64
-		for range 5 {
-			go func() {
-				release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 20)
-				assert.NoError(t, err)
-				served.Add(1)
-				release()
-			}()
+		for range 2 {
+			release := acquire(t, p, "a", 5)
+			var served atomic.Int64
+			for range 5 {
+				go func() {
+					release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 20)
+					assert.NoError(t, err)
+					served.Add(1)
+					release()
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			_, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 1)
+			require.ErrorIs(t, err, admission.ErrBusy)
+			require.Equal(t, began, time.Now(), "at once")
+			acquire(t, p, "b", 5)()
+			release()
+			synctest.Wait()
+			require.EqualValues(t, 5, served.Load())
 		}
-		synctest.Wait()
+	})
+}
+
+// A caller that has given up holds nothing, of its key or of all. Alone it may wait whatever it
+// holds elsewhere.
+func TestPool_holdsNothingForACallerThatGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(10, 5, 100)
+		acquire(t, p, "a", 1)
+		acquire(t, p, "b", 5)
+		release := acquire(t, p, "c", 4)
 		began := time.Now()
-		_, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 1)
+		_, err := p.Acquire(t.Context(), began.Add(time.Minute), "a", 4, 1000)
 		require.ErrorIs(t, err, admission.ErrBusy)
-		require.Equal(t, began, time.Now(), "at once")
-		acquire(t, p, "b", 5)()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(began))
 		release()
-		synctest.Wait()
-		require.EqualValues(t, 5, served.Load())
+		acquire(t, p, "a", 4)()
+		acquire(t, p, "d", 4)
 	})
 }
 
