@@ -41,8 +41,8 @@ type conversation struct {
 	Machine *snapshot `json:"machine,omitempty"`
 }
 
-// snapshot is a stored machine. One that this process cannot read is kept as it is,
-// and no offer is made in its conversation.
+// snapshot is a stored machine. One that this process cannot read is silent, and stays stored
+// as it is.
 type snapshot struct {
 	assistance.Machine
 	unreadable json.RawMessage
@@ -59,7 +59,7 @@ func (s snapshot) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]. It never fails.
 func (s *snapshot) UnmarshalJSON(b []byte) error {
 	if s.Machine.UnmarshalJSON(b) != nil {
-		s.unreadable = slices.Clone(b)
+		s.Machine, s.unreadable = assistance.Silent(), slices.Clone(b)
 	}
 	return nil
 }
@@ -234,13 +234,12 @@ func (c *conversation) session(id string) *session {
 	return nil
 }
 
-// machine returns the state of the assistance, and false for one that this process
-// cannot read.
-func (c *conversation) machine() (m assistance.Machine, ok bool) {
+// machine returns the state of the assistance.
+func (c *conversation) machine() assistance.Machine {
 	if c.Machine == nil {
-		return m, true
+		return assistance.Machine{}
 	}
-	return c.Machine.Machine, c.Machine.unreadable == nil
+	return c.Machine.Machine
 }
 
 // owned reports whether anybody but strangers has linked a session to the conversation.

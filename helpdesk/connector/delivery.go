@@ -180,10 +180,10 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 			from = s.Cursor.After
 		}
 	}
-	if m, ok := c.machine(); c.Machine != nil {
+	if c.Machine != nil {
 		l.rare().machine = c.Machine
-		if ok && d.config.offers(l.account.desk) {
-			if due, ok := d.config.rules(l.account.desk).Due(m, d.store.now()); ok {
+		if d.config.offers(l.account.desk) {
+			if due, ok := d.config.rules(l.account.desk).Due(c.machine(), d.store.now()); ok {
 				d.lookAt(l, d.store.hostTime(due), true)
 			}
 		}

@@ -2,7 +2,6 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -138,9 +137,9 @@ func (h *hearing) take(ctx context.Context, r *record) (answer status, changes b
 		return ignored, false
 	}
 	if in.product.offers(in.desk.Name) {
-		h.before, _ = r.machine()
-		effects, err := r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: h.text})
-		h.effects, h.failed, changes = effects, c.unlessUnreadable(in, err), true
+		h.before = r.machine()
+		h.effects, h.failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: h.text})
+		changes = true
 	}
 	chosen, asks := r.heard(h.effects, c.opts.Guide != nil)
 	if chosen != nil {
@@ -168,11 +167,7 @@ func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
 		return nil
 	}
-	err := c.assist(ctx, in, assistance.Message{Text: in.event.Message})
-	if errors.Is(err, errUnreadable) {
-		return nil // no offer is made in its conversation
-	}
-	return err
+	return c.assist(ctx, in, assistance.Message{Text: in.event.Message})
 }
 
 // stored returns as much of a message as is kept: maxStored bytes, cut between characters.
@@ -183,22 +178,11 @@ func stored(text string) string {
 	return text
 }
 
-// unlessUnreadable returns an error of the machine. One that this process cannot read is
-// logged and keeps no message from its answer.
-func (c *Connector) unlessUnreadable(in *incoming, err error) error {
-	if errors.Is(err, errUnreadable) {
-		c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id",
-			in.event.ConversationID, "err", err)
-		return nil
-	}
-	return err
-}
-
 // heard returns the guidance that a message chose, if the program guides, and whether
 // the message asks for an answer: a label that nobody guides, and any message where an offer was
 // shown or is being sent. Elsewhere messages are the desk's business.
 func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
-	m, _ := c.machine()
+	m := c.machine()
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case assistance.Guide:

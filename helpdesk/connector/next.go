@@ -439,10 +439,10 @@ func (c *conversation) summaryText(w *writing) string {
 // effect that would have, and takes the one that needs the desk as the step; the stored machine
 // moves when the step is performed or settled.
 func (c *conversation) nextTick(v *view) (*step, time.Time) {
-	m, ok := c.machine()
-	if v.rules == nil || !ok || c.Machine == nil {
+	if v.rules == nil || c.Machine == nil {
 		return nil, time.Time{}
 	}
+	m := c.machine()
 	due, ok := v.rules.Due(m, v.now)
 	switch {
 	case !ok:

@@ -51,15 +51,13 @@ func (p Product) rules(desk string) assistance.Rules {
 
 // Further reasons why no offer is made of a match.
 const (
-	untrusted  assistance.Reason = "untrusted"  // nobody vouches for whose conversation it is
-	leaseEnds  assistance.Reason = "lease"      // another server may take over meanwhile
-	unreadable assistance.Reason = "unreadable" // the machine is damaged, or of a later version
+	untrusted assistance.Reason = "untrusted" // nobody vouches for whose conversation it is
+	leaseEnds assistance.Reason = "lease"     // another server may take over meanwhile
 )
 
 // States returns for each of the conversations, in this order, the state of the
 // assistance there; "" for the zero Link, for a product without assistance, and
-// where no offer can be made because the document cannot be read. It reads them all
-// at once.
+// where it cannot be read. It reads them all at once.
 func (c *Connector) States(ctx context.Context, productID string, links ...Link) ([]assistance.State, error) {
 	states := make([]assistance.State, len(links))
 	product, ok, err := c.products.Product(productID)
@@ -82,31 +80,28 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 	}
 	for i, doc := range docs {
 		conv, err := decodeConversation(doc)
-		if m, ok := conv.machine(); ok && err == nil {
-			states[of[i]] = m.State()
+		if err == nil && (conv.Machine == nil || conv.Machine.unreadable == nil) {
+			states[of[i]] = conv.machine().State()
 		}
 	}
 	return states, nil
 }
 
 // step takes an event into the machine of a conversation, and returns the effects, which are to
-// be carried out only once the conversation is stored. After an error the conversation is as it
-// was: a *assistance.MoveError, or errUnreadable.
+// be carried out only once the conversation is stored. After a *assistance.MoveError, its only
+// error, the conversation is as it was.
 func (c *conversation) step(rules assistance.Rules, now time.Time,
 	event assistance.Event) ([]assistance.Effect, error) {
-	m, ok := c.machine()
-	if !ok {
-		return nil, errUnreadable
-	}
-	next, effects, err := rules.Step(m, now, event)
+	next, effects, err := rules.Step(c.machine(), now, event)
 	if err == nil {
-		c.Machine = &snapshot{Machine: next}
+		after := snapshot{Machine: next}
+		if c.Machine != nil {
+			after.unreadable = c.Machine.unreadable
+		}
+		c.Machine = &after
 	}
 	return effects, err
 }
-
-// errUnreadable reports a machine that this process cannot read.
-var errUnreadable = errors.New("connector: the state of the assistance cannot be read")
 
 // reported are the events of the outcomes. None of them has an effect to carry out. An outcome
 // that is not among them is refused in every state.
@@ -147,7 +142,7 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 	var effects []assistance.Effect
 	var refused error
 	err := c.amend(ctx, in, false, func(r *record) (status, bool) {
-		before, _ = r.machine()
+		before = r.machine()
 		if event == nil {
 			refused = &assistance.MoveError{State: before.State()}
 		} else {
@@ -168,7 +163,7 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	event assistance.Event) (effects []assistance.Effect, err error) {
 	var before assistance.Machine
 	err = j.update(ctx, func(c *conversation) error {
-		before, _ = c.machine()
+		before = c.machine()
 		effects, err = c.step(rules, j.d.store.now(), event)
 		return err
 	})
@@ -197,13 +192,9 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	var effects []assistance.Effect
 	if reason == assistance.Offered {
 		effects, err = j.advance(ctx, j.product.rules(j.account.desk), s.match.Matched)
-		var impossible *assistance.MoveError
-		switch {
-		case errors.As(err, &impossible):
-			reason, err = impossible.Reason, nil
-		case errors.Is(err, errUnreadable):
-			reason, err = unreadable, nil
-		case err != nil:
+		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
+			reason = impossible.Reason
+		} else if err != nil {
 			return err
 		}
 	}
@@ -255,7 +246,7 @@ var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, min(offerTime, time.Until(j.lease.Until())))
 	defer cancel()
-	shown, _ := j.r.machine()
+	shown := j.r.machine()
 	engaged := func(after string) (yes bool) {
 		if o.err == nil {
 			o.err = j.request(ctx, func(ctx context.Context) (err error) {
@@ -347,7 +338,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 // job end the links and delete the document. The machine's last step is not stored: it goes with
 // the document.
 func (j *job) removed() error {
-	m, _ := j.r.machine()
+	m := j.r.machine()
 	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
 	j.d.assisted.took(j.d.productID, j.lane.key, m, effects)
 	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.account.desk).Inc()

@@ -292,14 +292,23 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
-// A machine of a later version makes no offers, and keeps no conversation from its link.
-func TestOffers_linksAConversationWhoseMachineCannotBeRead(t *testing.T) {
+// A machine of a later version stays as it is, makes no offers, and keeps no conversation from its link.
+func TestOffers_leavesAMachineThatCannotBeRead(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
 		_, err := w.log.Documents().Write(w.t.Context(), acme, document.Put(document.Document{Name: "conversations/intercom/" + id}, []byte(`{"machine":{"version":99}}`), 0))
 		require.NoError(w.t, err)
 		require.Equal(t, "linked", w.deliver(s, webhook))
+		time.Sleep(6 * time.Minute) // the text that opened it may be answered for five
+		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
+			w.visitAs("s2", "joe@acme.example", page)
+		}
+		time.Sleep(time.Minute)
+		assert.Empty(t, w.offers(id))
+		docs, err := w.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id)
+		require.NoError(t, err)
+		assert.Contains(t, string(docs[0].Value), `"machine":{"version":99}`)
 	})
 }
 

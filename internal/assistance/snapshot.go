@@ -12,8 +12,12 @@ import (
 const snapshotVersion = 1
 
 // ErrSnapshot says that a snapshot is damaged or of a later version. Leave it as it is,
-// and make no offer in its conversation: the user may have refused earlier ones.
+// and go on with [Silent] in its conversation.
 var ErrSnapshot = errors.New("proactive: the snapshot cannot be read")
+
+// Silent returns a machine that makes no offer, for a conversation whose snapshot cannot be read:
+// the user may have refused earlier ones.
+func Silent() Machine { return Machine{Dismissed: dismissalsForEver} }
 
 // fields are a Machine without its methods.
 type fields Machine
