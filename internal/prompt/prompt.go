@@ -29,11 +29,6 @@ func New(instructions string) string { return strings.TrimSpace(instructions) + 
 // are dropped. At most limit characters are left; a longer text is cut, with an ellipsis.
 func Data(limit int, texts ...string) string {
 	var b strings.Builder
-	size := len(Begin + "\n" + End + "\n")
-	for _, text := range texts {
-		size += len(text) + len("\n")
-	}
-	b.Grow(size)
 	b.WriteString(Begin + "\n")
 	for _, text := range texts {
 		b.WriteString(Line(limit, text))
@@ -63,8 +58,8 @@ func Line(limit int, text string) string {
 func isHarmless(text string) bool {
 	space := true
 	for i := range len(text) {
-		c := text[i]
-		if !plain[c] && (c != ' ' || space) {
+		c := rune(text[i])
+		if !isPlain(c) && (c != ' ' || space) {
 			return false
 		}
 		space = c == ' '
@@ -72,13 +67,10 @@ func isHarmless(text string) bool {
 	return text == "" || !space
 }
 
-// plain are the characters of ASCII that stand for themselves, but for the space.
-var plain = func() (table [256]bool) {
-	for c := '!'; c < 0x7f; c++ {
-		table[c] = harmless(c) == c
-	}
-	return table
-}()
+// isPlain reports whether a character is one of ASCII that stands for itself, but for the space.
+func isPlain(r rune) bool {
+	return r > ' ' && r < 0x7f && r != '"' && r != '\'' && r != '`' && r != '<' && r != '>'
+}
 
 // The characters that are replaced. They are listed together with those that look like
 // them or that Unicode folds or decomposes into them.
@@ -95,7 +87,7 @@ var invisible = []*unicode.RangeTable{unicode.Cf, unicode.Co, unicode.Variation_
 // harmless returns the replacement of a character, negative for none.
 func harmless(r rune) rune {
 	switch {
-	case r > ' ' && r != '"' && r != '\'' && r != '`' && r != '<' && r != '>' && r < 0x7f:
+	case isPlain(r):
 		return r
 	case unicode.IsSpace(r), unicode.IsControl(r):
 		return ' '
