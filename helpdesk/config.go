@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/nearest"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // ConfigError is one mistake in a desk's configuration.
@@ -87,11 +88,7 @@ func DecodeConfig(config json.RawMessage, v any) error {
 // beside returns the mistakes that are joined in err, without those in fields that
 // have one already.
 func beside(known []error, err error) []error {
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = slices.Clone(joined.Unwrap())
-	}
-	return slices.DeleteFunc(all, func(err error) bool {
+	return slices.DeleteFunc(options.Split(err), func(err error) bool {
 		var mistake *ConfigError
 		return errors.As(err, &mistake) && slices.ContainsFunc(known, func(err error) bool {
 			var other *ConfigError
