@@ -85,14 +85,17 @@ var (
 )
 
 // explain completes an error from Intercom's body. An admin that is not found is a mistake in the
-// configuration, whatever the status. A 429 without Retry-After lasts until the window ends.
+// configuration, whatever the status, and so is a 404 with the body of something else, such as a
+// gateway. A 429 without Retry-After lasts until the window ends.
 func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body []byte) {
 	var list struct {
 		RequestID string `json:"request_id"`
 		Errors    []struct{ Code, Message string }
 	}
-	if err := json.Unmarshal(body, &list); err != nil && len(body) > 0 {
-		e.Err = errForeign
+	err := json.Unmarshal(body, &list)
+	missing := e.Status == http.StatusNotFound
+	if len(body) > 0 && (err != nil || missing && len(list.Errors) == 0) {
+		e.Err, e.Misconfigured = errForeign, e.Misconfigured || missing
 	}
 	e.RequestID = list.RequestID
 	if len(list.Errors) > 0 {
@@ -105,7 +108,7 @@ func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body 
 }
 
 // errForeign is the cause of a failure of something between Intercom and us.
-var errForeign = errors.New("the answer is not JSON")
+var errForeign = errors.New("the answer is not Intercom's")
 
 // do makes a request with a version of the API. It replaces the request's header.
 func (c *Client) do(ctx context.Context, version string, r helpdesk.Request, answer any) error {

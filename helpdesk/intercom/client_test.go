@@ -184,18 +184,23 @@ func TestWriting_doesNotTakeAnother404ForADeletedConversation(t *testing.T) {
 }
 
 func TestWriting_doesNotTakeThe404OfAProxyForADeletedConversation(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte("<html>no such host</html>"))
-	}))
-	defer proxy.Close()
-	client := newClient(t, intercom.Config{BaseURL: proxy.URL, AccessToken: "t", AdminID: "1"})
-	for name, write := range writes {
-		err := write(t.Context(), client, "1")
-		assert.False(t, helpdesk.IsGone(err), name)
-		assert.Equal(t, 404, failed(t, err).Status, name)
+	for _, body := range []string{"<html>no such host</html>", `{"message":"no Route matched with those values"}`} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(body))
+		}))
+		defer proxy.Close()
+		client := newClient(t, intercom.Config{BaseURL: proxy.URL, AccessToken: "t", AdminID: "1"})
+		for name, write := range writes {
+			err := write(t.Context(), client, "1")
+			assert.False(t, helpdesk.IsGone(err), name)
+			assert.Equal(t, 404, failed(t, err).Status, name)
+			assert.True(t, failed(t, err).AccountWide(), "%s: nothing is dropped", name)
+		}
+		_, _, err := client.FindNote(t.Context(), "1", "text", "", time.Time{})
+		assert.False(t, helpdesk.IsGone(err))
+		require.Error(t, client.Redact(t.Context(), "1", "2"))
 	}
-	require.Error(t, client.Redact(t.Context(), "1", "2"))
 }
 
 func TestWriting_makesNoRequestForAnIdThatIsNone(t *testing.T) {

@@ -53,12 +53,13 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	if e.RequestID == "" {
 		e.RequestID = header.Get("X-Request-Id")
 	}
-	problem, isJSON := parseProblem(body)
+	problem := parseProblem(body)
 	e.Code, e.Message = problem.code, problem.message
 	switch e.Status {
 	case http.StatusNotFound:
-		// An account that does not exist, and a path below a wrong base URL, are 404 too.
-		e.Gone = isJSON && e.Code != "InvalidEndpoint"
+		// An account that does not exist, a path below a wrong base URL, and a gateway without a route
+		// are 404 too.
+		e.Gone = problem.code != "" && problem.code != "InvalidEndpoint"
 		e.Misconfigured = !e.Gone
 	case http.StatusUnprocessableEntity:
 		e.Gone = strings.Contains(strings.ToLower(e.Message), "closed prevents ticket update")
@@ -78,8 +79,8 @@ type problem struct{ code, message string }
 const maxMessage = 300
 
 // parseProblem reads the forms of error that Zendesk's APIs have. It joins all descriptions in one
-// line of at most maxMessage bytes. A body that is not JSON is not Zendesk's own.
-func parseProblem(body []byte) (p problem, isJSON bool) {
+// line of at most maxMessage bytes. A body without a code is not Zendesk's own.
+func parseProblem(body []byte) (p problem) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"` // a string or {title, message}
 		Description string          `json:"description"`
@@ -88,7 +89,7 @@ func parseProblem(body []byte) (p problem, isJSON bool) {
 		} `json:"details"`
 		Errors []struct{ Code, Title, Detail string } `json:"errors"`
 	}
-	isJSON = json.Unmarshal(body, &answer) == nil
+	_ = json.Unmarshal(body, &answer)
 	var long struct{ Title, Message string }
 	if json.Unmarshal(answer.Error, &p.code) != nil && json.Unmarshal(answer.Error, &long) == nil {
 		p = problem{long.Title, long.Message}
@@ -107,5 +108,5 @@ func parseProblem(body []byte) (p problem, isJSON bool) {
 	if len(p.message) > maxMessage {
 		p.message = strings.ToValidUTF8(p.message[:maxMessage], "")
 	}
-	return p, isJSON
+	return p
 }
