@@ -13,7 +13,7 @@
 // A source, such as [github.com/liveactivity/liveactivity/activity/posthog], is a package
 // that knows one vendor and consists of three parts:
 //
-//   - a [Decoder], which reads an event with the methods of [Reader] and tells its
+//   - a [Decoder], which reads an event by a table of [Fields] and tells its
 //     meaning: an [activity.Event], or the reason for ignoring it. [UserID], [FirstEmail],
 //     [NewAction], [ScreenURL] and [Meaning.Finish] have the rules that hold for all.
 //   - the [Source] made of it by [NewSource], with the [Form] of the vendor's envelopes.
