@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 var (
@@ -40,10 +42,10 @@ var files = []string{"csv", "pdf", "png", "jpg", "jpeg", "gif", "svg", "txt", "x
 // follow: a URL of http or https, one that begins with two slashes, in Markdown or angle
 // brackets too, a name with a top-level domain, such as www.evil.example or
 // evil.example/path, an IPv4 address, and the host of an e-mail address. Every spelling
-// counts that leads there: any case, percent-encoding, entities, wide letters, invisible
-// characters, backslashes and markup within, user names before the host. Any other scheme,
-// such as javascript: or tel:, is foreign with all hosts. A link without a host, such as
-// [pricing](/pricing), is not.
+// counts that leads there: any case, percent-encoding, entities, wide and circled letters,
+// invisible characters, backslashes and markup within, user names before the host. Any
+// other scheme, such as javascript: or tel:, is foreign with all hosts. A link without a
+// host, such as [pricing](/pricing), is not.
 func Foreign(text string, patterns []string) (host string, found bool) {
 	for spelling := range spellings(text) {
 		for _, text := range []string{strings.ReplaceAll(spelling, `\`, "/"), markup.Replace(spelling)} {
@@ -65,7 +67,7 @@ func spellings(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range 7 { // encodings within encodings
 			spelling := visible(text)
-			if !yield(spelling) || !yield(strings.Map(ascii, spelling)) {
+			if !yield(spelling) || !yield(strings.Map(ascii, strings.ToLower(norm.NFKC.String(spelling)))) {
 				return
 			}
 			text = decodings[i%2](text)
@@ -90,16 +92,15 @@ func visible(text string) string {
 	}, text))
 }
 
-// ascii returns the ASCII character that one looks like, in lower case, or itself.
+// ascii returns the ASCII character that one looks like or leads to in a URL, or itself. Those
+// that NFKC maps, such as wide ones, are mapped before.
 func ascii(r rune) rune {
 	switch {
-	case r >= '！' && r <= '～': // wide ASCII
-		return unicode.ToLower(r - '！' + '!')
-	case strings.ContainsRune("。｡․﹒", r):
+	case r == '。':
 		return '.'
 	case strings.ContainsRune("∕⁄⧸", r):
 		return '/'
-	case r == '﹕' || r == '∶':
+	case r == '∶':
 		return ':'
 	}
 	return r
