@@ -226,8 +226,12 @@ const snippet = `<script>
 (function () {
   var url = URL, link = LINK;
   function send(conversation, session, identity, pause) {
-    var body = Object.assign({}, identity, {conversation_id: String(conversation), session_id: session}, link);
-    return fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
+    return new Promise(function (ask) {
+      session = session || posthog.get_session_id();
+      if (!session) throw new Error('posthog-js has not loaded');
+      var body = Object.assign({}, identity, {conversation_id: String(conversation), session_id: session}, link);
+      ask(fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)}));
+    })
       .then(function (r) {
         if (r.ok) return r.json().then(function (answer) { return answer.status; });
         if (r.status !== 401 && r.status !== 404 && r.status !== 429 && r.status < 500) return 'refused';
@@ -240,7 +244,7 @@ const snippet = `<script>
       });
   }
   window.liveactivity = {link: function (conversation, session, identity) {
-    return send(conversation, session || posthog.get_session_id(), identity, 1000);
+    return send(conversation, session, identity, 1000);
   }};
 })();
 </script>

@@ -24,8 +24,8 @@ import (
 )
 
 // The script from the README links the session of posthog-js from a page of
-// another origin, also when the session is reported only afterwards; a page of a
-// foreign origin cannot.
+// another origin, also when posthog-js has yet to load and the session is reported only
+// afterwards; a page of a foreign origin cannot.
 func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	var html string
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -52,7 +52,9 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	t.Cleanup(web.Close)
 	snippet, err := connector.Snippet(web.URL, productID, "")
 	require.NoError(t, err)
-	html = `<!DOCTYPE html><script>posthog = {get_session_id: function () { return "s1" }}</script>` + snippet +
+	html = `<!DOCTYPE html><script>
+		posthog = {get_session_id: function () { if (posthog.is_asked) return "s1"; posthog.is_asked = true; }};
+	</script>` + snippet +
 		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { said[name] = 'failed' }); }</script>`
 
 	tab := browsertest.Open(t, browsertest.Start(t))
