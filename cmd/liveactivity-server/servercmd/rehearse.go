@@ -27,7 +27,7 @@ import (
 // rehearseFlags are the flags of zendesk test and intercom test.
 type rehearseFlags struct {
 	clientFlags
-	Timeout time.Duration `default:"1m" help:"How long to wait for the note."`
+	Timeout string `default:"1m" help:"How long to wait for the note."`
 	command.Common
 }
 
@@ -48,7 +48,7 @@ func rehearseWith(desk string) subcommand {
 	return newSubcommand(name, description, func(ctx context.Context, f rehearseFlags, c call) error {
 		c.wrong.Require("--product", f.Product, "the id of a product of the file")
 		c.wrong.Require("--config", f.Config, "the product file")
-		r := rehearsal{client: f.client(access.MCP, c), timeout: f.Timeout, out: c.stdout}
+		r := rehearsal{client: f.client(access.MCP, c), timeout: c.wrong.Duration("--timeout", f.Timeout), out: c.stdout}
 		if err := c.wrong.Err(); err != nil {
 			return err
 		}

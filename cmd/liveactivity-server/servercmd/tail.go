@@ -18,7 +18,7 @@ import (
 // tailFlags are the flags of tail.
 type tailFlags struct {
 	clientFlags
-	Since time.Duration `placeholder:"DURATION" help:"Begin with the entries of the last 10m, say; by default with the next one."`
+	Since *string `placeholder:"DURATION" help:"Begin with the entries of the last 10m, say; by default with the next one."`
 	command.Common
 }
 
@@ -34,12 +34,12 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 	}
 	log, err := f.Logger(c.stderr)
 	c.wrong.Add(err)
+	opts := &stream.ConsumerOptions{Logger: log}
+	if since := c.wrong.Given("--since", f.Since); since != "" {
+		opts.Since = time.Now().Add(-c.wrong.Duration("--since", since))
+	}
 	if err := c.wrong.Err(); err != nil {
 		return err
-	}
-	opts := &stream.ConsumerOptions{Logger: log}
-	if f.Since > 0 {
-		opts.Since = time.Now().Add(-f.Since)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
