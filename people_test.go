@@ -352,6 +352,24 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	assert.Equal(t, []any{"bob", ""}, []any{after[0]["user_id"], after[0]["email"]}, "which is known no more")
 }
 
+// The address of who signs in after an erasure is still there when a server that starts reads both.
+func TestErase_leavesTheAddressOfWhoSignsInLater(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	s.acts("a1", "anon", "s1", "$pageview", "/", "")
+	s.acts("a2", "ada", "s1", "$pageview", "/", "")
+	s.erase("/ada")
+	s.acts("a3", "bob", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"bob@example.com"`)
+	before, _ := s.sessionsOf("acme", acmeKey, "")
+	s.stop()
+	s = start(t, withDataDir(t, dir))
+	after, _ := s.sessionsOf("acme", acmeKey, "")
+	require.Len(t, before, 1)
+	require.Len(t, after, 1)
+	assert.Equal(t, []any{"bob", "bob@example.com"}, []any{before[0]["user_id"], before[0]["email"]})
+	assert.Equal(t, []any{"bob", "bob@example.com"}, []any{after[0]["user_id"], after[0]["email"]})
+}
+
 func TestErase_refusesBadRequests(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400, "/users/acme/ada?notes=burn": 400,

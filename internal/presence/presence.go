@@ -172,16 +172,27 @@ func (v *View) erase(ctx context.Context, productID string, f *followed, e *acti
 		}
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
-			if row.UserID != left[i].User || e.HasEmail(row.Email) {
-				row.Email = ""
-			}
-			v.sessions.Add(productID, sessions.Entry{SessionID: id, UserID: left[i].User, Email: row.Email,
-				CanonicalURL: a.CanonicalURL, LastAction: a.Sentence(), First: left[i].Start, Last: left[i].Start,
-				Actions: row.Actions})
+			v.sessions.Add(productID, remainder(&row, &left[i], &a, e))
 		}
 		v.mu.Unlock()
 	}
 	return nil
+}
+
+// remainder returns what an erasure leaves of a row: the newest action of others. The store may
+// know from an entry after the erasure who a visitor is; the row does not, as that entry, which
+// brings the address, too, names the visitor's row only.
+func remainder(row *sessions.Session, newest *recent.Record, a *activity.Action, e *activity.Erasure) sessions.Entry {
+	left := sessions.Entry{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,
+		CanonicalURL: a.CanonicalURL, LastAction: a.Sentence(), First: newest.Start, Last: newest.Start,
+		Actions: row.Actions}
+	if row.UserID == newest.As {
+		left.UserID = newest.As
+	}
+	if row.UserID != left.UserID || e.HasEmail(row.Email) {
+		left.Email = ""
+	}
+	return left
 }
 
 // add takes over entries that are no erasures, and moves the cursor to an ID, which wakes all
