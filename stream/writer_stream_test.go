@@ -58,6 +58,14 @@ func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts 
 	return p
 }
 
+// later is a server that answers after a second, when the test has prepared what it is about.
+func later(s *fakeServer) *fakeServer {
+	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+		time.Sleep(time.Second)
+		return s.answer(n, req)
+	}}
+}
+
 // away makes writes of a session fail.
 func (p *pipeline) away(session string) {
 	fail := func(b activity.Batch) error {
@@ -152,9 +160,14 @@ func TestWriter_losesNothingThatBothSidesGaveItBeforeTheLink(t *testing.T) {
 func TestWriter_writesAnEntryThatIsLinkedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *pipeline
-		link := sync.OnceFunc(func() { assert.NoError(t, p.writer.SessionLinked(t.Context(), "s1", "C1")) })
+		started := make(chan struct{})
+		link := sync.OnceFunc(func() {
+			<-started
+			assert.NoError(t, p.writer.SessionLinked(t.Context(), "s1", "C1"))
+		})
 		cursor := &memoryCursor{t: t, saving: func(string) (error, bool) { link(); return nil, false }}
 		p = startPipeline(t, resuming(entryOf("s1", "a")), cursor, stream.WriterOptions{AwaitLink: true})
+		close(started)
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"s1/C1: a"}, p.written.all())
 	})
@@ -167,7 +180,7 @@ func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
 			data = append(data, entryOf("away", fmt.Sprint("a", i)), entryOf(fmt.Sprint("s", i), "x"))
 		}
 		cursor := &memoryCursor{t: t}
-		p := startPipeline(t, resuming(data...), cursor, stream.WriterOptions{})
+		p := startPipeline(t, later(resuming(data...)), cursor, stream.WriterOptions{})
 		p.away("away")
 		time.Sleep(time.Hour)
 		assert.Len(t, p.written.all(), 2000, "the others are not held up")
@@ -191,7 +204,7 @@ func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
 func TestWriter_countsWhatIsRefusedWhenItIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
-		p := startPipeline(t, resuming(entryOf("s1", "a"), entryOf("s2", "x")), cursor, stream.WriterOptions{})
+		p := startPipeline(t, later(resuming(entryOf("s1", "a"), entryOf("s2", "x"))), cursor, stream.WriterOptions{})
 		p.away("s1")
 		time.Sleep(time.Hour)
 		require.Zero(t, p.counted(t, "pending"), "it has fallen behind")
