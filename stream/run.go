@@ -239,26 +239,18 @@ func (r *run) passes(ctx context.Context) error {
 
 // awaitPass returns when a pass is due.
 func (r *run) awaitPass(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		due, ok := r.ledger.NextPass()
 		wait := time.Until(due)
 		switch {
 		case !ok:
 			wait = time.Hour // or until woken
 		case wait <= 0:
-			return ctx.Err()
+			return nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-r.ledger.Wake():
-		case <-timer.C:
-		}
-		timer.Stop()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		r.ledger.Wake().Await(ctx, wait)
 	}
+	return ctx.Err()
 }
 
 // pass makes one pass and reports whether it ended because no sessions were left. It reads from

@@ -51,6 +51,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -214,7 +215,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 func (c *Connector) delivery(productID string) *delivery {
 	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),
-		turn: make(chan struct{}, len(modelLeases)), wake: make(chan struct{}, 1),
+		turn: make(chan struct{}, len(modelLeases)), wake: schedule.NewWake(),
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
 		waiting: map[string]Waiting{}}
 	d.watch.share = c.watches.Join(d)

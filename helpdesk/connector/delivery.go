@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -38,7 +39,7 @@ type delivery struct {
 	watches   *fair.Shares[*delivery] // of all products
 	turn      chan struct{}           // full while the model is asked as often as it may be
 	logger    *slog.Logger
-	wake      chan struct{} // full when something may be due earlier, or work has ended
+	wake      schedule.Wake // something may be due earlier, or work has ended
 
 	// mu guards everything below, and the fields of lanes and accounts.
 	mu        sync.Mutex
@@ -154,7 +155,7 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 			start = from
 		}
 	}
-	signal(d.wake)
+	d.wake.Signal()
 	return start, nil
 }
 
@@ -217,13 +218,7 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 		wait = min(wait, at.Sub(d.store.now()))
 	}
 	d.mu.Unlock()
-	timer := time.NewTimer(max(0, wait))
-	defer timer.Stop()
-	select {
-	case <-d.wake:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	d.wake.Await(ctx, wait)
 }
 
 // wait returns how long to wait for work for the holder of the lease, an hour for none. Zero or
@@ -268,7 +263,7 @@ func (d *delivery) finish(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	signal(d.wake)
+	d.wake.Signal()
 	for ctx.Err() == nil && d.isBusy(time.Since(now)) {
 		time.Sleep(finishTick)
 	}
@@ -310,12 +305,4 @@ func (d *delivery) product() Product {
 		config.Notes.Debounce = 0
 	}
 	return config
-}
-
-// signal fills a channel of capacity one. It never blocks; signals that nobody has taken are one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -107,7 +107,7 @@ func (d *delivery) put(l *lane, due time.Time) {
 		l.last = !l.own
 	}
 	if l.agenda().Set(&l.slot, due) {
-		signal(d.wake)
+		d.wake.Signal()
 	}
 }
 

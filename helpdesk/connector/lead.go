@@ -33,7 +33,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 				d.mu.Lock()
 				defer d.mu.Unlock()
 				d.running--
-				signal(d.wake)
+				d.wake.Signal()
 			}()
 			return work(ctx)
 		})

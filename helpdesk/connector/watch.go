@@ -122,7 +122,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 	case n.Waiting != nil:
 		d.waiting[n.Waiting.documentName()] = *n.Waiting
 		d.lookedFor = time.Time{}
-		signal(d.wake)
+		d.wake.Signal()
 		return
 	}
 	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
@@ -291,7 +291,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	if decision.Again.IsZero() {
 		d.watch.asks.Remove(&known.again)
 	} else if d.watch.asks.Set(&known.again, decision.Again) {
-		signal(d.wake)
+		d.wake.Signal()
 	}
 	if l == nil || decision.Reason == assistance.NoMatch {
 		return

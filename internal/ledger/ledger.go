@@ -31,6 +31,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // A key's account goes through these states; a key without an account is up to the reader.
@@ -60,7 +62,7 @@ type Ledger struct {
 	passing  map[string]*account // of these, those that the pass is for
 	passed   string              // how far the pass has read
 	endPass  func()              // called when the pass has no keys left
-	wake     chan struct{}       // full when a key may be due earlier than expected
+	wake     schedule.Wake       // a key may be due earlier than expected
 }
 
 // account is the state of a key, guarded by the ledger's mu. An account that is not behind has
@@ -209,7 +211,7 @@ func (l *Ledger) fall(a *account) {
 	a.entries = nil
 	a.backoff = min(max(2*a.backoff, l.opts.MinBackoff), l.opts.MaxBackoff)
 	a.due = time.Now().Add(a.backoff)
-	l.signal()
+	l.wake.Signal()
 }
 
 // leavePass takes a key out of the pass.
@@ -259,19 +261,11 @@ func (l *Ledger) Resume(key string) {
 	l.held.Remove(a.held)
 	a.held, a.due, a.backoff = nil, time.Time{}, 0
 	l.leavePass(a)
-	l.signal()
+	l.wake.Signal()
 }
 
-func (l *Ledger) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Wake is sent to when NextPass may return an earlier time than before. It holds one value at
-// most, and is for one receiver.
-func (l *Ledger) Wake() <-chan struct{} { return l.wake }
+// Wake is signalled when NextPass may return an earlier time than before.
+func (l *Ledger) Wake() schedule.Wake { return l.wake }
 
 // NextPass returns when the next pass is due, and false if there is none. It takes time in the
 // number of keys with an account.
@@ -388,7 +382,7 @@ func Load(text string, opts Options) (*Ledger, error) {
 		}
 	}
 	l := &Ledger{opts: opts, position: s.Position, since: s.Since, accounts: map[string]*account{},
-		held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
+		held: list.New(), passing: map[string]*account{}, wake: schedule.NewWake()}
 	for _, key := range slices.Sorted(maps.Keys(s.Behind)) {
 		l.accounts[key] = &account{key: key, after: s.Behind[key], behind: true, newest: s.Position}
 		l.behind++

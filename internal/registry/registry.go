@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -57,7 +58,7 @@ type Registry struct {
 	log        eventlog.Log
 	drop       func(ctx context.Context, productID string, through document.Version) error
 	taken      uint64        // counts registrations taken over; see product.taken; guarded by mu
-	changed    chan struct{} // see Changed; gets a value, if it has none, when products come or go
+	changed    schedule.Wake // see Changed
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
 	listed     bool          // all registrations were listed once; guarded by loading
 	seen       eventlog.ID   // the newest entry taken over since; guarded by loading
@@ -124,7 +125,7 @@ func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Op
 ) (*Registry, error) {
 	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]*product{},
 		tokens: map[string]string{},
-		log:    log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+		log:    log, drop: drop, loading: make(chan struct{}, 1), changed: schedule.NewWake()}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
 		opened, _ := r.open(p)
@@ -166,7 +167,7 @@ func (r *Registry) put(p product) {
 	for _, token := range p.CaptureTokens {
 		r.tokens[token] = p.ProductID
 	}
-	r.notify()
+	r.changed.Signal()
 }
 
 // remove takes a product's credentials away, and stops serving it. mu is held.
@@ -176,20 +177,12 @@ func (r *Registry) remove(p *product) {
 		delete(r.tokens, token)
 	}
 	delete(r.products, p.ProductID)
-	r.notify()
+	r.changed.Signal()
 }
 
 // Changed returns a channel that gets a value, if it has none, when products come or go. It is
 // for one receiver, which then compares [Registry.IDs]: several changes may be one value.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
-
-// notify never blocks.
-func (r *Registry) notify() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
 
 // product returns a product, an empty one where there is none. It must not be changed.
 func (r *Registry) product(productID string) (p *product, ok bool) {

@@ -127,12 +127,12 @@ type lane[T any] struct {
 	key     string
 	queue   []T
 	sizes   []int64
-	held    int           // items at the front of queue that are being worked on
-	first   time.Time     // when the oldest item behind these was added
-	last    time.Time     // when the newest was
-	retried bool          // the call before had to be repeated
-	failing time.Time     // when the call that is being repeated failed first; zero while none is
-	wake    chan struct{} // full when its goroutine must look again
+	held    int       // items at the front of queue that are being worked on
+	first   time.Time // when the oldest item behind these was added
+	last    time.Time // when the newest was
+	retried bool      // the call before had to be repeated
+	failing time.Time // when the call that is being repeated failed first; zero while none is
+	wake    Wake      // its goroutine must look again
 	flushes []flush
 }
 
@@ -166,7 +166,7 @@ func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) e
 func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l, ok := s.lanes[key]
 	if !ok {
-		l = &lane[T]{key: key, wake: make(chan struct{}, 1)}
+		l = &lane[T]{key: key, wake: NewWake()}
 		s.lanes[key] = l
 		defer s.begin(l)
 	}
@@ -182,7 +182,7 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 		s.stuck++
 	}
 	if ok && s.wait(l, now) <= 0 {
-		signal(l.wake)
+		l.wake.Signal()
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 	}
 	if s.waiting++; s.waiting == 1 {
 		for _, l := range s.lanes { // nothing waits for a pause now, and what fails may be given up
-			signal(l.wake)
+			l.wake.Signal()
 		}
 	}
 	defer func() { s.waiting-- }()
@@ -245,7 +245,7 @@ func (s *Scheduler[T]) flush() (all []chan struct{}) {
 		done := make(chan struct{})
 		l.flushes = append(l.flushes, flush{len(l.queue), done})
 		all = append(all, done)
-		signal(l.wake)
+		l.wake.Signal()
 	}
 	return all
 }
@@ -304,7 +304,7 @@ func (s *Scheduler[T]) await(ctx context.Context, l *lane[T]) ([]T, bool) {
 		if !ok || items != nil {
 			return items, ok
 		}
-		pause(ctx, wait, l.wake)
+		l.wake.Await(ctx, wait)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -391,7 +391,7 @@ func (s *Scheduler[T]) pauseFailing(ctx context.Context, l *lane[T], wait time.D
 		if rest <= 0 {
 			break
 		}
-		pause(ctx, rest, l.wake)
+		l.wake.Await(ctx, rest)
 	}
 	return false
 }
@@ -453,23 +453,4 @@ func (l *lane[T]) flushed(n int) {
 		close(f.done)
 	}
 	l.flushes = kept
-}
-
-// signal fills a channel of capacity one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits until something wakes it.
-func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
 }
