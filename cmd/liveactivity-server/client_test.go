@@ -114,6 +114,7 @@ func TestClientCommands_sayWhatIsWrong(t *testing.T) {
 		"no server":         {[]string{"send", "--url=http://127.0.0.1:1", "--webhook-secret=x"}, "no server answers at http://127.0.0.1:1"},
 		"no key":            {[]string{"tail", "--url=" + url}, "--key: is missing"},
 		"a key of no scope": {[]string{"tail", "--url=" + url, "--product=acme", "--key=x"}, "401"},
+		"no file":           {[]string{"check", "--config=nofile.json"}, "\n--config: product file: open nofile.json: no such file or directory"},
 		"a time to come":    {[]string{"tail", "--key=x", "--since=-5m"}, "--since: must be a number of seconds or a duration such as 4h, above zero"},
 		"no time at all":    {[]string{"zendesk", "test", "--timeout=0"}, "--timeout: must be a number of seconds"},
 		"nobody healthy":    {[]string{"healthcheck", "--addr=127.0.0.1:1"}, "no server answers"},

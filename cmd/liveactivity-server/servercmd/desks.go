@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -179,7 +178,7 @@ func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	if c.wrong.Require("--config", path, "the product file"); path == "" {
 		return file, c.wrong.Err()
 	}
-	file, _, err = liveactivity.LoadFile(path, os.LookupEnv, c.added)
+	file, _, err = loadFile(path, c.added)
 	c.wrong.Add(err)
 	if productID != "" && err == nil {
 		isOther := func(p liveactivity.Product) bool { return p.ProductID != productID }

@@ -182,13 +182,18 @@ func (s *settings) loadProducts(path string) (warnings []string, err error) {
 		s.demo = s.addDemo()
 		return nil, nil
 	}
-	file, warnings, err := liveactivity.LoadFile(path, os.LookupEnv, &s.Options)
-	var unread *fs.PathError
-	if errors.As(err, &unread) {
-		err = fmt.Errorf("--config: %w", err)
-	}
+	file, warnings, err := loadFile(path, &s.Options)
 	s.Products, s.Keys = file.Products, file.Keys
 	return warnings, err
+}
+
+// loadFile loads the product file of --config, which the error names if it cannot be read.
+func loadFile(path string, opts *liveactivity.Options) (file liveactivity.File, warnings []string, err error) {
+	file, warnings, err = liveactivity.LoadFile(path, os.LookupEnv, opts)
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		err = fmt.Errorf("--config: %w", err)
+	}
+	return file, warnings, err
 }
 
 // withoutKey returns the products that no key of the file opens.
