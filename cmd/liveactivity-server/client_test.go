@@ -69,6 +69,30 @@ func TestSubcommands_failWithoutRoomForTheirOutput(t *testing.T) {
 	}
 }
 
+// The secret goes to no other server than the one that was named.
+func TestSend_followsNoRedirect(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		assert.Fail(t, "it is asked", r.Header)
+	}))
+	t.Cleanup(elsewhere.Close)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/webhook/away" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(proxy.Close)
+	for product, said := range map[string]string{
+		"acme": "answers 307 Temporary Redirect: it leads to " + elsewhere.URL + "/webhook/acme\n", "away": "answers 502 Bad Gateway\n",
+	} {
+		p := launch(t, nil, "send", "--url="+proxy.URL, "--product="+product, "--webhook-secret="+webhookSecret)
+		assert.Equal(t, 1, p.Wait(ends))
+		assert.Contains(t, p.Stderr.String(), said)
+	}
+}
+
 // Whatever does not answer was not asked to the end: nothing is wrong with it, as far as is known.
 func TestSubcommands_blameNobodyForAnInterruption(t *testing.T) {
 	t.Parallel()

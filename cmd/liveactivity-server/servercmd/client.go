@@ -82,7 +82,7 @@ func (c client) do(ctx context.Context, method, address string, header http.Head
 		return err
 	}
 	request.Header = header
-	response, err := http.DefaultClient.Do(request)
+	response, err := noRedirects.Do(request)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -94,16 +94,32 @@ func (c client) do(ctx context.Context, method, address string, header http.Head
 	if err != nil {
 		return fmt.Errorf("the answer of %s breaks off: %w", c.base, err)
 	}
-	var failed struct{ Detail string }
 	switch {
 	case response.StatusCode != http.StatusOK:
-		_ = json.Unmarshal(data, &failed) // not every proxy answers in JSON
-		return &statusError{response.StatusCode,
-			fmt.Sprintf("%s answers %s: %s", c.base, response.Status, printable(failed.Detail))}
+		return c.refused(response, data)
 	case answer != nil && json.Unmarshal(data, answer) != nil:
 		return fmt.Errorf("%s does not answer as a server of liveactivity", c.base)
 	}
 	return nil
+}
+
+// noRedirects takes a redirect for the answer: another server is not sent the secret in a header.
+var noRedirects = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// refused returns the *statusError of an answer with this body.
+func (c client) refused(response *http.Response, body []byte) error {
+	var failed struct{ Detail string }
+	_ = json.Unmarshal(body, &failed) // not every proxy answers in JSON
+	if to := response.Header.Get("Location"); to != "" {
+		failed.Detail = "it leads to " + to
+	}
+	text := fmt.Sprintf("%s answers %s", c.base, response.Status)
+	if failed.Detail != "" {
+		text += ": " + printable(failed.Detail)
+	}
+	return &statusError{response.StatusCode, text}
 }
 
 // statusError is an answer of a server that is not 200.

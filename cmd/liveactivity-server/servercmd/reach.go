@@ -40,8 +40,7 @@ func ask(ctx context.Context, method, address string) asked {
 		return asked{detail: "the address cannot be asked"}
 	}
 	r.Header.Set("Content-Type", "application/json")
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.Do(r)
+	response, err := noRedirects.Do(r)
 	if err != nil {
 		return asked{detail: "nothing answers there"}
 	}
