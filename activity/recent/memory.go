@@ -67,7 +67,7 @@ const (
 // memoryEntry is the place of a user or a session in the cache.
 type memoryEntry = fair.Entry[memoryKey, any]
 
-// memoryUser is the sessions in which there are actions of a user.
+// memoryUser is the sessions in which there are actions of a user, or which named the user.
 type memoryUser struct {
 	memoryEntry
 	sessions []userSession
@@ -84,7 +84,7 @@ type userSession struct {
 type memorySession struct {
 	memoryEntry
 	Held
-	users []*memoryUser  // who it has actions of
+	users []*memoryUser  // who it has actions of, or named
 	first [1]*memoryUser // memory of users, while one is enough
 	bytes int64          // of the actions' JSON and of identities
 }
@@ -344,10 +344,13 @@ func (s *memorySession) remove(from, to int) {
 	s.Actions = slices.Delete(s.Actions, from, to)
 }
 
-// link makes the session one of the users that it now has actions of, and of no
+// link makes the session one of the users that it now has actions of, or has named, and of no
 // other.
 func (m *Memory) link(s *memorySession) {
 	m.prune(s)
+	for _, said := range s.Identities {
+		m.linkUser(s, said.UserID, 0) // for an erasure, and the first to give way
+	}
 	last := ""
 	for i := range slices.Backward(s.Actions) {
 		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
@@ -357,9 +360,12 @@ func (m *Memory) link(s *memorySession) {
 	}
 }
 
-// prune makes the session none of the users that it has no actions of any more.
+// prune makes the session none of the users that it neither names nor has actions of any more.
 func (m *Memory) prune(s *memorySession) {
 	owners := make(map[string]bool, len(s.users))
+	for _, said := range s.Identities {
+		owners[said.UserID] = true
+	}
 	for i := range s.Actions {
 		owner, _ := s.owner(&s.Actions[i])
 		owners[owner] = true
@@ -390,6 +396,14 @@ func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 		m.unlink(oldest.memorySession, u)
 	}
 	u.Keep(m.userItem(u))
+}
+
+// hasActionsOf reports whether an action of the session is the user's.
+func (s *memorySession) hasActionsOf(userID string) bool {
+	return slices.ContainsFunc(s.Actions, func(a HeldAction) bool {
+		owner, _ := s.owner(&a)
+		return owner == userID
+	})
 }
 
 // unlink makes the session none of the user's. A user without sessions is forgotten.
@@ -491,7 +505,7 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	defer m.mu.Unlock()
 	if e := m.held.Find(productID, memoryKey{aUser, userID}); e != nil {
 		for _, s := range e.Value.(*memoryUser).sessions {
-			if s.Session != "" {
+			if s.Session != "" && s.hasActionsOf(userID) {
 				ids = append(ids, s.Session)
 			}
 		}

@@ -117,6 +117,28 @@ func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
 	assert.Equal(t, 1, count(t, m, "ada"))
 }
 
+// An erasure knows no session in which its user only signed in. What the session said of the user
+// goes all the same, so a late action is the visitor's own, as it is for an engine that reads its
+// log after the erasure.
+func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
+	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 2}))
+	now := time.Now()
+	require.NoError(t, m.Identify(t.Context(), activity.Identity{ProductID: "acme", SessionID: "s",
+		AnonymousID: "anon", UserID: "ada", At: now.UnixMicro()}))
+	for n := range 3 { // more than are kept
+		addClick(t, m, "bob", "s", now.Add(time.Duration(n)*time.Microsecond))
+	}
+	ids, _, err := m.Sessions(t.Context(), "acme", "ada")
+	require.NoError(t, err)
+	assert.Empty(t, ids, "she did nothing there")
+	m.File("acme", recent.NewErasureFiling(&activity.Erasure{ProductID: "acme", UserID: "ada"}))
+	assert.Equal(t, 1, m.Users("acme"))
+	addClick(t, m, "anon", "s", now.Add(-time.Second))
+	assert.Equal(t, 1, count(t, m, "anon"))
+	assert.Zero(t, count(t, m, "ada"))
+	assert.Equal(t, 2, count(t, m, "bob"))
+}
+
 // Sessions without a user share the bytes of their product with its users: what was
 // written first goes first, of either kind, and no other product loses anything.
 func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {

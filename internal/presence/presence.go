@@ -140,7 +140,7 @@ func (v *View) take(
 				return err
 			}
 		}
-		if err := v.erase(ctx, productID, f, e); err != nil {
+		if err := v.erase(ctx, productID, f, entries[i].ID, e); err != nil {
 			return err
 		}
 		return v.take(ctx, productID, f, at, entries[i+1:])
@@ -151,7 +151,9 @@ func (v *View) take(
 // erase forgets the sessions of a person. One in which others acted, too, goes on with the
 // newest action of theirs, under that user's identity, with the session's count of actions. The
 // store of actions has applied the erasure already, with the append.
-func (v *View) erase(ctx context.Context, productID string, f *followed, e *activity.Erasure) error {
+func (v *View) erase(
+	ctx context.Context, productID string, f *followed, at eventlog.ID, e *activity.Erasure,
+) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
 		var left recent.Records
@@ -172,21 +174,23 @@ func (v *View) erase(ctx context.Context, productID string, f *followed, e *acti
 		}
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
-			v.sessions.Add(productID, remainder(&row, &left[i], &a, e))
+			v.sessions.Add(productID, remainder(&row, &left[i], &a, at, e))
 		}
 		v.mu.Unlock()
 	}
 	return nil
 }
 
-// remainder returns what an erasure leaves of a row: the newest action of others. The store may
-// know from an entry after the erasure who a visitor is; the row does not, as that entry, which
-// brings the address, too, names the visitor's row only.
-func remainder(row *sessions.Session, newest *recent.Record, a *activity.Action, e *activity.Erasure) sessions.Entry {
+// remainder returns what an erasure leaves of a row: the newest action of others, under the user ID
+// that it had then. The store may know from a later entry who the visitor was; that entry brings
+// the address, too, and names no row but the visitor's.
+func remainder(
+	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *activity.Erasure,
+) sessions.Entry {
 	left := sessions.Entry{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,
 		CanonicalURL: a.CanonicalURL, LastAction: a.Sentence(), First: newest.Start, Last: newest.Start,
 		Actions: row.Actions}
-	if row.UserID == newest.As {
+	if newest.Since.Compare(recent.Position(at)) > 0 {
 		left.UserID = newest.As
 	}
 	if row.UserID != left.UserID || e.HasEmail(row.Email) {
