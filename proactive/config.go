@@ -106,7 +106,8 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	known := available(custom)
 	triggers := make([]Trigger, len(c.Triggers))
 	for i, t := range c.Triggers {
-		triggers[i] = Saying(Result{Body: t.Body, ReplyOptionLabels: t.ReplyOptionLabels}, known[t.ID](activity.CanonicalURL(t.Page)))
+		result := Result{Body: t.Body, ReplyOptionLabels: t.ReplyOptionLabels}
+		triggers[i] = Saying(result, known[t.ID](activity.CanonicalURL(t.Page)))
 	}
 	return triggers, CheckTriggers(custom...)
 }

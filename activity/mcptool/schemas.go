@@ -52,7 +52,8 @@ var sessionsInput = json.RawMessage(`{
 		"limit": {"type": "integer", "description": "How many sessions to return: 50 if omitted, at most 200."},
 		"after": {"type": "string", "description": "The value of next in the result to continue."},
 		"q": {"type": "string",
-			"description": "Only sessions whose e-mail address, user id or session id begins with this, in upper or lower case. Of a search, a result that is empty may not be the last: look at next."}
+			"description": "Only sessions whose e-mail address, user id or session id begins with this, in upper or lower case. ` +
+	`Of a search, a result that is empty may not be the last: look at next."}
 	}
 }`)
 
@@ -61,7 +62,8 @@ var contextInput = json.RawMessage(`{
 	"properties": {
 		"email": {"type": "string", "description": "The person's e-mail address."},
 		"user_id": {"type": "string",
-			"description": "The person's stable id, as the product identifies users to its analytics; not an e-mail address, unless that is the id."},
+			"description": "The person's stable id, as the product identifies users to its analytics; ` +
+	`not an e-mail address, unless that is the id."},
 		"session_id": {"type": "string", "description": "A session, which alone is looked at."},
 		"conversation_id": {"type": "string", "description": "The help-desk conversation that the person is in."},
 		"desk": {"type": "string", "description": "The help desk of the conversation, where several have that id."},

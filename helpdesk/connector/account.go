@@ -130,7 +130,8 @@ func (a *account) probePause(isRefused bool) time.Duration {
 // isRefusal reports whether the failure, though the account's by its status, may be of one
 // conversation only.
 func isRefusal(e *helpdesk.APIError) bool {
-	return !e.Misconfigured && e.Wait == 0 && (e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
+	return !e.Misconfigured && e.Wait == 0 &&
+		(e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
 }
 
 // takeOwn remembers the outcome of a conversation's request, and reports whether it is a failure of
