@@ -19,7 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// maxMerged bounds the actions of a session that are merged.
+// maxMerged bounds the actions of a session that are merged, or that wait in
+// memory for a link.
 const maxMerged = 500
 
 // WriterOptions configures a [Writer]. A zero field means its default.
@@ -45,8 +46,8 @@ type WriterOptions struct {
 	// in flight. At the bound batches are written without waiting for a pause,
 	// and Add blocks.
 	MaxPending int
-	// MaxBytes bounds the memory of the links of sessions; the least recently
-	// used are evicted first; DefaultMaxBytes.
+	// MaxBytes bounds the memory of the sessions that have a link or wait for
+	// one; the least recently used are evicted first; DefaultMaxBytes.
 	MaxBytes int64
 	// Erase is called for the erasure of a person, as [Handlers].Erase is: after the
 	// session's last write, and before the next. What waits to be written is left out by then, and the
@@ -101,9 +102,10 @@ type WriterOptions struct {
 // each batch of the session, and each action in it, is written with that
 // ConversationID. With AwaitLink nothing of a session is written before.
 // Deliveries wait in the stream: they are held and redelivered after the link,
-// also across restarts if the consumer keeps a cursor. Add refuses a batch
-// without a link with [ErrUnlinked]. Batches outside any session cannot be
-// linked: with AwaitLink they are dropped unless they carry a ConversationID.
+// also across restarts if the consumer keeps a cursor. Of batches passed to
+// Add, the newest 500 actions of a session wait in memory. Batches outside any
+// session cannot be linked: with AwaitLink they are dropped unless they carry
+// a ConversationID.
 type Writer struct {
 	write      func(ctx context.Context, b activity.Batch) error
 	debounce   time.Duration
@@ -125,7 +127,7 @@ type Writer struct {
 type piece struct {
 	batch    activity.Batch
 	delivery *Delivery // nil for a batch passed to Add
-	joined   bool      // to the next one, which follows at once: the session is catching up
+	joined   bool      // to the next one: both waited for the same link
 	now      bool      // it does not wait for a pause
 	erasure  *Erasure  // instead of a batch
 }
@@ -178,13 +180,13 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 		d.Done(Permanent(&malformedError{err}))
 		return ctx.Err()
 	}
-	conversationID := w.conversationOf(b)
+	conversationID, frees := w.join(b)
 	if conversationID == "" && w.awaitLink {
 		w.hold(d)
 		return ctx.Err()
 	}
-	p := piece{batch: linked(b, conversationID), delivery: d, joined: d.More, now: d.again && !d.More}
-	return w.take(ctx, p, len(d.Data))
+	p := piece{batch: b, delivery: d, joined: d.More, now: frees || d.again && !d.More}
+	return w.take(ctx, linked(p, conversationID), len(d.Data))
 }
 
 // deliverErasure accepts the erasure of a session, or of a user outside any.
@@ -203,13 +205,24 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 	return w.take(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
 }
 
-// take queues a piece.
+// take queues a piece. A piece that follows batches freed by a link does not wait
+// for room.
 func (w *Writer) take(ctx context.Context, p piece, size int) error {
+	if p.now && p.delivery == nil {
+		w.put(p, size)
+		return nil
+	}
 	err := w.scheduler.Add(ctx, w.keyOf(p.batch), p, size)
 	if err == nil {
 		w.stats.add(func(s *WriterStats) { s.Pending++ })
 	}
 	return err
+}
+
+// put queues a piece without waiting for room.
+func (w *Writer) put(p piece, size int) {
+	w.scheduler.Put(w.keyOf(p.batch), p, size)
+	w.stats.add(func(s *WriterStats) { s.Pending++ })
 }
 
 // hold leaves a delivery in the stream until its session is linked.
@@ -224,7 +237,8 @@ func (w *Writer) hold(d *Delivery) {
 		if err != nil {
 			return false
 		}
-		conversationID, _ := w.follow(*b) // the consumer resumes the session
+		conversationID, freed, _ := w.follow(*b) // the consumer resumes the session
+		w.free(freed, conversationID, false)
 		return conversationID != ""
 	})
 	w.mu.Lock()
@@ -238,16 +252,10 @@ func (w *Writer) hold(d *Delivery) {
 	}
 }
 
-// ErrUnlinked is the error of [Writer.Add] for a batch of a session without a
-// link, where AwaitLink demands one.
-var ErrUnlinked = errors.New("stream: the session is not linked to a conversation")
-
 // Add accepts a batch, which must not be modified afterwards, and returns
 // before it is written. It blocks while MaxPending batches are pending; if ctx
-// ends first it returns an error and has not accepted the batch. With
-// AwaitLink it returns [ErrUnlinked] and has not accepted a batch of a session
-// without a link; add it again after [Writer.SessionLinked]. It fails for no
-// other reason. The batches of one session must be added sequentially.
+// ends first it returns an error and has not accepted the batch. It fails for
+// no other reason. The batches of one session must be added sequentially.
 func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 	if len(b.Actions) == 0 {
 		return nil
@@ -255,51 +263,69 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	conversationID := w.conversationOf(b)
-	switch {
-	case conversationID != "" || !w.awaitLink:
-		return w.take(ctx, piece{batch: linked(b, conversationID)}, len(b.Actions)*actionSize)
-	case b.SessionID == "":
-		return nil
+	conversationID, frees := w.join(b)
+	if conversationID == "" && w.awaitLink {
+		w.mu.Lock()
+		conversationID = w.links.wait(b)
+		w.mu.Unlock()
+		if conversationID == "" {
+			return nil
+		}
 	}
-	return ErrUnlinked
+	return w.take(ctx, linked(piece{batch: b, now: frees}, conversationID), sizeOf(b))
 }
+
+// sizeOf returns the approximate memory of a batch.
+func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
 
 // actionSize is the approximate memory of an action, in bytes.
 const actionSize = 1 << 10
 
-// conversationOf returns the conversation of a batch, if it is known. A link that the batch makes
-// resumes the session's held deliveries.
-func (w *Writer) conversationOf(b activity.Batch) string {
-	conversationID, resume := w.follow(b)
+// join returns the conversation of a batch, if it is known. Where the batch makes the link it queues
+// the batches in memory that waited for that, and has the held deliveries come again; frees reports
+// whether there were any in memory.
+func (w *Writer) join(b activity.Batch) (conversationID string, frees bool) {
+	conversationID, freed, resume := w.follow(b)
+	w.free(freed, conversationID, true)
 	if resume != nil {
 		resume()
 	}
-	return conversationID
+	return conversationID, freed != nil
 }
 
-// follow returns the conversation of a batch, if it is known, and the function that resumes the
-// deliveries held for the link which this batch makes, nil for none.
-func (w *Writer) follow(b activity.Batch) (conversationID string, resume func()) {
+// follow is that of the links, for any batch.
+func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
 	if b.SessionID == "" {
-		return b.ConversationID, nil
+		return b.ConversationID, nil, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.links.follow(b)
 }
 
-// linked returns the batch with the conversation set in it and each action.
-func linked(b activity.Batch, conversationID string) activity.Batch {
+// free queues batches that waited in memory for a link, merged with the next batch
+// if another follows. It does not wait for room, so that linking a session never
+// blocks on other sessions.
+func (w *Writer) free(batches []activity.Batch, conversationID string, another bool) {
+	for i, b := range batches {
+		joined := another || i < len(batches)-1
+		p := piece{batch: b, joined: joined, now: !joined}
+		w.put(linked(p, conversationID), sizeOf(b))
+	}
+}
+
+// linked returns the piece with the conversation set in the batch and each
+// action.
+func linked(p piece, conversationID string) piece {
 	if conversationID == "" {
-		return b
+		return p
 	}
-	b.ConversationID = conversationID
-	b.Actions = slices.Clone(b.Actions)
-	for i := range b.Actions {
-		b.Actions[i].ConversationID = conversationID
+	p.batch.ConversationID = conversationID
+	p.batch.Actions = slices.Clone(p.batch.Actions)
+	for i := range p.batch.Actions {
+		p.batch.Actions[i].ConversationID = conversationID
 	}
-	return b
+	return p
 }
 
 // keyOf returns the key under which a batch waits: its session's, or its
@@ -354,8 +380,9 @@ func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID st
 		return errEmptyLink
 	}
 	w.mu.Lock()
-	resume, err := w.links.set(sessionID, conversationID)
+	freed, resume, err := w.links.set(sessionID, conversationID)
 	w.mu.Unlock()
+	w.free(freed, conversationID, false)
 	if resume != nil {
 		resume()
 	}
@@ -376,8 +403,8 @@ func (e *LinkError) Error() string {
 }
 
 // Flush ends all current debounce waits, and returns when those batches and
-// the writes in flight are done, or when ctx ends. Run must be running; Flush
-// also waits for a write that is being retried.
+// the writes in flight are done, or when ctx ends. Batches that wait for a link
+// stay. Run must be running; Flush also waits for a write that is being retried.
 func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx) }
 
 // Run writes added batches until ctx ends, and returns the error of ctx after

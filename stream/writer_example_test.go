@@ -66,13 +66,12 @@ func ExampleWriter_SessionLinked() {
 
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Help"}, "https://app.example.com/checkout")
 	batch := activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: click}}}
-	if err := writer.Add(ctx, batch); errors.Is(err, stream.ErrUnlinked) {
-		fmt.Println("kept until the link") // a Consumer leaves it in the stream
+	for range 3 {
+		if err := writer.Add(ctx, batch); err != nil {
+			log.Fatal(err)
+		}
 	}
 	if err := writer.SessionLinked(ctx, "session_1", "conversation_7"); err != nil {
-		log.Fatal(err)
-	}
-	if err := writer.Add(ctx, batch); err != nil {
 		log.Fatal(err)
 	}
 
@@ -88,9 +87,8 @@ func ExampleWriter_SessionLinked() {
 	stop()
 	<-done
 	// Unordered output:
-	// kept until the link
 	// refused: it belongs to conversation_7
-	// 1 actions to conversation_7
+	// 3 actions to conversation_7
 }
 
 // Without a model a summarizer makes summaries all the same, and each covers

@@ -138,10 +138,8 @@ func TestWriter_losesNothingThatBothSidesGaveItBeforeTheLink(t *testing.T) {
 			}}
 			p := startPipeline(t, s, nil, stream.WriterOptions{AwaitLink: true})
 			time.Sleep(time.Minute)
-			want := []string{"a", "b", "c"}
-			if p.writer.Add(t.Context(), clicked("s1", "x")) == nil {
-				want = append(want, "Click x")
-			}
+			want := []string{"a", "b", "c", "Click x"}
+			require.NoError(t, p.writer.Add(t.Context(), clicked("s1", "x")))
 			if !byEntry {
 				linking := clicked("s1", "c")
 				linking.ConversationID, want[2] = "C1", "Click c"

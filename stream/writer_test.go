@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -579,24 +580,26 @@ func (w *writing) conversations(t *testing.T) []string {
 	return list
 }
 
-// Its caller keeps a batch until the link, however that is made.
-func TestWriter_acceptsNothingBeforeTheLink(t *testing.T) {
-	for name, link := range map[string]func(t *testing.T, w *writing){
-		"told":               func(t *testing.T, w *writing) { require.NoError(t, w.SessionLinked(t.Context(), "s", "c")) },
-		"carried by a batch": func(t *testing.T, w *writing) { w.add(t, linked("c", clicked("s", "a"))) },
+func TestWriter_awaitsTheLink(t *testing.T) {
+	for name, link := range map[string]func(t *testing.T, w *writing) string{
+		"told": func(t *testing.T, w *writing) string {
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			return "1h0m0s write s: a b"
+		},
+		"carried by a batch": func(t *testing.T, w *writing) string {
+			w.add(t, linked("c", clicked("s", "c")))
+			return "1h0m0s write s: a b c"
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second})
-			require.ErrorIs(t, w.Add(t.Context(), clicked("s", "a")), stream.ErrUnlinked)
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second, MaxPending: 1})
+			w.add(t, clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
 			require.NoError(t, w.Flush(t.Context()))
-			require.Zero(t, w.Stats().Pending)
 			require.Empty(t, w.after(time.Hour))
-			link(t, w)
-			require.ErrorIs(t, w.Add(t.Context(), clicked("other", "x")), stream.ErrUnlinked)
-			w.add(t, clicked("s", "b"))
-			w.after(2 * time.Hour)
+			want := link(t, w)
+			require.Equal(t, []string{want}, w.after(time.Hour))
 			w.add(t, clicked("s", "d"))
-			require.Equal(t, []string{"2h0m2s write s: d"}, w.after(3*time.Hour), "after a pause, as always")
+			require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
 			require.Equal(t, []string{"c", "c"}, w.conversations(t))
 			w.stopped(t)
 		})
@@ -668,20 +671,83 @@ func TestWriter_refusesHalfALink(t *testing.T) {
 	require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 }
 
+func TestWriter_keepsTheNewest500UntilTheLink(t *testing.T) {
+	cases := map[string]struct {
+		batches []activity.Batch
+		want    int // the first label written
+	}{
+		"one by one":      {numbered(1, 600), 100},
+		"in tens":         {numbered(10, 600), 100},
+		"in sevens":       {numbered(7, 700), 200},
+		"one of too many": {numbered(800, 800), 300},
+		"exactly":         {numbered(100, 500), 0},
+	}
+	for name, c := range cases {
+		inBubble(t, name, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: true})
+			w.add(t, c.batches...)
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			w.after(0)
+			require.Len(t, w.batches, 1)
+			require.Equal(t, 500, w.batches[0].Count)
+			require.Len(t, w.batches[0].Actions, 500)
+			require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
+			require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
+			w.stopped(t)
+		})
+	}
+}
+
+// numbered is batches of some clicks each, labelled from 0 on.
+func numbered(each, total int) (batches []activity.Batch) {
+	for from := 0; from < total; from += each {
+		names := []string{}
+		for n := from; n < from+each; n++ {
+			names = append(names, fmt.Sprint(n))
+		}
+		batches = append(batches, clicked("s", names...))
+	}
+	return batches
+}
+
 func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxBytes: 4000})
-		link := func(session string) { require.NoError(t, w.SessionLinked(t.Context(), session, "c")) }
-		link("s1")
-		link("s2")
-		for n := range 20 { // more than there is room for
-			w.add(t, clicked("s1", "a"))
-			link(fmt.Sprint("other", n))
+		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxBytes: 5800}) // for three of the four batches
+		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"), clicked("s3", "a"))
+		for _, session := range []string{"s1", "s3"} {
+			require.NoError(t, w.SessionLinked(t.Context(), session, "c"))
 		}
-		require.Error(t, w.SessionLinked(t.Context(), "s1", "another"), "it was used")
-		require.NoError(t, w.SessionLinked(t.Context(), "s2", "another"), "the link is forgotten")
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c"), "what waited is forgotten")
+		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s3: a"}, w.after(0))
+		require.Error(t, w.SessionLinked(t.Context(), "s1", "another"))
+		w.add(t, clickedTimes("s4", 10))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"), "the link is forgotten, too")
 		w.stopped(t)
 	})
+}
+
+// A link that is made while a batch is added frees it.
+func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
+	const sessions = 4000
+	var written atomic.Int64
+	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { written.Add(1); return nil },
+		&stream.WriterOptions{AwaitLink: true}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running, calls sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	for i := range sessions {
+		session := fmt.Sprint("s", i)
+		calls.Go(func() { assert.NoError(t, w.Add(ctx, clicked(session, "a"))) })
+		calls.Go(func() { assert.NoError(t, w.SessionLinked(ctx, session, "c")) })
+		if i%200 == 0 {
+			calls.Wait()
+		}
+	}
+	calls.Wait()
+	require.NoError(t, w.Flush(ctx))
+	assert.EqualValues(t, sessions, written.Load())
+	cancel()
+	running.Wait()
 }
 
 func TestWriter_cannotLinkWhatHasNoSession(t *testing.T) {
@@ -763,10 +829,9 @@ func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 func TestWriter_countsWhatWasWrittenOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := summingUp(t, 0, stream.WriterOptions{AwaitLink: true})
-		require.ErrorIs(t, w.Add(t.Context(), clicked("s", "x", "y", "z")), stream.ErrUnlinked)
+		w.add(t, clicked("s", "a", "b", "c", "d"))
 		require.Empty(t, w.after(time.Minute))
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-		w.add(t, clicked("s", "a", "b", "c", "d"))
 		require.Equal(t, []string{"1m0s write s: a b c d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
 		w.after(2 * time.Minute)
 		w.fails["s"] = 3

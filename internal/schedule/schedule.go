@@ -163,6 +163,13 @@ func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) e
 	return nil
 }
 
+// Put is Add without waiting: it accepts the item even without room.
+func (s *Scheduler[T]) Put(key string, item T, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(key, item, bytes)
+}
+
 func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l, ok := s.lanes[key]
 	if !ok {
