@@ -91,10 +91,11 @@ func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body 
 	var list struct {
 		RequestID string `json:"request_id"`
 		Errors    []struct{ Code, Message string }
+		Message   string // of gateways
 	}
 	err := json.Unmarshal(body, &list)
 	missing := e.Status == http.StatusNotFound
-	if len(body) > 0 && (err != nil || missing && len(list.Errors) == 0) {
+	if len(body) > 0 && (err != nil || missing && list.Message != "" && len(list.Errors) == 0) {
 		e.Err, e.Misconfigured = errForeign, e.Misconfigured || missing
 	}
 	e.RequestID = list.RequestID

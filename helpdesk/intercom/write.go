@@ -177,7 +177,7 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 }
 
 // gone returns the error of a request that reads a conversation. A 404 of
-// Intercom's own, or without a body, says that it was deleted. It changes the error.
+// Intercom's own, or without words, says that it was deleted. It changes the error.
 func (c *Client) gone(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
 		e.Gone = true

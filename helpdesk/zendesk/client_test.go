@@ -321,6 +321,7 @@ func TestClient_Note_endsOnlyForTicketsThatAreGone(t *testing.T) {
 		"open, but not valid":         {map[string]string{put: invalid, get: `200 {"ticket":{"status":"open"}}`}, false, false, false},
 		"closed, but unreadable now":  {map[string]string{put: invalid, get: `500 `}, false, false, true},
 		"no such account":             {map[string]string{put: `404 <html>No help desk at x.zendesk.com</html>`}, false, true, false},
+		"gone without words":          {map[string]string{put: `404 {}`}, true, false, false},
 		"a gateway without a route":   {map[string]string{put: `404 {"message":"no Route matched with those values"}`}, false, true, false},
 		"nothing":                     {map[string]string{put: `404 `}, false, true, false},
 		"a wrong path":                {map[string]string{put: `404 {"error":"InvalidEndpoint","description":"Not found"}`}, false, true, false},

@@ -59,7 +59,7 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	case http.StatusNotFound:
 		// An account that does not exist, a path below a wrong base URL, and a gateway without a route
 		// are 404 too.
-		e.Gone = problem.code != "" && problem.code != "InvalidEndpoint"
+		e.Gone = !problem.foreign && problem.code != "InvalidEndpoint"
 		e.Misconfigured = !e.Gone
 	case http.StatusUnprocessableEntity:
 		e.Gone = strings.Contains(strings.ToLower(e.Message), "closed prevents ticket update")
@@ -73,13 +73,16 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 }
 
 // problem is Zendesk's own account of an error, empty where it gives none.
-type problem struct{ code, message string }
+type problem struct {
+	code, message string
+	foreign       bool // the body is not JSON, or has the form of a gateway's
+}
 
 // maxMessage is how much of the vendor's words is kept, in bytes.
 const maxMessage = 300
 
 // parseProblem reads the forms of error that Zendesk's APIs have. It joins all descriptions in one
-// line of at most maxMessage bytes. A body without a code is not Zendesk's own.
+// line of at most maxMessage bytes.
 func parseProblem(body []byte) (p problem) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"` // a string or {title, message}
@@ -87,12 +90,13 @@ func parseProblem(body []byte) (p problem) {
 		Details     map[string][]struct {
 			Description string `json:"description"`
 		} `json:"details"`
-		Errors []struct{ Code, Title, Detail string } `json:"errors"`
+		Errors  []struct{ Code, Title, Detail string } `json:"errors"`
+		Message string                                 `json:"message"` // of gateways
 	}
-	_ = json.Unmarshal(body, &answer)
+	err := json.Unmarshal(body, &answer)
 	var long struct{ Title, Message string }
 	if json.Unmarshal(answer.Error, &p.code) != nil && json.Unmarshal(answer.Error, &long) == nil {
-		p = problem{long.Title, long.Message}
+		p = problem{code: long.Title, message: long.Message}
 	}
 	words := []string{p.message, answer.Description}
 	for _, details := range answer.Details {
@@ -104,6 +108,7 @@ func parseProblem(body []byte) (p problem) {
 		p.code = e.Code
 		words = append(words, e.Title, e.Detail)
 	}
+	p.foreign = err != nil || answer.Message != "" && p.code == ""
 	p.message = strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 	if len(p.message) > maxMessage {
 		p.message = strings.ToValidUTF8(p.message[:maxMessage], "")
