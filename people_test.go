@@ -378,6 +378,48 @@ func TestErase_leavesTheAddressOfWhoSignsInLater(t *testing.T) {
 	check()
 }
 
+// What a visitor did before the sign-in is not the visitor's any more, at any door.
+func TestErase_ofAVisitorLeavesWhoSignedIn(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			a, b := startAll(t, newDesks(), engine.change, engine.many)
+			a.acts("a1", "anon", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
+			a.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
+			for range 2 {
+				all, err := json.Marshal(b.export("anon/export"))
+				require.NoError(t, err)
+				assert.NotContains(t, string(all), "ada")
+				assert.Equal(t, liveactivity.Erased{}, a.erase("/anon"))
+				assert.EqualValues(t, 1, b.lookup("ada")["count"])
+				found, _ := b.sessionsOf("acme", acmeKey, "")
+				require.Len(t, found, 1)
+				assert.Equal(t, []any{"ada", mail}, []any{found[0]["user_id"], found[0]["email"]})
+				e := b.export("ada/export")
+				require.Len(t, e.Sessions, 1)
+				assert.Len(t, e.Log, 1)
+			}
+			a.acts("a3", "anon", "s2", "$pageview", "/anon", "")
+			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/anon"))
+			assert.EqualValues(t, 1, a.lookup("ada")["count"])
+			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/ada"))
+			assert.Zero(t, a.lookup("ada")["count"])
+		})
+	}
+}
+
+// One erasure cannot name so many sessions, and each is of the visitor's ID.
+func TestErase_ofAVisitorWithManySessionsLeavesWhoSignedIn(t *testing.T) {
+	s := start(t)
+	s.acts("a1", "anon", "s1", "$pageview", "/", "")
+	s.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
+	for n := range 40 {
+		s.acts(fmt.Sprint("b", n), "anon", fmt.Sprint(strings.Repeat("x", 1000), n), "$pageview", "/", "")
+	}
+	assert.Equal(t, liveactivity.Erased{Actions: 40, Sessions: 40}, s.erase("/anon"))
+	assert.EqualValues(t, 1, s.lookup("ada")["count"])
+	assert.Len(t, s.export("ada/export").Log, 1)
+}
+
 func TestErase_refusesBadRequests(t *testing.T) {
 	s := start(t)
 	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400, "/users/acme/ada?notes=burn": 400,

@@ -16,7 +16,9 @@ type Erasure struct {
 	ProductID  string   `json:"product_id"`
 	UserID     string   `json:"user_id"`     // empty where only an address or sessions are known
 	SessionIDs []string `json:"session_ids"` // the person's; never nil
-	// Kept has, by session, the user IDs under which other people acted there. Theirs stays.
+	// Kept has, by session, the user IDs under which other people acted there. Theirs stays, also
+	// in a session that is not in SessionIDs: UserID may be the ID of a visitor, who was somebody
+	// else there.
 	Kept map[string][]string `json:"kept,omitempty"`
 	// EmailsSHA256 are digests of the person's addresses, see [EmailDigest], which actions in
 	// Kept may carry, from before others were known. They are there with Kept only.
@@ -35,13 +37,13 @@ func (e *Erasure) HasEmail(email string) bool {
 }
 
 // Erases reports whether the erasure covers an action of a session, under the user ID that it
-// was appended with; either may be empty. In a session of the person, an action without a user
-// ID is covered unless Kept has the empty one.
+// was appended with; either may be empty. Nothing in Kept is covered. In a session of the
+// person, an action without a user ID is covered unless Kept has the empty one.
 func (e *Erasure) Erases(sessionID, userID string) bool {
-	if userID != "" && userID == e.UserID {
-		return true
+	if slices.Contains(e.Kept[sessionID], userID) {
+		return false
 	}
-	return slices.Contains(e.SessionIDs, sessionID) && !slices.Contains(e.Kept[sessionID], userID)
+	return userID != "" && userID == e.UserID || slices.Contains(e.SessionIDs, sessionID)
 }
 
 // Left returns the batch without its actions that one of the erasures covers: the batch

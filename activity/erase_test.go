@@ -43,3 +43,14 @@ func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 	assert.Nil(t, whole.Part(ada))
 	assert.Nil(t, whole.Left(bob))
 }
+
+// The log has a visitor's ID with the actions of who signed in.
+func TestErasure_coversNothingThatIsKept(t *testing.T) {
+	for _, sessions := range [][]string{{}, {"s"}} {
+		anon := &activity.Erasure{UserID: "anon", SessionIDs: sessions, Kept: map[string][]string{"s": {"anon", "bob"}}}
+		whole := sharedBatch("anon", "bob")
+		assert.Same(t, whole, whole.Left(anon))
+		assert.Nil(t, whole.Part(anon))
+		assert.True(t, anon.Erases("other", "anon"))
+	}
+}

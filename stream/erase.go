@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -46,7 +48,8 @@ func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 var errNoErasure = errors.New("no erasure")
 
 // Erasure returns the erasure of a delivery of type "erase", of the delivery's session
-// alone, or an error if the entry has none.
+// alone, or an error if the entry has none. Without a session, Kept has the sessions that the
+// entry does not erase.
 func (d *Delivery) Erasure() (Erasure, error) {
 	e := Erasure{}
 	if d.Type != feed.Erase {
@@ -55,13 +58,15 @@ func (d *Delivery) Erasure() (Erasure, error) {
 	if err := d.Decode(&e); err != nil {
 		return e, err
 	}
-	kept := e.Kept[d.SessionID]
-	e.SessionIDs, e.Kept = []string{}, nil
+	maps.DeleteFunc(e.Kept, func(id string, _ []string) bool {
+		if d.SessionID == "" {
+			return slices.Contains(e.SessionIDs, id)
+		}
+		return id != d.SessionID
+	})
+	e.SessionIDs = []string{}
 	if d.SessionID != "" {
 		e.SessionIDs = []string{d.SessionID}
-	}
-	if kept != nil {
-		e.Kept = map[string][]string{d.SessionID: kept}
 	}
 	return e, nil
 }

@@ -220,9 +220,22 @@ var sessionsOfTests = []test{
 		}
 		f.requireSessions("ada", []string{"first", "last"}, "4-4")
 		f.requireSessions("bob", []string{"first"}, "")
-		f.requireSessions("anon", nil, "")
+		f.requireSessions("anon", []string{"first"}, "")
 		f.requireSessions("nobody", nil, "")
 		f.requireSessions("", nil, "")
+	}},
+	{name: "a user who comes back as the visitor", run: func(f fixture) {
+		f.happen(did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3})
+		f.requireSessions("anon", []string{"s"}, "")
+		f.happen(did{"", "t", 1}, signed("", "ada", 2), said{"eve", "ada", "t", 3, 0})
+		f.requireSessions("eve", nil, "")
+		f.requireSessions("", nil, "")
+	}},
+	{name: "the newest of a visitor who signs in often", max: 3, run: func(f fixture) {
+		for i, id := range []string{"a", "b", "c", "d", "e"} {
+			f.happen(did{"anon", id, float64(i)}, said{"anon", "ada", id, float64(i) + 0.5, 0})
+		}
+		f.requireSessions("anon", []string{"c", "d", "e"}, "")
 	}},
 	{name: "sessions of megabytes", run: func(f fixture) {
 		var ids []string

@@ -406,6 +406,28 @@ func (s *memorySession) hasActionsOf(userID string) bool {
 	})
 }
 
+// visits returns the sessions in which all actions that were appended with a user's ID are others',
+// of the newest ones as many as a user has.
+func (m *Memory) visits(productID, userID string) (found []*memorySession) {
+	m.held.Each(productID, func(e *memoryEntry) bool {
+		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && !s.hasActionsOf(userID) {
+			found = append(found, s)
+		}
+		return true
+	})
+	newest := func(s *memorySession) int64 { return s.Actions[len(s.Actions)-1].Start }
+	slices.SortFunc(found, func(a, b *memorySession) int { return cmp.Compare(newest(b), newest(a)) })
+	return found[:min(len(found), m.maxEvents)]
+}
+
+// wasVisitor reports whether the session named a user for this ID, and has actions that were
+// appended with it.
+func (s *memorySession) wasVisitor(id string) bool {
+	return id != "" &&
+		slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.Anonymous == id }) &&
+		slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id })
+}
+
 // unlink makes the session none of the user's. A user without sessions is forgotten.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
@@ -498,7 +520,8 @@ func (m *Memory) Session(_ context.Context, productID, sessionID string, limit i
 	return m.read(productID, Subject{SessionID: sessionID}, limit).Records, nil
 }
 
-// Sessions implements [Store]. It never fails.
+// Sessions implements [Store]. It never fails. It looks at each session of the product, so that no
+// memory is needed for the visitors that users were.
 func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outsideAny Records, err error) {
 	oldest := m.oldest()
 	m.mu.Lock()
@@ -509,6 +532,9 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 				ids = append(ids, s.Session)
 			}
 		}
+	}
+	for _, s := range m.visits(productID, userID) {
+		ids = append(ids, s.Session)
 	}
 	if e := m.held.Find(productID, memoryKey{outside, userID}); e != nil {
 		outsideAny = e.Value.(*memorySession).Records(oldest, m.maxEvents)

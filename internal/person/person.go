@@ -47,6 +47,7 @@ func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 type found struct {
 	userIDs, emails []string  // emails in lower case
 	sessions        []session // by ID, each once
+	others          []session // likewise, in which nothing is the person's but IDs of visitors, who were others
 	outside         recent.Records
 }
 
@@ -210,11 +211,17 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		if s.actions, err = p.log.Activity().Session(ctx, productID, id, maxActions); err != nil {
 			return err
 		}
-		s.kept = f.others(&s)
+		if s.kept = f.keptIn(&s); f.isOthers(&s) {
+			f.others = append(f.others, s)
+			continue
+		}
 		for _, said := range f.statements(&s) {
 			f.addEmail(said.Email)
 		}
 		f.sessions = append(f.sessions, s)
+	}
+	if len(f.others) > 0 && len(f.sessions)+len(f.outside) == 0 { // an address is theirs, too
+		f.emails = nil
 	}
 	return nil
 }
@@ -256,11 +263,18 @@ func (f *found) visitors() (ids []string) {
 	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" || f.hasUser(id) })
 }
 
-// others returns the user IDs of a session's other users, as their actions were appended. An ID
+// isOthers reports whether all that a user of the person did in a session is somebody else's, who
+// was known later, and nothing else there is the person's.
+func (f *found) isOthers(s *session) bool {
+	return slices.ContainsFunc(s.kept, f.hasUser) && len(f.own(s)) == 0 &&
+		!f.hasUser(s.known.UserID) && !slices.ContainsFunc(s.known.Identified(), f.hasUser)
+}
+
+// keptIn returns the user IDs of a session's other users, as their actions were appended. An ID
 // with an action of the person is nobody else's: it was a visitor's, before the session named
 // the person. One that the directory has counts without actions, too: the store may have
 // forgotten them, and the log still have them.
-func (f *found) others(s *session) (others []string) {
+func (f *found) keptIn(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {
 			others = append(others, id)
@@ -314,9 +328,9 @@ const maxErasure = 24 << 10
 // erasures returns the erasures of the person: for each user ID, or one without, as many as the
 // sessions need. The erasures of one user ID together name all sessions. Digests of the
 // addresses come along where others' actions stay, as their events may state the person's
-// address.
+// address. Each says which actions with the user ID are others'.
 func (f *found) erasures(productID string) (all []*activity.Erasure) {
-	whole := f.erasure(productID)
+	whole, digests := f.erasure(productID), f.digests()
 	userIDs := f.userIDs
 	if userIDs == nil {
 		userIDs = []string{""}
@@ -324,23 +338,32 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	for _, userID := range userIDs {
 		// One erasure at least, for a user ID without sessions.
 		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
-			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{}}
+			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{},
+				Kept: f.keptAs(userID)}
 			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {
 				id := rest[0]
 				e.SessionIDs = append(e.SessionIDs, id)
 				size += len(id)
-				for _, other := range whole.Kept[id] {
-					if e.Kept == nil {
-						e.Kept, e.EmailsSHA256 = map[string][]string{}, f.digests()
-					}
-					e.Kept[id] = append(e.Kept[id], other)
-					size += len(other)
+				if others := whole.Kept[id]; others != nil {
+					e.Kept[id], e.EmailsSHA256 = others, digests
+					size += len(strings.Join(others, ""))
 				}
 			}
 			all = append(all, e)
 		}
 	}
 	return all
+}
+
+// keptAs returns the sessions in which actions with a user ID are others', as an erasure has them.
+func (f *found) keptAs(userID string) map[string][]string {
+	kept := map[string][]string{}
+	for _, s := range slices.Concat(f.sessions, f.others) {
+		if userID != "" && slices.Contains(s.kept, userID) {
+			kept[s.id] = []string{userID}
+		}
+	}
+	return kept
 }
 
 // digests returns the digests of the person's addresses; an entry of the log must not name

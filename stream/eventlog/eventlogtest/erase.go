@@ -108,6 +108,26 @@ var eraseTests = []test{
 		require.Equal(f, 2, f.filed("grace"))
 		require.Equal(f, 2, f.sessionActions("s1"))
 	}},
+	{"what a visitor did is kept for who signed in", eventlog.Retention{}, func(f fixture) {
+		f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s2", "anon"), f.act("", "anon"))
+		told := [][]string{{"anon"}, {"identity"}, {"erased"}, {"erased"}}
+		for _, sessions := range [][]string{{"s2"}, {}, {"s1"}} {
+			f.append(EraseEntry(f, activity.Erasure{UserID: "anon", SessionIDs: sessions,
+				Kept: map[string][]string{"s1": {"anon", "ada"}}}))
+			told = append(told, []string{"erase"})
+			require.Equal(f, told, Told(f, f.log, product))
+			require.Equal(f, 1, f.filed("ada"))
+			require.Equal(f, 1, f.sessionActions("s1"))
+			require.Zero(f, f.sessionActions("s2"))
+			ids, outside, err := f.log.Activity().Sessions(f.Context(), product, "anon")
+			require.NoError(f, err)
+			require.Equal(f, []string{"s1"}, ids, "for the next erasure")
+			require.Empty(f, outside)
+		}
+		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		require.Zero(f, f.filed("ada"))
+		require.Zero(f, f.sessionActions("s1"))
+	}},
 	{"erasures without a user, and repeated ones", eventlog.Retention{}, func(f fixture) {
 		f.append(f.act("s1", ""), f.act("", "ada"))
 		for range 2 {

@@ -241,7 +241,9 @@ func (u users) Sessions(
 		}
 		n += len(v.held)
 		for _, h := range v.held {
-			if h.Session != "" && len(recent.RecordsOf(userID, []*recent.Held{h}, v.oldest, 1)) > 0 {
+			as := func(a recent.HeldAction) bool { return a.User == userID }
+			if h.Session != "" && (slices.ContainsFunc(h.Actions, as) ||
+				len(recent.RecordsOf(userID, []*recent.Held{h}, v.oldest, 1)) > 0) {
 				ids = append(ids, h.Session)
 			}
 		}

@@ -348,14 +348,14 @@ end
 
 -- 5. Erasures.
 
--- Removes from a session what is the user's and, where the session is the person's, all
--- but what is kept for others. It returns how many bytes that frees.
-local function erase_in(held, user, kept)
+-- Removes from a session what is the user's and, where the session is the person's, all,
+-- but for what is kept for others. It returns how many bytes that frees.
+local function erase_in(held, user, kept, whole)
   local all, gone, freed, left = call('HGETALL', base .. 'held:' .. held), {}, 0, false
   for i = 1, #all, 2 do
     local length, from = string.match(all[i + 1], '^%d+ %d+ (%d+) ()')
     local of = length and string.sub(all[i + 1], from, from + length - 1)
-    if of and (of ~= '' and of == user or kept and not kept[of]) then
+    if of and not kept[of] and (whole or of ~= '' and of == user) then
       gone[#gone + 1], freed = all[i], freed + action_cost + #all[i + 1]
     elseif of then
       left = true
@@ -373,18 +373,28 @@ end
 
 for _, data in ipairs(erasures) do
   local e, freed = cjson.decode(data), 0
-  for _, session in ipairs(e.session_ids) do
+  local function kept_in(held)
     local kept = {}
-    for _, id in ipairs(e.kept and e.kept[session] or {}) do kept[id] = true end
-    freed = freed + erase_in('s:' .. session, e.user_id, kept)
+    for _, id in ipairs(e.kept and e.kept[string.sub(held, 3)] or {}) do kept[id] = true end
+    return kept
+  end
+  for _, session in ipairs(e.session_ids) do
+    local held = 's:' .. session
+    freed = freed + erase_in(held, e.user_id, kept_in(held), true)
   end
   if e.user_id ~= '' then
-    freed = freed + erase_in('u:' .. e.user_id, e.user_id, {})
-    for _, held in ipairs(call('ZRANGE', base .. 'user:' .. e.user_id, 0, -1)) do
-      freed = freed + erase_in(held, e.user_id)
-    end
+    freed = freed + erase_in('u:' .. e.user_id, e.user_id, {}, true)
+    local sessions, gone = base .. 'user:' .. e.user_id, {}
     freed = freed + activity_size('u' .. e.user_id)
-    remove_activity({'u' .. e.user_id})
+    for _, held in ipairs(call('ZRANGE', sessions, 0, -1)) do
+      local kept = string.sub(held, 1, 2) == 's:' and kept_in(held) or {}
+      freed = freed + erase_in(held, e.user_id, kept)
+      if not kept[e.user_id] then gone[#gone + 1] = held end
+    end
+    call_chunked('ZREM', sessions, gone)
+    local left = activity_size('u' .. e.user_id)
+    freed = freed - left
+    if left == 0 then remove_activity({'u' .. e.user_id}) end
   end
   add('acts', -freed)
 end
