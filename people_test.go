@@ -378,6 +378,34 @@ func TestErase_leavesTheAddressOfWhoSignsInLater(t *testing.T) {
 	check()
 }
 
+// The link is of an address whose user no source calls identified.
+func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	s.webhook(`{"event":{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.example.com/ada-1"}},` +
+		`"person":{"properties":{"email":"` + mail + `"}}}`)
+	conversation, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	waittest.Until(t, "a note", func() bool { return len(d.zendesk.Notes(conversation)) == 1 })
+	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","distinct_id":"bob","properties":{"$session_id":"s1",`+
+		`"$current_url":"https://app.example.com/bob-1"}}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	assert.Empty(t, s.export("bob/export").Conversations)
+	for user, want := range map[string]string{"ada": conversation, "bob": ""} {
+		var c struct {
+			ConversationID string `json:"conversation_id"`
+		}
+		r := s.ok(http.MethodGet, "/context/acme?user_id="+user, "", bearer(acmeKey))
+		require.NoError(t, json.Unmarshal([]byte(r.body), &c))
+		assert.Equal(t, want, c.ConversationID, user)
+	}
+	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, s.erase("/bob?notes=redact"))
+	assert.Len(t, s.export("ada/export").Conversations, 1)
+	erased := s.erase("/ada?notes=redact")
+	assert.Equal(t, 1, erased.Conversations)
+	assert.Positive(t, erased.NotesRedacted+erased.NotesLeft)
+}
+
 // What a visitor did before the sign-in is not the visitor's any more, at any door.
 func TestErase_ofAVisitorLeavesWhoSignedIn(t *testing.T) {
 	for name, engine := range engines(t) {

@@ -61,8 +61,36 @@ func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
 }
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
-	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}}, {"zendesk", "2", "bob", time.Time{}},
-		{"zendesk", "3", "", time.Time{}}}}}
+	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""}, {"zendesk", "2", "bob", time.Time{}, ""},
+		{"zendesk", "3", "", time.Time{}, ""}}}}
 	s.forget([]string{"ada"}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
+}
+
+// Nobody of the session is identified, so the links are of an address or of whoever is there.
+func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
+	link := func(id, email string) formerLink { return formerLink{"zendesk", id, "", time.Time{}, email} }
+	session := func() Session {
+		former := link("2", "Ada@x.example")
+		return Session{UserID: "bob", Desk: "zendesk", ConversationID: "1", linkedEmail: "ada@x.example", former: &former,
+			past: &past{Earlier: []formerLink{link("3", "ada@x.example"), link("4", "")},
+				Stated: []Statement{{"ada", "ada@x.example"}}}}
+	}
+	for name, c := range map[string]struct{ userIDs, emails, theirs, left []string }{
+		"the address":        {nil, []string{"ada@x.example"}, []string{"1", "2", "3"}, []string{"4"}},
+		"who stated it":      {[]string{"ada"}, nil, []string{"1", "2", "3"}, []string{"4"}},
+		"the session's user": {[]string{"bob"}, []string{"bob@x.example"}, []string{"4"}, []string{"1", "2", "3"}},
+		"another user":       {[]string{"eve"}, nil, nil, []string{"1", "2", "4", "3"}},
+	} {
+		ids := func(all []Conversation) (ids []string) {
+			for _, c := range all {
+				ids = append(ids, c.ID)
+			}
+			return ids
+		}
+		s := session()
+		require.ElementsMatch(t, c.theirs, ids(s.ConversationsOf(c.userIDs, c.emails)), name)
+		s.forget(c.userIDs, c.emails)
+		require.ElementsMatch(t, c.left, ids(s.Conversations()), name)
+	}
 }

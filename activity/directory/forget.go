@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -53,6 +54,7 @@ func (d *Directory) Forget(
 // everything that is known of it through them.
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
+	theirs := s.linksOf(userIDs, emails)
 	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
 	if is(s.UserID) || is(s.userBy.Identified) {
 		s.UserID, s.Standing, s.userBy = "", activity.Claimed, provenance{}
@@ -60,15 +62,14 @@ func (s *Session) forget(userIDs, emails []string) {
 	if is(s.emailBy.Identified) || slices.Contains(emails, strings.ToLower(s.statedEmail)) {
 		s.statedEmail, s.statedStanding, s.emailBy = "", activity.Claimed, provenance{}
 	}
-	if s.linkedUser == "" || is(s.linkedUser) { // nobody else's
+	if theirs(s.link(time.Time{})) {
 		s.endLink()
 	}
-	isOf := func(f formerLink) bool { return f.UserID == "" || is(f.UserID) }
-	if s.former != nil && isOf(*s.former) {
+	if s.former != nil && theirs(*s.former) {
 		s.former = nil
 	}
 	s.amendPast(func(p *past) {
-		p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), isOf)
+		p.Earlier = slices.DeleteFunc(slices.Clone(p.Earlier), theirs)
 		p.Stated = slices.DeleteFunc(slices.Clone(p.Stated), func(said Statement) bool {
 			return is(said.UserID) || slices.Contains(emails, strings.ToLower(said.Email))
 		})
@@ -83,20 +84,50 @@ type Conversation struct{ Desk, ID, UserID string }
 // Conversations returns the conversations that the session is linked to, or was before, as far as
 // they are remembered: the present one first, and the others from the newest on. A conversation
 // comes once for each user that the session was linked to it for.
-func (s *Session) Conversations() (all []Conversation) {
-	add := func(c Conversation) {
-		if c.ID != "" && !slices.Contains(all, c) {
+func (s *Session) Conversations() []Conversation {
+	return s.conversations(func(formerLink) bool { return true })
+}
+
+// ConversationsOf is Conversations for a person's links alone: of the users, or of the addresses,
+// which are in lower case. A link of nobody yet is the person's by whose address it was made or,
+// without one, who the session's user is.
+func (s *Session) ConversationsOf(userIDs, emails []string) []Conversation {
+	return s.conversations(s.linksOf(userIDs, emails))
+}
+
+// conversations returns the conversations of the links that a function accepts.
+func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation) {
+	add := func(f formerLink) {
+		c := Conversation{f.Desk, f.ConversationID, f.UserID}
+		if c.ID != "" && takes(f) && !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}
-	add(Conversation{s.Desk, s.ConversationID, s.linkedUser})
-	if f := s.former; f != nil {
-		add(Conversation{f.Desk, f.ConversationID, f.UserID})
+	add(s.link(time.Time{}))
+	if s.former != nil {
+		add(*s.former)
 	}
 	for _, f := range slices.Backward(s.remembered().Earlier) {
-		add(Conversation{f.Desk, f.ConversationID, f.UserID})
+		add(f)
 	}
 	return all
+}
+
+// linksOf returns the function that reports whether a link is a person's, see ConversationsOf, by
+// what is known of the session at the call.
+func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
+	user, stated := s.UserID, s.Stated()
+	return func(f formerLink) bool {
+		switch {
+		case f.UserID != "":
+			return slices.Contains(userIDs, f.UserID)
+		case f.Email != "":
+			return slices.Contains(emails, strings.ToLower(f.Email)) || slices.ContainsFunc(stated, func(said Statement) bool {
+				return strings.EqualFold(said.Email, f.Email) && slices.Contains(userIDs, said.UserID)
+			})
+		}
+		return user == "" || slices.Contains(userIDs, user)
+	}
 }
 
 // Identified returns the identified users of the session, as far as they are remembered. The

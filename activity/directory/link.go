@@ -16,7 +16,8 @@ type formerLink struct {
 	Desk           string    `json:"desk"`
 	ConversationID string    `json:"conversation_id"`
 	UserID         string    `json:"user_id"`
-	Until          time.Time `json:"until"` // when the other user appeared
+	Until          time.Time `json:"until"`           // when the other user appeared
+	Email          string    `json:"email,omitempty"` // that the session was linked by; empty with a user
 }
 
 // Link links the session to a conversation of a help desk for its present identified
@@ -43,7 +44,7 @@ const maxEarlier = 4
 // GiveWay ends the session's link in favour of another one. No events are its conversation's any
 // more, but Conversations still has it.
 func (s *Session) GiveWay(at time.Time) {
-	s.remember(formerLink{s.Desk, s.ConversationID, s.linkedUser, at})
+	s.remember(s.link(at))
 	s.endLink()
 }
 
@@ -95,8 +96,18 @@ func (s *Session) keepLink() {
 	if s.former != nil {
 		s.remember(*s.former)
 	}
-	s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
+	former := s.link(s.userBy.At)
+	s.former = &former
 	s.endLink()
+}
+
+// link returns the session's link as one that ends.
+func (s *Session) link(until time.Time) formerLink {
+	f := formerLink{s.Desk, s.ConversationID, s.linkedUser, until, ""}
+	if f.UserID == "" {
+		f.Email = s.linkedEmail
+	}
+	return f
 }
 
 // endLink forgets the link. Only keepLink and GiveWay have the session remember it.

@@ -100,7 +100,7 @@ func (r *reading) converse() error {
 		if r.link.ConversationID != "" || s.ConversationID == "" {
 			continue
 		}
-		if user, _, _ := s.LinkedUser(s.Desk, s.ConversationID); user == "" || user == r.userID {
+		if r.isTheirs(&s) {
 			r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
 		}
 	}
@@ -116,6 +116,18 @@ func (r *reading) converse() error {
 		}
 	}
 	return err
+}
+
+// isTheirs reports whether the link of a session is the person's. Where nobody is known to be
+// the person, so is a link of nobody yet.
+func (r *reading) isTheirs(s *directory.Session) bool {
+	user, _, _ := s.LinkedUser(s.Desk, s.ConversationID)
+	if r.userID == "" {
+		return user == ""
+	}
+	emails := []string{strings.ToLower(r.answer.Email)}
+	return slices.Contains(s.ConversationsOf([]string{r.userID}, emails),
+		directory.Conversation{Desk: s.Desk, ID: s.ConversationID, UserID: user})
 }
 
 // say makes the answer of everything that was read. It reads nothing more, and the clock once.

@@ -376,17 +376,19 @@ func (f *found) digests() (all []string) {
 }
 
 // links returns the person's sessions and the conversations that they are, or were, linked to
-// on the person's behalf. In a shared session, the conversation of another known user stays.
+// on the person's behalf. In a shared session, another one's conversation stays.
 func (f *found) links() connector.Person {
 	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Others: map[string][]string{}}
 	for i := range f.sessions {
 		s := &f.sessions[i]
 		links.SessionIDs = append(links.SessionIDs, s.id)
 		links.Others[s.id] = s.kept
-		for _, c := range s.known.Conversations() {
-			if !s.isShared() || c.UserID == "" || f.hasUser(c.UserID) {
-				links.Links = append(links.Links, connector.Link{Desk: c.Desk, ConversationID: c.ID})
-			}
+		conversations := s.known.Conversations()
+		if s.isShared() {
+			conversations = s.known.ConversationsOf(f.userIDs, f.emails)
+		}
+		for _, c := range conversations {
+			links.Links = append(links.Links, connector.Link{Desk: c.Desk, ConversationID: c.ID})
 		}
 	}
 	return links
