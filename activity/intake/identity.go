@@ -20,7 +20,7 @@ import (
 type Proof struct {
 	UserHash  string // hexadecimal HMAC-SHA256 of the user id
 	EmailHash string // likewise, of the address in lower case
-	Token     string // JWT, HS256: sub is the user id; exp is required; email may be there
+	Token     string // JWT, HS256: sub is the user id; exp is required; nbf and email may be there
 }
 
 // MaxProof is how many bytes of a field of a proof are read, at most.
@@ -143,13 +143,14 @@ func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
 	var claims struct {
 		Subject string   `json:"sub"`
 		Expires *float64 `json:"exp"` // seconds since the epoch
+		Begins  float64  `json:"nbf"` // likewise; zero for none
 		Email   string   `json:"email"`
 	}
 	if !decodePart(payload, &claims) || claims.Subject != userID || claims.Expires == nil {
 		return "", false
 	}
-	left := *claims.Expires - activity.Seconds(v.now)
-	if left <= 0 || left > maxExpiry.Seconds() {
+	now := activity.Seconds(v.now)
+	if left := *claims.Expires - now; left <= 0 || left > maxExpiry.Seconds() || claims.Begins > now {
 		return "", false
 	}
 	return claims.Email, true

@@ -71,6 +71,7 @@ func TestVouch_tokens(t *testing.T) {
 	claims := func(after time.Duration, more string) string {
 		return fmt.Sprintf(`{"sub":"ada","exp":%d%s}`, now.Add(after).Unix(), more)
 	}
+	nbf := func(after time.Duration) string { return fmt.Sprintf(`,"nbf":%d`, now.Add(after).Unix()) }
 	good := claims(time.Hour, "")
 	unsigned := strings.TrimRight(tokenOf(signing, `{"alg":"none"}`, good), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 	for name, c := range map[string]struct {
@@ -83,6 +84,9 @@ func TestVouch_tokens(t *testing.T) {
 		"a fraction":          {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":%d.5}`, now.Add(time.Hour).Unix())), true},
 		"too far ahead":       {tokenOf(signing, hs256, claims(24*time.Hour+2*time.Second, "")), false},
 		"expired":             {tokenOf(signing, hs256, claims(-time.Second, "")), false},
+		"begun":               {tokenOf(signing, hs256, claims(time.Hour, nbf(0))), true},
+		"not begun":           {tokenOf(signing, hs256, claims(time.Hour, nbf(time.Minute))), false},
+		"nbf a string":        {tokenOf(signing, hs256, claims(time.Hour, `,"nbf":"1"`)), false},
 		"without exp":         {tokenOf(signing, hs256, `{"sub":"ada"}`), false},
 		"exp null":            {tokenOf(signing, hs256, `{"sub":"ada","exp":null}`), false},
 		"exp a string":        {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":"%d"}`, now.Add(time.Hour).Unix())), false},
