@@ -127,11 +127,15 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		assert.Contains(t, asked, "<data>\nUser landed on the pricing page\n</data>")
 	})
 	t.Run("by a model that answers in JSON", func(t *testing.T) {
-		s := newDesks().start(t, offering, withModel(func(string) string {
-			return "```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```"
-		}))
-		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
-		assert.JSONEq(t, `{"labels":["Compare plans","Talk to sales"]}`, labels(t, s))
+		for answer, want := range map[string]string{
+			"```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```": `{"labels":["Compare plans","Talk to sales"]}`,
+			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
+			`{"labels": []}`: `{"labels":["Yes, show me"]}`,
+		} {
+			s := newDesks().start(t, offering, withModel(func(string) string { return answer }))
+			s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
+			assert.JSONEq(t, want, labels(t, s), answer)
+		}
 	})
 	t.Run("as configured where the model fails", func(t *testing.T) {
 		s := newDesks().start(t, offering, func(o *liveactivity.Options) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,11 +144,16 @@ var (
 )
 
 // linesOf returns the lines of a model's answer without the marks of lists, or the strings
-// of an array of JSON. Models answer in either form, often in a block of code.
+// of an array of JSON, which may be the only field of an object. Models answer in any of these
+// forms, often in a block of code.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
 	if json.Unmarshal([]byte(answer), &lines) == nil {
 		return lines
+	}
+	var object map[string][]string
+	if json.Unmarshal([]byte(answer), &object) == nil && len(object) == 1 {
+		return slices.Concat(slices.Collect(maps.Values(object))...)
 	}
 	lines = nil
 	for line := range strings.Lines(answer) {
