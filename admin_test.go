@@ -57,7 +57,8 @@ func TestAdmin_asksForTheAdminKey(t *testing.T) {
 			}
 			assert.Equal(t, "Bearer", r.header.Get("WWW-Authenticate"))
 			refusals[r.body] = true
-			assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`, tt.header).status)
+			assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`,
+				tt.header).status)
 		})
 	}
 	assert.Len(t, refusals, 1, "a 401 never says which part was wrong")
@@ -66,7 +67,8 @@ func TestAdmin_asksForTheAdminKey(t *testing.T) {
 // What registration answers opens the product at once, by every way.
 func TestAdmin_registersAProduct(t *testing.T) {
 	s := start(t)
-	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com","oauth_token":"x","signing_secret":["a","b"]}}}`)
+	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com",` +
+		`"oauth_token":"x","signing_secret":["a","b"]}}}`)
 	assert.Equal(t, map[string]string{
 		"product_id": "initech", "webhook_url": s.url + "/webhook/initech", "stream_url": s.url + "/stream/initech",
 		"live_activity_url": s.url + "/users/initech/{user_id}/live-activity", "mcp_url": s.url + "/mcp",
@@ -75,15 +77,18 @@ func TestAdmin_registersAProduct(t *testing.T) {
 	path := func(url string) string { return strings.TrimPrefix(url, s.url) }
 
 	stream := s.stream(path(p["stream_url"]), bearer(p["key"]))
-	r := s.do(http.MethodPost, path(p["webhook_url"]), pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+p["webhook_secret"])
+	r := s.do(http.MethodPost, path(p["webhook_url"]), pageview("u1", "s1", "https://app.example.com/a"),
+		"X-PostHog-Secret: "+p["webhook_secret"])
 	require.Equal(t, http.StatusOK, r.status)
-	r = s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+pageview("u2", "s1", "https://app.example.com/b")+`]}`)
+	r = s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+pageview("u2", "s1",
+		"https://app.example.com/b")+`]}`)
 	require.Equal(t, http.StatusOK, r.status)
 	r = s.do(http.MethodGet, strings.Replace(path(p["live_activity_url"]), "{user_id}", "ada", 1), "", bearer(p["key"]))
 	assert.Equal(t, 2.0, r.json(t)["count"])
 	assert.Equal(t, "initech", stream.nextBatch().ProductID)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodPost, path(p["mcp_url"]), toolsList, bearer(p["key"]), asJSON).status)
-	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(p["key"])).status)
+	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/users/acme/ada/live-activity", "",
+		bearer(p["key"])).status)
 }
 
 func TestAdmin_listsProductsWithoutSecrets(t *testing.T) {
@@ -97,8 +102,10 @@ func TestAdmin_listsProductsWithoutSecrets(t *testing.T) {
 	}
 	assert.Equal(t, []any{"acme", "globex", "initech"}, ids)
 	assert.Equal(t, map[string]any{
-		"product_id": "acme", "webhook_url": "https://live.example.com/base/webhook/acme", "stream_url": "https://live.example.com/base/stream/acme",
-		"live_activity_url": "https://live.example.com/base/users/acme/{user_id}/live-activity", "mcp_url": "https://live.example.com/base/mcp",
+		"product_id": "acme", "webhook_url": "https://live.example.com/base/webhook/acme",
+		"stream_url":        "https://live.example.com/base/stream/acme",
+		"live_activity_url": "https://live.example.com/base/users/acme/{user_id}/live-activity",
+		"mcp_url":           "https://live.example.com/base/mcp",
 	}, r.json(t)["products"].([]any)[0])
 }
 
@@ -225,12 +232,14 @@ func TestAdmin_refusesARegistrationThatIsWrong(t *testing.T) {
 			assert.Contains(t, r.detail(t), tt.says)
 		})
 	}
-	assert.Len(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).json(t)["products"], 2, "nothing was registered")
+	assert.Len(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).json(t)["products"], 2,
+		"nothing was registered")
 }
 
 func TestAdmin_isNotThereWithoutAKey(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
-	for _, header := range []string{"X-None: x", "X-Admin-Key: ", "X-Admin-Key: x", "Authorization: Bearer ", withAdminKey} {
+	for _, header := range []string{"X-None: x", "X-Admin-Key: ", "X-Admin-Key: x", "Authorization: Bearer ",
+		withAdminKey} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 			assert.Equal(t, http.StatusNotFound, s.do(method, "/admin/products", `{"product_id":"x"}`, header).status)
 		}

@@ -36,9 +36,11 @@ func TestAudit_logsWhoReadsWithoutSayingWhat(t *testing.T) {
 	s.callTool("ada")
 	s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"]))
 	s.do(http.MethodGet, "/users/globex/ada/live-activity", "", bearer(globexKey))
-	assert.Equal(t, []string{"Billing bot acme live-activity", "Billing bot acme session", "agent acme get_live_user_activity",
+	assert.Equal(t, []string{"Billing bot acme live-activity", "Billing bot acme session",
+		"agent acme get_live_user_activity",
 		"desk initech live-activity", " globex live-activity"}, s.audited())
 	for line := range strings.Lines(s.log.String()) {
-		assert.False(t, strings.Contains(line, `"audit"`) && (strings.Contains(line, "ada") || strings.Contains(line, "secret-page")), line)
+		assert.False(t, strings.Contains(line, `"audit"`) &&
+			(strings.Contains(line, "ada") || strings.Contains(line, "secret-page")), line)
 	}
 }

@@ -80,7 +80,8 @@ func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 func TestKeys_areNotTakenFromTheURL(t *testing.T) {
 	s := start(t)
 	for _, query := range []string{"?key=", "?token=", "?access_token=", "?api_key="} {
-		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/users/acme/ada/live-activity"+query+acmeKey, "").status)
+		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet,
+			"/users/acme/ada/live-activity"+query+acmeKey, "").status)
 	}
 }
 

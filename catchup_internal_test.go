@@ -21,7 +21,8 @@ import (
 // A lookup that waits for the service to catch up does not hold up its stop.
 func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 	acme, key := NewProduct("acme")
-	s, err := New(&Options{Products: []Product{acme}, Keys: []Key{key}, Log: musttest.New(memorylog.New(nil)), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(&Options{Products: []Product{acme}, Keys: []Key{key}, Log: musttest.New(memorylog.New(nil)),
+		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.Stopping()
 	r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
@@ -49,7 +50,8 @@ func TestProgress_isHowFarTheLogIsReadBack(t *testing.T) {
 	log, before := open()
 	for _, id := range []string{"e1", "e2", "e3"} {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://a.example/"+id)
-		_, err := before.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), SessionID: id, UserID: "ada", Action: &a}})
+		_, err := before.Record(t.Context(), "acme",
+			[]activity.Event{{ID: id, Time: time.Now(), SessionID: id, UserID: "ada", Action: &a}})
 		require.NoError(t, err)
 	}
 	require.NoError(t, log.Release())

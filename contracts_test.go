@@ -60,8 +60,9 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 	t.Helper()
 	examples := func(o *liveactivity.Options) {
 		o.Products[0].CaptureTokens = []string{"phc_acme"}
-		o.Products[0].Sources = []flat.Config{{Name: "fullstory", Kind: flat.Kind, Actions: map[string]string{"navigate": "pageview"},
-			Fields: flat.Fields{Event: "name", UserID: "user.id", Email: "user.email", URL: "page"}}}
+		o.Products[0].Sources = []flat.Config{{Name: "fullstory", Kind: flat.Kind,
+			Actions: map[string]string{"navigate": "pageview"},
+			Fields:  flat.Fields{Event: "name", UserID: "user.id", Email: "user.email", URL: "page"}}}
 		o.Products[1].ProductID, o.Keys[3].ExternalID = "initech", "initech"
 		o.PublicURL = "https://live.example.com"
 	}
@@ -232,14 +233,16 @@ func (c contracted) signed(op contractstest.Operation, r outgoing) (all []outgoi
 // did in a session and, to be removed, another product.
 func (c contracted) prepare(t *testing.T, op contractstest.Operation) {
 	t.Helper()
-	event := `{"event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"0198c2f4-7a","$current_url":"https://app.acme.example/dashboard"},"$set":{"email":"ada@acme.example"}}`
+	event := `{"event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"0198c2f4-7a",` +
+		`"$current_url":"https://app.acme.example/dashboard"},"$set":{"email":"ada@acme.example"}}`
 	w := ask(c.service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	switch op.ID {
 	case "listSessions", "getSession", "callMCP", "exportUser", "exportPerson", "eraseUser", "erasePerson":
 		c.run(t)
 	case "showSignIn":
-		w := ask(c.service, http.MethodPost, "/oauth/register", `{"client_name":"Claude","redirect_uris":["https://claude.ai/api/mcp/auth_callback"]}`)
+		w := ask(c.service, http.MethodPost, "/oauth/register",
+			`{"client_name":"Claude","redirect_uris":["https://claude.ai/api/mcp/auth_callback"]}`)
 		require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	case "removeProduct":
 		w := ask(c.service, http.MethodPost, "/admin/products", `{"product_id":"globex"}`, withAdminKey)
@@ -331,7 +334,8 @@ func TestOpenAPI_requestsAreRefused(t *testing.T) {
 	c := contract(t)
 	for _, op := range c.operations(t) {
 		for _, status := range op.Statuses(t) {
-			if status < 400 || status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout || op.ID == "signIn" {
+			if status < 400 || status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout ||
+				op.ID == "signIn" {
 				continue
 			}
 			t.Run(fmt.Sprint(op.ID, " ", status), func(t *testing.T) {
@@ -450,7 +454,8 @@ func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
 	delete(documented, "/users/{product_id}/export") // a user who is called so can be erased
 	for path, methods := range documented {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"} {
-			if methods[method] || method == "HEAD" && methods["GET"] || path == "/sessions/link" && (method == "HEAD" || method == "GET") {
+			if methods[method] || method == "HEAD" && methods["GET"] || path == "/sessions/link" &&
+				(method == "HEAD" || method == "GET") {
 				continue // the last one is the sessions of a product that is called so
 			}
 			r := c.signed(first[path], c.requests(t, first[path])[0])[0]
@@ -579,7 +584,8 @@ func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
 	c := contract(t)
 	op := c.operation(t, "callMCP")
 	c.prepare(t, op)
-	objects := map[string]string{"get_live_user_activity": "LiveActivity", "get_user_context": "Context", "list_live_sessions": "Sessions"}
+	objects := map[string]string{"get_live_user_activity": "LiveActivity", "get_user_context": "Context",
+		"list_live_sessions": "Sessions"}
 	for _, r := range c.requests(t, op) {
 		var call struct {
 			Method string
@@ -594,7 +600,8 @@ func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
 		require.NoError(t, json.Unmarshal(c.answer(c.signed(op, r)[0]).Body.Bytes(), &answer))
 		name := objects[call.Params.Name]
 		require.NotEmpty(t, name, call.Params.Name)
-		assert.NoError(t, c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/" + name}, answer.Result.StructuredContent), name)
+		assert.NoError(t, c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/" + name},
+			answer.Result.StructuredContent), name)
 		delete(objects, call.Params.Name)
 	}
 	assert.Empty(t, objects)
@@ -640,14 +647,18 @@ func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 func TestAsyncAPI_framesOfTheStream(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
-	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
+	waittest.Until(t, "the server is ready", func() bool {
+		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
+	})
 	r := s.ok(http.MethodGet, "/asyncapi.json", "")
 	d := contractstest.Parse(t, []byte(r.body))
 	messages := d.Follow(t, d.Root["channels"].(contractstest.Object)["stream"])["messages"].(contractstest.Object)
 
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	s.webhook(`[` + pageview("u2", "s1", "https://app.example.com/b") + `,{"event":"$pageview","uuid":"u3","properties":{"$session_id":"s2","$current_url":"https://app.example.com/c"}}]`)
-	summary, err := json.Marshal(stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: "s1", Email: mail, Text: "The user looked around.", Replaces: 2, ForwardedAt: 1795187991.5})
+	s.webhook(`[` + pageview("u2", "s1", "https://app.example.com/b") +
+		`,{"event":"$pageview","uuid":"u3","properties":{"$session_id":"s2","$current_url":"https://app.example.com/c"}}]`)
+	summary, err := json.Marshal(stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: "s1", Email: mail,
+		Text: "The user looked around.", Replaces: 2, ForwardedAt: 1795187991.5})
 	require.NoError(t, err)
 	require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s1", Data: summary}}))
 	s.erase("/nobody")

@@ -27,7 +27,8 @@ func crowd() []byte {
 	body.WriteString(`{"batch":[`)
 	padding := strings.Repeat("x", 130)
 	for i := range crowdSize {
-		fmt.Fprintf(&body, `{"event":"$pageview","uuid":"u%[1]d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":%[2]q}},`,
+		fmt.Fprintf(&body, `{"event":"$pageview","uuid":"u%[1]d","distinct_id":"user%[1]d",`+
+			`"properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":%[2]q}},`,
 			i, padding)
 	}
 	fmt.Fprintf(&body, `{}],"api_key":%q}`, acmeToken)
@@ -44,7 +45,8 @@ func sendCrowd(t testing.TB, body []byte, begin, end func()) {
 	handler.ServeHTTP(answer, r)
 	end()
 	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
-	require.JSONEq(t, fmt.Sprintf(`{"status":1,"accepted":%d,"ignored":1,"reasons":{"malformed":1}}`, crowdSize), answer.Body.String())
+	require.JSONEq(t, fmt.Sprintf(`{"status":1,"accepted":%d,"ignored":1,"reasons":{"malformed":1}}`, crowdSize),
+		answer.Body.String())
 }
 
 // An event costs most by what is allocated for it: time, and memory until it is
@@ -62,7 +64,8 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 func BenchmarkEvent(b *testing.B) {
 	service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products})
 	require.NoError(b, err)
-	const event = `{"api_key":%q,"batch":[{"event":"$autocapture","properties":{"distinct_id":"u%[2]d","$session_id":"s%[2]d",` +
+	const event = `{"api_key":%q,"batch":[{"event":"$autocapture","properties":{"distinct_id":"u%[2]d",` +
+		`"$session_id":"s%[2]d",` +
 		`"$event_type":"click","$el_text":"Buy","$current_url":"https://app.example.com/x?t=1"},"uuid":"e%[3]d"}]}`
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

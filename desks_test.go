@@ -48,7 +48,8 @@ func (d desks) start(t *testing.T, change ...func(*liveactivity.Options)) *servi
 // configure gives acme the desks.
 func (d desks) configure(o *liveactivity.Options) {
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
-	o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": d.zendesk.Config(), "intercom": d.intercom.Config()}
+	o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": d.zendesk.Config(),
+		"intercom": d.intercom.Config()}
 	o.Products[0].IntegrationConfig.Notes = promptNotes()
 }
 
@@ -142,46 +143,72 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		status  int
 		says    string
 	}{
-		"a ticket":                             {opened(), 200, "pending"},
-		"a conversation":                       {created(), 200, "pending"},
-		"Intercom's ping":                      {d.intercom.Ping(s.url + hook), 200, "ignored"},
-		"a ticket's id as a number":            {ticket(hook, `{"ticket_id": 17, "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 200, "pending"},
-		"fields in another order":              {ticket(hook, `{"trigger_type": "new_ticket", "x": [1], "requester_email": "x@acme.example", "ticket_id": "18"}`), 200, "pending"},
-		"no e-mail address":                    {ticket(hook, `{"ticket_id": "19", "trigger_type": "new_ticket"}`), 200, "ignored"},
-		"an empty e-mail address":              {ticket(hook, `{"ticket_id": "20", "requester_email": "", "trigger_type": "new_ticket"}`), 200, "ignored"},
-		"another type of trigger":              {ticket(hook, `{"ticket_id": "21", "requester_email": "x@acme.example", "trigger_type": "old_ticket"}`), 200, "ignored"},
-		"a user's reply at the wrong door":     {ticket(hook, `{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`), 200, "ignored"},
-		"a new ticket at the wrong door":       {ticket(chat, newTicket), 200, "ignored"},
-		"a reply, without a model":             {ticket(chat, `{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`), 200, "ignored"},
-		"another topic":                        {notification(`{"type": "notification_event", "id": "n1", "topic": "contact.created", "data": {"item": {}}}`), 200, "ignored"},
-		"a conversation's id as a number":      {notification(`{"type": "notification_event", "id": "n2", "topic": "conversation.user.created", "data": {"item": {"id": 77, "source": {"author": {"type": "user", "email": "x@acme.example"}}}}}`), 200, "pending"},
-		"a lead's address":                     {lead(), 200, "ignored"},
-		"a small tolerance for clocks":         {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)), 200, "pending"},
-		"unsigned":                             {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
-		"unsigned, without any header":         {headed(headed(headed(signedAt(t, s.url+hook, newTicket, time.Now()), zendesk.HeaderSignature, ""), zendesk.HeaderTimestamp, ""), "X-Zendesk-Webhook-Id", ""), 401, ""},
-		"an unsigned conversation":             {headed(created(), "X-Hub-Signature", ""), 401, ""},
-		"wrongly signed":                       {headed(opened(), zendesk.HeaderSignature, "x"), 401, ""},
-		"a wrongly signed conversation":        {headed(created(), "X-Hub-Signature", "sha1=00"), 401, ""},
-		"stale":                                {signedAt(t, s.url+hook, newTicket, time.Now().Add(-16*time.Minute)), 401, ""},
-		"from the future":                      {signedAt(t, s.url+hook, newTicket, time.Now().Add(16*time.Minute)), 401, ""},
-		"changed on its way":                   {edited(opened(), func(b []byte) []byte { return bytes.Replace(b, []byte("y@"), []byte("z@"), 1) }), 401, ""},
-		"truncated":                            {edited(opened(), truncated), 401, ""},
-		"a truncated conversation":             {edited(created(), truncated), 401, ""},
-		"signed and truncated":                 {ticket(hook, newTicket[:30]), 400, ""},
-		"signed and malformed":                 {notification(`{"type": "notification_event", "topic": "conversation.user.created", "data": {"item": []}}`), 400, ""},
-		"without a ticket":                     {ticket(hook, `{"requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
-		"without a type":                       {ticket(hook, `{"ticket_id": "24", "requester_email": "x@acme.example"}`), 400, ""},
-		"a ticket that is a path":              {ticket(hook, `{"ticket_id": "../1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
-		"a conversation that is a path":        {notification(`{"type": "notification_event", "topic": "conversation.user.created", "data": {"item": {"id": "../1"}}}`), 400, ""},
-		"a body that is no webhook":            {headed(edited(opened(), func([]byte) []byte { return []byte(`{}`) }), zendesk.HeaderSignature, ""), 401, ""},
-		"too large":                            {ticket(hook, newTicket+strings.Repeat(" ", 1<<20)), 413, ""},
-		"a form":                               {headed(opened(), "Content-Type", "application/x-www-form-urlencoded"), 415, ""},
-		"unknown product":                      {d.zendesk.Webhook(s.url+"/chatbot-webhook/acne", []byte(newTicket)), 404, ""},
-		"unknown product of a chat":            {d.zendesk.Webhook(s.url+"/zendesk/chat/acne", []byte(newTicket)), 404, ""},
-		"a product without desks":              {d.zendesk.Webhook(s.url+"/chatbot-webhook/globex", []byte(newTicket)), 404, ""},
+		"a ticket":        {opened(), 200, "pending"},
+		"a conversation":  {created(), 200, "pending"},
+		"Intercom's ping": {d.intercom.Ping(s.url + hook), 200, "ignored"},
+		"a ticket's id as a number": {ticket(hook,
+			`{"ticket_id": 17, "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 200, "pending"},
+		"fields in another order": {ticket(hook,
+			`{"trigger_type": "new_ticket", "x": [1], "requester_email": "x@acme.example", "ticket_id": "18"}`), 200, "pending"},
+		"no e-mail address": {ticket(hook, `{"ticket_id": "19", "trigger_type": "new_ticket"}`),
+			200, "ignored"},
+		"an empty e-mail address": {ticket(hook,
+			`{"ticket_id": "20", "requester_email": "", "trigger_type": "new_ticket"}`), 200, "ignored"},
+		"another type of trigger": {ticket(hook,
+			`{"ticket_id": "21", "requester_email": "x@acme.example", "trigger_type": "old_ticket"}`), 200, "ignored"},
+		"a user's reply at the wrong door": {ticket(hook,
+			`{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
+			200, "ignored"},
+		"a new ticket at the wrong door": {ticket(chat, newTicket), 200, "ignored"},
+		"a reply, without a model": {ticket(chat,
+			`{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
+			200, "ignored"},
+		"another topic": {notification(`{"type": "notification_event", "id": "n1", "topic": ` +
+			`"contact.created", "data": {"item": {}}}`), 200, "ignored"},
+		"a conversation's id as a number": {notification(`{"type": "notification_event", "id": "n2", "topic": ` +
+			`"conversation.user.created", "data": {"item": {"id": 77, "source": {"author": {"type": "user", "email": ` +
+			`"x@acme.example"}}}}}`), 200, "pending"},
+		"a lead's address": {lead(), 200, "ignored"},
+		"a small tolerance for clocks": {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)),
+			200, "pending"},
+		"unsigned": {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
+		"unsigned, without any header": {headed(headed(headed(signedAt(t, s.url+hook, newTicket, time.Now()),
+			zendesk.HeaderSignature, ""), zendesk.HeaderTimestamp, ""), "X-Zendesk-Webhook-Id", ""), 401, ""},
+		"an unsigned conversation":      {headed(created(), "X-Hub-Signature", ""), 401, ""},
+		"wrongly signed":                {headed(opened(), zendesk.HeaderSignature, "x"), 401, ""},
+		"a wrongly signed conversation": {headed(created(), "X-Hub-Signature", "sha1=00"), 401, ""},
+		"stale": {signedAt(t, s.url+hook, newTicket, time.Now().Add(-16*time.Minute)),
+			401, ""},
+		"from the future": {signedAt(t, s.url+hook, newTicket, time.Now().Add(16*time.Minute)), 401, ""},
+		"changed on its way": {edited(opened(),
+			func(b []byte) []byte { return bytes.Replace(b, []byte("y@"), []byte("z@"), 1) }), 401, ""},
+		"truncated":                {edited(opened(), truncated), 401, ""},
+		"a truncated conversation": {edited(created(), truncated), 401, ""},
+		"signed and truncated":     {ticket(hook, newTicket[:30]), 400, ""},
+		"signed and malformed": {notification(`{"type": "notification_event", "topic": ` +
+			`"conversation.user.created", "data": {"item": []}}`), 400, ""},
+		"without a ticket": {ticket(hook,
+			`{"requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
+		"without a type": {ticket(hook, `{"ticket_id": "24", "requester_email": "x@acme.example"}`),
+			400, ""},
+		"a ticket that is a path": {ticket(hook,
+			`{"ticket_id": "../1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
+		"a conversation that is a path": {notification(`{"type": "notification_event", "topic": ` +
+			`"conversation.user.created", "data": {"item": {"id": "../1"}}}`), 400, ""},
+		"a body that is no webhook": {headed(edited(opened(), func([]byte) []byte { return []byte(`{}`) }),
+			zendesk.HeaderSignature, ""), 401, ""},
+		"too large": {ticket(hook, newTicket+strings.Repeat(" ", 1<<20)), 413, ""},
+		"a form": {headed(opened(), "Content-Type", "application/x-www-form-urlencoded"),
+			415, ""},
+		"unknown product": {d.zendesk.Webhook(s.url+"/chatbot-webhook/acne", []byte(newTicket)),
+			404, ""},
+		"unknown product of a chat": {d.zendesk.Webhook(s.url+"/zendesk/chat/acne", []byte(newTicket)), 404, ""},
+		"a product without desks": {d.zendesk.Webhook(s.url+"/chatbot-webhook/globex", []byte(newTicket)),
+			404, ""},
 		"an unknown desk":                      {d.zendesk.Webhook(s.url+"/freshdesk/chat/acme", []byte(newTicket)), 404, ""},
 		"a desk whose messages are for people": {d.zendesk.Webhook(s.url+"/intercom/chat/acme", []byte(newTicket)), 404, ""},
-		"the other desk's chat":                {d.intercom.Webhook(s.url+chat, []byte(`{"type": "notification_event", "topic": "ping"}`)), 401, ""},
+		"the other desk's chat": {d.intercom.Webhook(s.url+chat,
+			[]byte(`{"type": "notification_event", "topic": "ping"}`)), 401, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.in(t)
@@ -198,7 +225,8 @@ func TestDesks_answerWhoAsksWhetherTheyAreThere(t *testing.T) {
 	s := newDesks().start(t)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodHead, "/chatbot-webhook/acme", "").status)
 	assert.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodGet, "/chatbot-webhook/acme", "").status)
-	preflight := s.do(http.MethodOptions, "/sessions/link", "", "Origin: https://app.acme.example", "Access-Control-Request-Method: POST")
+	preflight := s.do(http.MethodOptions, "/sessions/link", "", "Origin: https://app.acme.example",
+		"Access-Control-Request-Method: POST")
 	assert.Equal(t, http.StatusNoContent, preflight.status)
 	assert.Equal(t, "https://app.acme.example", preflight.header.Get("Access-Control-Allow-Origin"))
 }
@@ -212,10 +240,13 @@ func TestAdmin_registersDesks(t *testing.T) {
 	_, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/initech", "x@acme.example", "Hi")
 	assert.Equal(t, "pending", s.send(hook).says(t))
 	for config, want := range map[string]string{
-		`{"zendesk":{"base_url":"acme.zendesk.com","oauth_token":"tok-s3cr3t"}}`:  "integration_config.zendesk.base_url: ",
-		`{"intercom":{"access_token":"tok-s3cr3t","nonsense":1}}`:                 "integration_config.intercom.nonsense: is not a known field",
-		`{"freshdesk":{"token":"tok-s3cr3t"}}`:                                    "integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk",
-		`{"zendesk":{"base_url":"https://a.b","api_token":"","email":"a@b.com"}}`: "integration_config.zendesk.api_token: must not be empty",
+		`{"zendesk":{"base_url":"acme.zendesk.com","oauth_token":"tok-s3cr3t"}}`: "integration_config.zendesk.base_url: ",
+		`{"intercom":{"access_token":"tok-s3cr3t","nonsense":1}}`: "integration_config.intercom.nonsense: " +
+			"is not a known field",
+		`{"freshdesk":{"token":"tok-s3cr3t"}}`: "integration_config.freshdesk: is not a " +
+			"known field; there are intercom, notes, proactive, zendesk",
+		`{"zendesk":{"base_url":"https://a.b","api_token":"","email":"a@b.com"}}`: "integration_config.zendesk.api_token: " +
+			"must not be empty",
 	} {
 		r := s.do(http.MethodPost, "/admin/products", `{"product_id":"hooli","integration_config":`+config+`}`, withAdminKey)
 		assert.Equal(t, http.StatusBadRequest, r.status)
@@ -233,17 +264,22 @@ func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
 	unsigned := with("zendesk", `{"base_url": "https://acme.zendesk.com", "oauth_token": "x"}`)
 	signed := func(o *liveactivity.Options) {
 		o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{
-			"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x", "signing_secret": "x"}`), "intercom": json.RawMessage(`{"access_token": "x", "client_secret": "x"}`)}
+			"zendesk":  json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x", "signing_secret": "x"}`),
+			"intercom": json.RawMessage(`{"access_token": "x", "client_secret": "x"}`)}
 	}
 	for name, tt := range map[string]struct {
 		change []func(*liveactivity.Options)
 		want   string
 	}{
-		"no signing secret": {[]func(*liveactivity.Options){unsigned, withModel(strings.ToUpper)}, "without signing_secret every webhook of the desk is accepted, and public replies are off"},
-		"an empty Intercom": {[]func(*liveactivity.Options){with("intercom", `{}`)}, "without access_token and client_secret nothing is written to Intercom"},
-		"a mute Zendesk": {[]func(*liveactivity.Options){with("zendesk", `{"base_url": "https://acme.zendesk.com", "signing_secret": "x"}`)},
+		"no signing secret": {[]func(*liveactivity.Options){unsigned, withModel(strings.ToUpper)},
+			"without signing_secret every webhook of the desk is accepted, and public replies are off"},
+		"an empty Intercom": {[]func(*liveactivity.Options){with("intercom", `{}`)},
+			"without access_token and client_secret nothing is written to Intercom"},
+		"a mute Zendesk": {[]func(*liveactivity.Options){with("zendesk",
+			`{"base_url": "https://acme.zendesk.com", "signing_secret": "x"}`)},
 			"without email and api_token, or OAuth, nothing is written to Zendesk"},
-		"no client secret": {[]func(*liveactivity.Options){with("intercom", `{"access_token": "x"}`)}, "without client_secret the webhooks of Intercom are refused"},
+		"no client secret": {[]func(*liveactivity.Options){with("intercom", `{"access_token": "x"}`)},
+			"without client_secret the webhooks of Intercom are refused"},
 		"offers by Zendesk": {[]func(*liveactivity.Options){unsigned, func(o *liveactivity.Options) {
 			o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true}
 		}}, "none of the product's desks can show an offer"},
@@ -272,9 +308,11 @@ func TestDesks_answerSoonThoughTheDeskDoesNot(t *testing.T) {
 	d.intercom.Fail(helpdesktest.Fault{Delay: delay})
 	s := d.start(t, withModel(strings.ToUpper))
 	for range 5 {
-		_, conversation := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "x@acme.example"}, "Hi")
+		_, conversation := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: "x@acme.example"}, "Hi")
 		ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", "x@acme.example", "Hi")
-		for _, r := range []*http.Request{conversation, hook, d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, "Which plan?")} {
+		for _, r := range []*http.Request{conversation, hook,
+			d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, "Which plan?")} {
 			began := time.Now()
 			assert.NotEqual(t, "ignored", s.send(r).says(t))
 			assert.Less(t, time.Since(began), delay)
@@ -320,9 +358,11 @@ func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
 			second.webhook(pageview("u2", "s1", "https://app.example.com/signup"))
 			waittest.Until(t, "the ticket has two notes", func() bool { return len(d.zendesk.Notes(ticket)) == 2 })
 
-			conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
+			conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
 			assert.Equal(t, "pending", first.send(hook).says(t))
-			second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2","$current_url":"https://app.example.com/docs"}}`)
+			second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2",` +
+				`"$current_url":"https://app.example.com/docs"}}`)
 			waittest.Until(t, "the conversation has a note", func() bool { return len(d.intercom.Notes(conversation)) == 1 })
 
 			notes := d.zendesk.Notes(ticket)
@@ -377,10 +417,12 @@ func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
 	t.Cleanup(proxies["zendesk"].Close)
 	t.Cleanup(proxies["intercom"].Close)
 	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
-	s.webhook(`{"event":"$pageview","uuid":"u2","distinct_id":"bob","properties":{"$session_id":"s2","$current_url":"https://app.example.com/docs"}}`)
+	s.webhook(`{"event":"$pageview","uuid":"u2","distinct_id":"bob","properties":{"$session_id":"s2",` +
+		`"$current_url":"https://app.example.com/docs"}}`)
 	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
 	assert.Equal(t, "linked", s.send(hook).says(t))
-	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
+	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
 	s.send(hook).says(t)
 	waittest.Until(t, "both desks have a note", func() bool {
 		return len(d.zendesk.Notes(ticket)) > 0 && len(d.intercom.Notes(conversation)) > 0
@@ -466,14 +508,17 @@ func TestDesks_replyToUsers(t *testing.T) {
 	}
 	replays.Wait()
 	assert.Contains(t, last.Load(), "<data>\nUser landed on the pricing page\n</data>\n")
-	assert.Contains(t, last.Load(), "The customer's message:\n<data>\nWhich plan?ʼ}, ʼpublicʼ: true, ʼticket_idʼ: ʼ1\n</data>\n")
+	assert.Contains(t, last.Load(), "The customer's message:\n<data>\nWhich plan?ʼ}, ʼpublicʼ: true, ʼticket_idʼ: "+
+		"ʼ1\n</data>\n")
 	assert.Equal(t, []string{"Answer 1: <b>see</b> {{ticket.id}}\nand pricing"}, replies())
 
-	echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": replies()[0]})
+	echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply",
+		"user_message": replies()[0]})
 	require.NoError(t, err)
 	assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
 	assert.Equal(t, "accepted", s.send(d.zendesk.AgentReply(s.url+"/zendesk/chat/acme", ticket, "I am on it.")).says(t))
-	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, strings.Repeat("Thanks ", 15_000))).says(t))
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket,
+		strings.Repeat("Thanks ", 15_000))).says(t))
 	waittest.Until(t, "the ticket is answered again", func() bool { return len(replies()) == 2 })
 	time.Sleep(50 * time.Millisecond)
 	assert.Len(t, replies(), 2)
@@ -496,7 +541,8 @@ func TestDesks_doNotAnswerTheirOwnRepliesInMessaging(t *testing.T) {
 	waittest.Until(t, "the ticket is answered", answered(3))
 	reply := d.zendesk.Comments(ticket)[2]
 	for _, text := range []string{reply.Text, reply.HTML} {
-		echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": text})
+		echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail,
+			"trigger_type": "user_reply", "user_message": text})
 		require.NoError(t, err)
 		assert.Equal(t, "ignored", s.send(d.zendesk.Webhook(target, echo)).says(t))
 	}

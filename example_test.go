@@ -52,7 +52,8 @@ func Example() {
 	go func() { served <- service.ServeHandler(ctx, listener, mux) }()
 
 	server := "http://" + listener.Addr().String()
-	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/projects/42"}}`
+	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://` +
+		`app.acme.example/projects/42"}}`
 	fmt.Println(call(http.MethodPost, server+"/webhook/acme", "X-PostHog-Secret", "hush", event))
 	answer := call(http.MethodGet, server+"/users/acme/ada/live-activity", "Authorization", "Bearer secret", "")
 	fmt.Println(strings.Contains(answer, "User landed on the projects detail page"))
@@ -134,7 +135,8 @@ func Example_parts() {
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/projects/42"}}`
+	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://` +
+		`app.acme.example/projects/42"}}`
 	fmt.Println(call(http.MethodPost, server.URL+"/webhook/acme", "X-PostHog-Secret", "hush", event))
 	answer := call(http.MethodGet, server.URL+"/users/acme/ada/live-activity", "Authorization", "Bearer secret", "")
 	fmt.Println(strings.Contains(answer, "User landed on the projects detail page"))
@@ -238,7 +240,9 @@ func TestConsume_endsWhenTheKeyIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err = consume(ctx, service.URL(), "wrong",
-		func(context.Context, activity.Batch) error { return nil }, func(context.Context, stream.Summary) error { return nil })
+		func(context.Context, activity.Batch) error {
+			return nil
+		}, func(context.Context, stream.Summary) error { return nil })
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 401, refused.Status)
@@ -266,7 +270,8 @@ func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
 		}, func(context.Context, stream.Summary) error { return nil })
 	}()
 	require.NoError(t, service.WaitConnected(ctx))
-	service.Send(activitytest.NewBatch("acme", "s1", "ada", activitytest.Click(time.Now(), "Save", "https://app.acme.example/")))
+	service.Send(activitytest.NewBatch("acme", "s1", "ada",
+		activitytest.Click(time.Now(), "Save", "https://app.acme.example/")))
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Len(t, written, 1)
 }

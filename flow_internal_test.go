@@ -15,6 +15,7 @@ func TestFlowDesks_areThoseOfTheProductAndThoseWaitedFor(t *testing.T) {
 	for range 20 { // a map has no order
 		desks, parked := flowDesks(product, waiting)
 		assert.Equal(t, 6, parked)
-		assert.Equal(t, []flowDesk{{"aside", flow.Desk{Parked: 1}}, {"chatwoot", flow.Desk{}}, {"intercom", flow.Desk{Parked: 2}}, {"zendesk", flow.Desk{Parked: 3, Retrying: 1}}}, desks)
+		assert.Equal(t, []flowDesk{{"aside", flow.Desk{Parked: 1}}, {"chatwoot", flow.Desk{}},
+			{"intercom", flow.Desk{Parked: 2}}, {"zendesk", flow.Desk{Parked: 3, Retrying: 1}}}, desks)
 	}
 }

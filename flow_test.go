@@ -67,7 +67,8 @@ func (s *service) taken(uuid string) {
 	s.t.Helper()
 	s.webhook(fmt.Sprintf(`{"batch":[%s,%s,%[2]s,%s,{"event":"$feature_flag_called","distinct_id":"ada"},
 		{"event":"$pageview","uuid":"%[4]s-old","distinct_id":"ada","timestamp":"2020-01-01T00:00:00Z","properties":{"$current_url":"https://a.example/"}}]}`,
-		pageview(uuid+"1", "s1", "https://a.example/1"), pageview(uuid+"2", "s1", "https://a.example/2"), pageview(uuid+"3", "s2", "https://a.example/3"), uuid))
+		pageview(uuid+"1", "s1", "https://a.example/1"), pageview(uuid+"2", "s1", "https://a.example/2"),
+		pageview(uuid+"3", "s2", "https://a.example/3"), uuid))
 }
 
 var takenFlow = activity.Flow{Accepted: 3, Ignored: 2, Duplicate: 1, Actions: 3}
@@ -80,7 +81,8 @@ func TestFlow_isThatOfTheProduct(t *testing.T) {
 	minutes, ok := empty.json(t)["minutes"].([]any)
 	require.True(t, ok)
 	require.Len(t, minutes, 60)
-	zeros := map[string]any{"accepted": 0.0, "ignored": 0.0, "duplicate": 0.0, "actions": 0.0, "summaries": 0.0, "notes": 0.0, "offers": 0.0}
+	zeros := map[string]any{"accepted": 0.0, "ignored": 0.0, "duplicate": 0.0, "actions": 0.0, "summaries": 0.0,
+		"notes": 0.0, "offers": 0.0}
 	first := minutes[0].(map[string]any)["minute"].(float64)
 	assert.Zero(t, int64(first)%60)
 	for i, m := range minutes {
@@ -213,7 +215,8 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 	redis := redistest.Start(t).URL()
 	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
 	count := func(s *service, of map[string]string, uuid string) {
-		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://a.example/1"), "X-PostHog-Secret: "+of["webhook_secret"])
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://a.example/1"),
+			"X-PostHog-Secret: "+of["webhook_secret"])
 		require.Equal(t, http.StatusOK, r.status, r.body)
 	}
 	one := activity.Flow{Accepted: 1, Actions: 1}
@@ -239,7 +242,8 @@ func TestFlow_endsWithTheProductInMemory(t *testing.T) {
 	for n := range 2 {
 		initech := s.register(`{"product_id":"initech"}`)
 		assert.Zero(t, s.flow("initech", initech["key"]).total())
-		r := s.do(http.MethodPost, "/webhook/initech", pageview(fmt.Sprint("u", n), "s1", "https://a.example/1"), "X-PostHog-Secret: "+initech["webhook_secret"])
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(fmt.Sprint("u", n), "s1", "https://a.example/1"),
+			"X-PostHog-Secret: "+initech["webhook_secret"])
 		require.Equal(t, http.StatusOK, r.status, r.body)
 		assert.Equal(t, activity.Flow{Accepted: 1, Actions: 1}, s.flow("initech", initech["key"]).total())
 		require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)

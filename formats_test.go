@@ -24,12 +24,14 @@ import (
 // The data of released formats are in testdata/formats, as this test wrote them then:
 //
 //	go test -run TestFormats . -write-format=bolt-7
-var writeFormat = flag.String("write-format", "", "write testdata of this format, bolt-N or redis-N, instead of reading it")
+var writeFormat = flag.String("write-format", "",
+	"write testdata of this format, bolt-N or redis-N, instead of reading it")
 
 // forGood keeps activity for thirty years: testdata must not expire.
 func forGood(o *liveactivity.Options) {
 	o.Retention.TTL = 30 * 365 * 24 * time.Hour
-	o.Products[0].Events = liveactivity.EventRules{"Invoice Sent": {Properties: []string{"plan"}}, "$dead_click": {}, "$exception": {}}
+	o.Products[0].Events = liveactivity.EventRules{"Invoice Sent": {Properties: []string{"plan"}}, "$dead_click": {},
+		"$exception": {}}
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
 }
 
@@ -38,12 +40,14 @@ func forGood(o *liveactivity.Options) {
 func (s *service) fill() (key string) {
 	const at = `"timestamp":"2026-11-22T12:00:0`
 	event := func(second int, name, user, session, more string) {
-		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":"%d",%s%dZ","distinct_id":%q,"properties":{"$session_id":%q,"$current_url":"https://app.acme.example/billing"%s}}`,
+		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":"%d",%s%dZ","distinct_id":%q,"properties":{"$session_id":%q,`+
+			`"$current_url":"https://app.acme.example/billing"%s}}`,
 			name, second, at, second, user, session, more))
 	}
 	event(0, "$pageview", "anon", "s1", "")
 	event(1, "$identify", "ada", "s1", `,"$anon_distinct_id":"anon","$set":{"email":"ada@example.com"}`)
-	event(2, "$autocapture", "ada", "s1", `,"$event_type":"click","$el_text":"Pay","$elements_chain":"button:text=\"Pay\""`)
+	event(2, "$autocapture", "ada", "s1", `,"$event_type":"click","$el_text":"Pay",`+
+		`"$elements_chain":"button:text=\"Pay\""`)
 	event(3, "$dead_click", "ada", "s1", `,"$event_type":"click","$el_text":"Pay","$elements_chain":"button:text=\"Pay\""`)
 	event(4, "Invoice Sent", "ada", "s1", `,"plan":"pro"`)
 	event(5, "$exception", "ada", "s1", `,"$exception_list":[{"type":"PaymentError","value":"card_declined"}]`)
@@ -61,17 +65,22 @@ func (s *service) knows(key string) {
 	for _, a := range live.Actions {
 		said = append(said, a.Description)
 	}
-	assert.Equal(t, []string{"User landed on the billing page", "User clicked Pay on the billing page, and nothing happened",
-		"User did Invoice Sent (plan: pro) on the billing page", "User saw an error on the billing page: PaymentError: card_declined"}, said)
+	assert.Equal(t, []string{"User landed on the billing page",
+		"User clicked Pay on the billing page, and nothing happened",
+		"User did Invoice Sent (plan: pro) on the billing page",
+		"User saw an error on the billing page: PaymentError: card_declined"}, said)
 	assert.Empty(t, s.titles("eve"))
 	assert.Equal(t, map[string]float64{"s1": 4}, s.bySession())
-	assert.Equal(t, "ada", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "", bearer(acmeKey)).json(t)["user_id"])
+	assert.Equal(t, "ada", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "",
+		bearer(acmeKey)).json(t)["user_id"])
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/sessions/initech", "", bearer(key)).status)
 	stream := s.stream("/stream/acme?since=0", bearer(acmeKey))
 	assert.Equal(t, "User landed on the billing page", stream.nextBatch().Actions[0]["description"])
-	s.takes(0, "/webhook/acme", `{"event":"$pageview","uuid":"0","distinct_id":"anon","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/billing"}}`,
+	s.takes(0, "/webhook/acme", `{"event":"$pageview","uuid":"0","distinct_id":"anon","properties":{"$session_id":"s1",`+
+		`"$current_url":"https://app.acme.example/billing"}}`,
 		"X-PostHog-Secret: "+acmeSecret) // a duplicate
-	s.takes(1, "/webhook/acme", `{"event":"$pageview","uuid":"new","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/plans"}}`,
+	s.takes(1, "/webhook/acme", `{"event":"$pageview","uuid":"new","distinct_id":"ada",`+
+		`"properties":{"$session_id":"s1","$current_url":"https://app.acme.example/plans"}}`,
 		"X-PostHog-Secret: "+acmeSecret)
 	assert.Equal(t, map[string]float64{"s1": 5}, s.bySession())
 }

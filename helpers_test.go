@@ -85,7 +85,8 @@ func newService(t *testing.T, log io.Writer, change ...func(*liveactivity.Option
 
 func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Options {
 	file := productFile()
-	opts := &liveactivity.Options{Products: file.Products, Keys: file.Keys, AdminKey: adminKey, MaxEvents: 50, Heartbeat: time.Minute,
+	opts := &liveactivity.Options{Products: file.Products, Keys: file.Keys, AdminKey: adminKey, MaxEvents: 50,
+		Heartbeat: time.Minute,
 		Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 1 << 20},
 		Logger:    slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
@@ -130,12 +131,15 @@ func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logtest.Buffer{}, cancel: cancel, done: make(chan struct{}),
+	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logtest.Buffer{}, cancel: cancel,
+		done: make(chan struct{}),
 		client: &http.Client{
 			Transport:     &http.Transport{},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
-	opts := testOptions(s.log, append(change, func(o *liveactivity.Options) { o.PublicURL = cmp.Or(o.PublicURL, s.url) })...)
+	opts := testOptions(s.log, append(change, func(o *liveactivity.Options) {
+		o.PublicURL = cmp.Or(o.PublicURL, s.url)
+	})...)
 	s.service, err = liveactivity.New(opts)
 	require.NoError(t, err)
 	go func() {
@@ -183,7 +187,8 @@ func leftovers() []string {
 	buf = buf[:runtime.Stack(buf, true)]
 	var left []string
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		for _, part := range []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.", "liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"} {
+		for _, part := range []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.",
+			"liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"} {
 			if strings.Contains(stack, part) && !strings.Contains(stack, "testing.tRunner") {
 				left = append(left, stack)
 				break
@@ -247,7 +252,8 @@ func setHeaders(req *http.Request, headers []string) {
 }
 
 // goWords are what Go's own errors are made of.
-var goWords = []string{"invalid character", "unexpected end", "json:", "strconv", "EOF", "gzip:", "http:", "Unmarshal", "goroutine", "0x", "nil"}
+var goWords = []string{"invalid character", "unexpected end", "json:", "strconv", "EOF", "gzip:", "http:", "Unmarshal",
+	"goroutine", "0x", "nil"}
 
 // detail checks the form of an error and returns its sentence.
 func (r reply) detail(t *testing.T) string {
@@ -276,7 +282,8 @@ func bearer(key string) string { return "Authorization: Bearer " + key }
 
 // pageview returns an event of a page view by ada.
 func pageview(uuid, session, url string) string {
-	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":%q,"$current_url":%q},"$set":{"email":%q}}`,
+	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":%q,`+
+		`"$current_url":%q},"$set":{"email":%q}}`,
 		uuid, session, url, mail)
 }
 

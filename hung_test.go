@@ -43,21 +43,26 @@ func doors() []door {
 		{"/engage", 1, http.MethodPost, "/engage", batch, nil},
 		{"/i/v0/e/", 1, http.MethodPost, "/i/v0/e/", batch, nil},
 		{"an unknown token", 20, http.MethodPost, "/e/", strings.ReplaceAll(batch, acmeToken, "phc_unknown"), nil},
-		{"capture v1", 20, http.MethodPost, "/i/v1/analytics/events", `{"batch":[` + event + `]}`, []string{bearer(acmeToken)}},
+		{"capture v1", 20, http.MethodPost, "/i/v1/analytics/events", `{"batch":[` + event + `]}`,
+			[]string{bearer(acmeToken)}},
 		{"lookup", 20, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer(acmeKey)}},
 		{"lookup with an unknown key", 1, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer("unknown")}},
 		{"sessions", 8, http.MethodGet, "/sessions/acme", "", []string{bearer(acmeKey)}},
 		{"flow", 20, http.MethodGet, "/flow/acme", "", []string{bearer(acmeKey)}},
 		{"stream", 8, http.MethodGet, "/stream/acme", "", []string{bearer(acmeKey)}},
-		{"MCP", 8, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":{"user_id":"ada"}}}`,
+		{"MCP", 8, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
+			`"params":{"name":"get_live_user_activity","arguments":{"user_id":"ada"}}}`,
 			[]string{bearer(acmeKey), "Content-Type: application/json"}},
 		{"register", 8, http.MethodPost, "/admin/products", `{"product_id":"hooli"}`, []string{withAdminKey}},
 		{"registrations", 8, http.MethodGet, "/admin/products", "", []string{withAdminKey}},
 		{"unregister", 8, http.MethodDelete, "/admin/products/initech", "", []string{withAdminKey}},
-		{"MCP with a token", 20, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, []string{bearer("lat_acme~x~y"), "Content-Type: application/json"}},
+		{"MCP with a token", 20, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`,
+			[]string{bearer("lat_acme~x~y"), "Content-Type: application/json"}},
 		{"register a client", 20, http.MethodPost, "/oauth/register", `{"redirect_uris":["https://claude.ai/cb"]}`, nil},
-		{"the sign-in page", 8, http.MethodGet, "/oauth/authorize?client_id=client_00000000000000000000000000000000&redirect_uri=https://claude.ai/cb", "", nil},
-		{"tokens", 20, http.MethodPost, "/oauth/token", "grant_type=refresh_token&client_id=x&refresh_token=lar_acme~x~y", nil},
+		{"the sign-in page", 8, http.MethodGet,
+			"/oauth/authorize?client_id=client_00000000000000000000000000000000&redirect_uri=https://claude.ai/cb", "", nil},
+		{"tokens", 20, http.MethodPost, "/oauth/token", "grant_type=refresh_token&client_id=x&refresh_token=lar_acme~x~y",
+			nil},
 		{"revoke", 8, http.MethodPost, "/oauth/revoke", "token=lar_acme~x~y", nil},
 		{"grants", 8, http.MethodGet, "/admin/grants/acme", "", []string{withAdminKey}},
 		{"readiness", 8, http.MethodGet, "/readyz", "", nil},
@@ -102,7 +107,9 @@ func TestRedis_mayHang(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 
 	redis.Resume()
-	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
+	waittest.Until(t, "the server is ready", func() bool {
+		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
+	})
 	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))
 }
 
@@ -154,7 +161,8 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	posted := 0
 	event := func() string {
 		posted++
-		return pageview(fmt.Sprint("u", posted), "s1", fmt.Sprintf("https://app.example.com/%d?%s", posted, strings.Repeat("x", 1000)))
+		return pageview(fmt.Sprint("u", posted), "s1",
+			fmt.Sprintf("https://app.example.com/%d?%s", posted, strings.Repeat("x", 1000)))
 	}
 	post := func() reply { return s.do(http.MethodPost, "/webhook/acme", event(), "X-PostHog-Secret: "+acmeSecret) }
 	require.Equal(t, http.StatusOK, post().status)
@@ -174,7 +182,9 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 			return s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event()+`]}`)
 		},
 		"register": func() reply {
-			return s.do(http.MethodPost, "/admin/products", `{"product_id":"initech","allowed_origins":["https://app.example.com`+strings.Repeat(`","https://app.example.com`, 4<<10)+`"]}`, withAdminKey)
+			return s.do(http.MethodPost, "/admin/products",
+				`{"product_id":"initech","allowed_origins":["https://app.example.com`+strings.Repeat(`","https://app.example.com`,
+					4<<10)+`"]}`, withAdminKey)
 		},
 		"readiness": func() reply { return s.do(http.MethodGet, "/readyz", "") },
 	} {

@@ -17,7 +17,9 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s := start(t)
 	updated := make(chan string, 10)
 	session, err := s.connectWith("/mcp", acmeMCP, &mcp.ClientOptions{
-		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) { updated <- req.Params.URI }})
+		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
+			updated <- req.Params.URI
+		}})
 	require.NoError(t, err)
 	templates, err := session.ListResourceTemplates(t.Context(), nil)
 	require.NoError(t, err)
@@ -29,7 +31,8 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 		require.NoError(t, session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: u}))
 	}
 	person := func(id, event, user, more string) {
-		s.webhook(`{"event":"` + event + `","uuid":"` + id + `","distinct_id":"` + user + `","properties":{"$session_id":"s-` + user +
+		s.webhook(`{"event":"` + event + `","uuid":"` + id + `","distinct_id":"` + user +
+			`","properties":{"$session_id":"s-` + user +
 			`","$current_url":"https://app.example.com/a"` + more + `}}`)
 	}
 	person("1", "$pageview", "bob", "")
@@ -38,7 +41,8 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	person("3", "$pageview", "eve/ä", "")
 	assert.Equal(t, another, <-updated)
 	person("4", "$pageview", "anon", "")
-	s.webhook(`{"event":"$identify","uuid":"5","distinct_id":"ada","properties":{"$session_id":"s-anon","$anon_distinct_id":"anon"}}`)
+	s.webhook(`{"event":"$identify","uuid":"5","distinct_id":"ada","properties":{"$session_id":"s-anon",` +
+		`"$anon_distinct_id":"anon"}}`)
 	assert.Equal(t, uri, <-updated, "what the visitor did is the user's")
 	assert.Empty(t, updated)
 
@@ -50,17 +54,20 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	assert.Error(t, err, "of another product")
 }
 
-const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["URI"]}}}`
+const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen",` +
+	`"params":{"notifications":{"resourceSubscriptions":["URI"]}}}`
 
 func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 	s := start(t)
-	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/", "liveactivity://acme/ada", "https://acme/users/ada",
+	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/",
+		"liveactivity://acme/ada", "https://acme/users/ada",
 		"liveactivity://acme/users/%zz"} {
 		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), "Content-Type: application/json")
 		assert.Equal(t, http.StatusOK, r.status)
 		assert.Contains(t, r.body, `"code":-32602`, uri)
 	}
-	assert.Equal(t, http.StatusUnauthorized, s.do("POST", "/mcp", listen, bearer("x"), "Content-Type: application/json").status)
+	assert.Equal(t, http.StatusUnauthorized, s.do("POST", "/mcp", listen, bearer("x"),
+		"Content-Type: application/json").status)
 }
 
 // A client of an older revision is not promised a subscription, which a server without
@@ -69,11 +76,14 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 	s := start(t)
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {
 		ask := func(message string) string {
-			return s.do("POST", "/mcp", message, bearer(acmeMCP), "Content-Type: application/json", "MCP-Protocol-Version: "+version).body
+			return s.do("POST", "/mcp", message, bearer(acmeMCP), "Content-Type: application/json",
+				"MCP-Protocol-Version: "+version).body
 		}
 		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
-			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`), `"capabilities":{"resources":{},"tools":{}},"protocolVersion":"`+version)
-		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"liveactivity://acme/users/ada"}}`),
+			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`),
+			`"capabilities":{"resources":{},"tools":{}},"protocolVersion":"`+version)
+		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"liveactivity://`+
+			`acme/users/ada"}}`),
 			`"code":-32601`)
 	}
 }

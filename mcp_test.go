@@ -128,7 +128,8 @@ func TestMCP_checksTheKeyOfEveryCall(t *testing.T) {
 	first := s.register(`{"product_id":"initech"}`)
 	session, err := s.connect("/mcp", first["key"])
 	require.NoError(t, err)
-	call := &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: map[string]any{"product_id": "initech", "user_id": "ada"}}
+	call := &mcp.CallToolParams{Name: "get_live_user_activity",
+		Arguments: map[string]any{"product_id": "initech", "user_id": "ada"}}
 	_, err = session.CallTool(t.Context(), call)
 	require.NoError(t, err)
 	s.register(`{"product_id":"initech","force":true}`)

@@ -25,7 +25,8 @@ func (s *service) acts(uuid, user, session, name, path, more string) {
 	if session != "" {
 		properties += `,"$session_id":"` + session + `"`
 	}
-	s.webhook(`{"event":"` + name + `","uuid":"` + uuid + `","distinct_id":"` + user + `","properties":{` + properties + more + `}}`)
+	s.webhook(`{"event":"` + name + `","uuid":"` + uuid + `","distinct_id":"` + user + `","properties":{` +
+		properties + more + `}}`)
 }
 
 // export returns the export of a person of acme.
@@ -42,7 +43,8 @@ func (s *service) meet() {
 	s.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
 	s.acts("a3", "ada", "s1", "$pageview", "/ada-2", "")
 	s.acts("a4", "anon-2", "s1", "$pageview", "/grace-1", "")
-	s.acts("a5", "grace", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon-2"},"$set":{"email":"grace@example.com"`)
+	s.acts("a5", "grace", "s1", "$identify", "/login",
+		`,"$anon_distinct_id":"anon-2"},"$set":{"email":"grace@example.com"`)
 	s.acts("a6", "grace", "s1", "$pageview", "/grace-2", "")
 	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", `},"$set":{"email":"`+mail+`"`)
 	s.acts("a8", "ada", "", "$pageview", "/ada-4", "")
@@ -52,9 +54,12 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 	for name, engine := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many, offering, func(o *liveactivity.Options) { o.Keys[0].Name = "bot" })
+			a, b := startAll(t, d, engine.change, engine.many, offering, func(o *liveactivity.Options) {
+				o.Keys[0].Name = "bot"
+			})
 			a.meet()
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "Hello")
 			require.Equal(t, "linked", a.send(hook).says(t))
 			waiting, hook := d.zendesk.NewTicket(a.url+"/chatbot-webhook/acme", "eve@example.com", "Help!")
 			require.Equal(t, "pending", a.send(hook).says(t))
@@ -141,7 +146,8 @@ func (s *service) erase(of string) (e liveactivity.Erased) {
 func (s *service) everything(until string) string {
 	s.t.Helper()
 	var all strings.Builder
-	for _, path := range []string{"/users/acme/ada/live-activity", "/users/acme/anon/live-activity", "/users/acme/grace/live-activity",
+	for _, path := range []string{"/users/acme/ada/live-activity", "/users/acme/anon/live-activity",
+		"/users/acme/grace/live-activity",
 		"/sessions/acme", "/sessions/acme/s1", "/sessions/acme/s2"} {
 		all.WriteString(path + s.do(http.MethodGet, path, "", bearer(acmeKey)).body + "\n")
 	}
@@ -164,7 +170,8 @@ func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
 			d := newDesks()
 			a, b := startAll(t, d, engine.change, engine.many, offering)
 			a.meet()
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "Hello")
 			require.Equal(t, "linked", a.send(hook).says(t))
 			a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
 			notes := func() string { return strings.Join(d.intercom.Notes(conversation), " ") }
@@ -172,7 +179,8 @@ func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
 			live := b.stream("/stream/acme?session_id=s2", bearer(acmeKey))
 			erased := a.erase("/ada?notes=redact")
 			assert.Positive(t, erased.NotesRedacted)
-			assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 2, Conversations: 1, NotesRedacted: erased.NotesRedacted}, erased)
+			assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 2, Conversations: 1, NotesRedacted: erased.NotesRedacted},
+				erased)
 			f := live.next()
 			assert.Equal(t, "erase", f.event)
 			assert.JSONEq(t, `{"product_id":"acme","user_id":"ada","session_ids":["s1","s2"],"kept":{"s1":["anon-2","grace"]},
@@ -192,7 +200,8 @@ func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
 			a.acts("b1", "ada", "s2", "$pageview", "/again", `},"$set":{"email":"`+mail+`"`)
 			assert.EqualValues(t, 1, b.lookup("ada")["count"], "what comes after is new")
 			assert.Equal(t, []any{"s2"}, b.sessionIDs(url.Values{"q": {mail}}))
-			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("?email="+url.QueryEscape(strings.ToUpper(mail))))
+			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1},
+				b.erase("?email="+url.QueryEscape(strings.ToUpper(mail))))
 			assert.Zero(t, a.lookup("ada")["count"])
 			assert.Empty(t, a.sessionIDs(url.Values{"q": {mail}}))
 		})
@@ -257,7 +266,8 @@ func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
 func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *testing.T) {
 	d := newDesks()
 	a, _ := startAll(t, d, func(*liveactivity.Options) {}, false)
-	shared, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
+	shared, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
 	require.Equal(t, "pending", a.send(hook).says(t))
 	notes := func() string { return strings.Join(d.intercom.Notes(shared), " ") }
 	for _, user := range []string{"ada", "bob"} {
@@ -272,7 +282,8 @@ func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *tes
 			return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) == 1
 		})
 	}
-	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1, Conversations: 1, NotesRedacted: 1}, a.erase("/ada?notes=redact"))
+	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1, Conversations: 1, NotesRedacted: 1},
+		a.erase("/ada?notes=redact"))
 	waittest.Until(t, "the note is blank", func() bool { return !strings.Contains(notes(), "of ada") })
 	assert.Contains(t, notes(), "of bob")
 	assert.Len(t, a.export("bob/export").Conversations[0].NoteIDs, 1)
@@ -337,7 +348,8 @@ func TestErase_lastsAcrossARestart(t *testing.T) {
 func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	s := start(t)
 	for i, name := range []string{"ada", "bob"} {
-		s.webhook(fmt.Sprintf(`{"event":{"event":"$pageview","uuid":"u%d","distinct_id":%q,"properties":{"$session_id":"s1","$is_identified":true,`+
+		s.webhook(fmt.Sprintf(`{"event":{"event":"$pageview","uuid":"u%d","distinct_id":%q,`+
+			`"properties":{"$session_id":"s1","$is_identified":true,`+
 			`"$current_url":"https://app.example.com/"}},"person":{"properties":{"email":"%[2]s@x.example"}}}`, i, name))
 	}
 	before, _ := s.sessionsOf("acme", acmeKey, "?q=bob@")
@@ -382,12 +394,14 @@ func TestErase_leavesTheAddressOfWhoSignsInLater(t *testing.T) {
 func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
-	s.webhook(`{"event":{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.example.com/ada-1"}},` +
+	s.webhook(`{"event":{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1",` +
+		`"$current_url":"https://app.example.com/ada-1"}},` +
 		`"person":{"properties":{"email":"` + mail + `"}}}`)
 	conversation, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
 	require.Equal(t, "linked", s.send(hook).says(t))
 	waittest.Until(t, "a note", func() bool { return len(d.zendesk.Notes(conversation)) == 1 })
-	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","distinct_id":"bob","properties":{"$session_id":"s1",`+
+	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","distinct_id":"bob",`+
+		`"properties":{"$session_id":"s1",`+
 		`"$current_url":"https://app.example.com/bob-1"}}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	assert.Empty(t, s.export("bob/export").Conversations)
@@ -450,8 +464,10 @@ func TestErase_ofAVisitorWithManySessionsLeavesWhoSignedIn(t *testing.T) {
 
 func TestErase_refusesBadRequests(t *testing.T) {
 	s := start(t)
-	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400, "/users/acme/ada?notes=burn": 400,
-		"/users/acme?email=a@b.example&email=b@b.example": 400, "/users/acme?email=" + mail + "&notes=redact%zz": 400, "/users/acme/%ff": 400,
+	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400,
+		"/users/acme/ada?notes=burn":                      400,
+		"/users/acme?email=a@b.example&email=b@b.example": 400, "/users/acme?email=" + mail + "&notes=redact%zz": 400,
+		"/users/acme/%ff":       400,
 		"/users/acme?email=%00": 400, "/users/none/ada": 404, "/users/none?email=x": 404, "/users/acme/nobody": 200} {
 		assert.Equal(t, want, s.do(http.MethodDelete, path, "", withAdminKey).status, path)
 		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, path, "", bearer(acmeKey)).status, path)

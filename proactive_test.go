@@ -46,7 +46,8 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 			}
 			s := servers[0]
 			s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
+			conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "")
 			require.Equal(t, "linked", s.send(hook).says(t))
 			offers := func() (n int) {
 				for _, p := range d.intercom.Parts(conversation) {
@@ -67,7 +68,8 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 						event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
 						at := servers[visits%len(servers)]
 						reporting.Go(func() {
-							assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret).status)
+							assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
+								"X-PostHog-Secret: "+acmeSecret).status)
 						})
 					}
 					reporting.Wait()
@@ -159,7 +161,8 @@ func TestModel_isAskedByFewAtATime(t *testing.T) {
 		return "Yes, please"
 	})
 	d, redis := newDesks(), redistest.Start(t).URL()
-	servers := []*service{d.start(t, withRedis(t, redis), offering, model), d.start(t, withRedis(t, redis), offering, model)}
+	servers := []*service{d.start(t, withRedis(t, redis), offering, model),
+		d.start(t, withRedis(t, redis), offering, model)}
 	servers[0].webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
 	ask := func(conversation func(i int) int) int64 {
 		most.Store(0)
@@ -167,7 +170,8 @@ func TestModel_isAskedByFewAtATime(t *testing.T) {
 		for i := range 12 {
 			asking.Go(func() {
 				body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
-				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body, withAdminKey).status)
+				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
+					withAdminKey).status)
 			})
 		}
 		asking.Wait()
@@ -182,7 +186,8 @@ func helpful(o *liveactivity.Options) {
 	timeout := 3600
 	o.Triggers = []proactive.Trigger{proactive.Saying(proactive.Result{Cooldown: -1},
 		proactive.Predicate("help", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") }))}
-	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes, show me"},
+	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true,
+		ReplyOptionLabels:   []string{"Yes, show me"},
 		InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
 	o.Guide = func(context.Context, proactive.Guidance) error { return nil }
 }
@@ -194,7 +199,8 @@ func TestReport_movesTheAssistance(t *testing.T) {
 			d := newDesks()
 			a, b := startAll(t, d, engine.change, engine.many, helpful)
 			a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "Hello")
 			require.Equal(t, "linked", a.send(hook).says(t))
 			views := 0
 			visit := func() {
@@ -226,10 +232,12 @@ func TestReport_movesTheAssistance(t *testing.T) {
 			require.NoError(t, report(proactive.Finished))
 			refuses(proactive.Finished, "thinking")
 			offered()
-			require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation, "yes, show me")).says(t))
+			require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation,
+				"yes, show me")).says(t))
 			awaits("guidance_execution")
 			require.NoError(t, report(proactive.Progressed))
-			require.NoError(t, b.service.Report(t.Context(), "acme", proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
+			require.NoError(t, b.service.Report(t.Context(), "acme",
+				proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
 			awaits("thinking")
 			refuses(proactive.Abandoned, "thinking")
 

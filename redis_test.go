@@ -20,21 +20,26 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	redis := redistest.Start(t)
 	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
 	first := a.register(`{"product_id":"initech"}`)
-	r := b.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+first["webhook_secret"])
+	r := b.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://app.example.com/a"),
+		"X-PostHog-Secret: "+first["webhook_secret"])
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	other := a.register(`{"product_id":"hooli"}`)
 	r = b.do(http.MethodPost, "/e/", `{"api_key":"`+other["capture_token"]+`","batch":[]}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	assert.Contains(t, b.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
-	assert.Equal(t, http.StatusConflict, b.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`, withAdminKey).status)
+	assert.Equal(t, http.StatusConflict, b.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
+		withAdminKey).status)
 
 	stream := b.stream("/stream/initech", bearer(first["key"]))
 	second := a.register(`{"product_id":"initech","force":true}`)
-	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])).status)
+	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "",
+		bearer(second["key"])).status)
 	waittest.Until(t, "the old key is refused", func() bool {
-		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(first["key"])).status == http.StatusUnauthorized
+		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "",
+			bearer(first["key"])).status == http.StatusUnauthorized
 	})
-	r = b.do(http.MethodPost, "/webhook/initech", pageview("u2", "s1", "https://app.example.com/b"), "X-PostHog-Secret: "+second["webhook_secret"])
+	r = b.do(http.MethodPost, "/webhook/initech", pageview("u2", "s1", "https://app.example.com/b"),
+		"X-PostHog-Secret: "+second["webhook_secret"])
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
 }
@@ -49,8 +54,9 @@ func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
 		s := servers[i%2]
 		session, desk := fmt.Sprint("s", i), []string{"zendesk", "intercom"}[i/2%2]
 		s.webhook(pageview(session, session, "https://app.example.com/a"))
-		r := s.do(http.MethodPost, "/sessions/link", fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":"%d","desk":%q}`,
-			session, 1000+i, desk), "Origin: https://app.acme.example")
+		r := s.do(http.MethodPost, "/sessions/link",
+			fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":"%d","desk":%q}`,
+				session, 1000+i, desk), "Origin: https://app.acme.example")
 		if answers[r.status]++; r.status != http.StatusOK {
 			assert.NotEmpty(t, r.header.Get("Retry-After"))
 		}
@@ -111,7 +117,9 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/metrics", "").status)
 
 	redis.Restart()
-	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
+	waittest.Until(t, "the server is ready", func() bool {
+		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
+	})
 	s.webhook(event)
 	assert.Equal(t, "https://app.example.com/b", stream.nextBatch().Actions[0]["raw_url"])
 	assert.Len(t, s.lookup("ada")["actions"], 2)
@@ -129,7 +137,8 @@ func TestRedis_mayComeLater(t *testing.T) {
 		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(before["key"])).status
 	}
 	ingest := func() int {
-		return s.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://a.example/a"), "X-PostHog-Secret: "+before["webhook_secret"]).status
+		return s.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://a.example/a"),
+			"X-PostHog-Secret: "+before["webhook_secret"]).status
 	}
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
 		assert.Equal(t, http.StatusServiceUnavailable, ask(), "%s: it is unknown whether the product is registered", name)

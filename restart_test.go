@@ -34,14 +34,18 @@ func TestDataDir_survivesARestart(t *testing.T) {
 	assert.Equal(t, 2.0, third.Actions[0]["index"], "the session's count goes on")
 	assert.Equal(t, 3.0, s.lookup("ada")["count"])
 
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(initech["key"])).status)
-	assert.Equal(t, http.StatusConflict, s.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`, withAdminKey).status)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
+		bearer(initech["key"])).status)
+	assert.Equal(t, http.StatusConflict, s.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
+		withAdminKey).status)
 	again := s.register(`{"product_id":"initech","force":true}`)
 	s.stop()
 
 	s = start(t, withDataDir(t, dir))
-	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(initech["key"])).status)
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(again["key"])).status)
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
+		bearer(initech["key"])).status)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
+		bearer(again["key"])).status)
 }
 
 // Who signs in is known from the first click on, before and after a restart, and
@@ -49,7 +53,8 @@ func TestDataDir_survivesARestart(t *testing.T) {
 func TestDataDir_keepsWhatWasDoneBeforeASignIn(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))
-	const as = `{"event":"%s","uuid":"%s","distinct_id":"%s","properties":{"$session_id":"s1","$anon_distinct_id":"anon","$current_url":"https://app.example.com/a"}}`
+	const as = `{"event":"%s","uuid":"%s","distinct_id":"%s","properties":{"$session_id":"s1",` +
+		`"$anon_distinct_id":"anon","$current_url":"https://app.example.com/a"}}`
 	s.webhook(fmt.Sprintf(as, "$pageview", "u1", "anon"))
 	assert.Equal(t, 1.0, s.lookup("anon")["count"])
 	s.webhook(fmt.Sprintf(as, "$identify", "u2", "ada"))
@@ -72,7 +77,8 @@ func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, release(opts)) })
 	assert.Equal(t, http.StatusServiceUnavailable, ask(s, http.MethodGet, "/readyz", "").Code)
-	assert.Equal(t, http.StatusOK, ask(s, http.MethodPost, "/webhook/acme", pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret).Code)
+	assert.Equal(t, http.StatusOK, ask(s, http.MethodPost, "/webhook/acme",
+		pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret).Code)
 	w := ask(s, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.NotEmpty(t, w.Header().Get("Retry-After"))

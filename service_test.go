@@ -20,29 +20,38 @@ import (
 )
 
 func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
-	good := liveactivity.Options{MaxEvents: 1, Heartbeat: time.Second, Retention: eventlog.Retention{TTL: time.Second, MaxBytes: 1 << 20}}
+	good := liveactivity.Options{MaxEvents: 1, Heartbeat: time.Second,
+		Retention: eventlog.Retention{TTL: time.Second, MaxBytes: 1 << 20}}
 	tests := map[string]struct {
 		change func(*liveactivity.Options)
 		want   []string
 	}{
-		"nothing":              {func(*liveactivity.Options) {}, nil},
-		"a public URL":         {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com/base/" }, nil},
-		"public URL: a host":   {func(o *liveactivity.Options) { o.PublicURL = "live.example.com" }, []string{"PublicURL"}},
-		"public URL: a scheme": {func(o *liveactivity.Options) { o.PublicURL = "ftp://live.example.com" }, []string{"PublicURL"}},
-		"public URL: no host":  {func(o *liveactivity.Options) { o.PublicURL = "https:///x" }, []string{"PublicURL"}},
-		"public URL: a query":  {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com?x=1" }, []string{"PublicURL"}},
+		"nothing":            {func(*liveactivity.Options) {}, nil},
+		"a public URL":       {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com/base/" }, nil},
+		"public URL: a host": {func(o *liveactivity.Options) { o.PublicURL = "live.example.com" }, []string{"PublicURL"}},
+		"public URL: a scheme": {func(o *liveactivity.Options) { o.PublicURL = "ftp://live.example.com" },
+			[]string{"PublicURL"}},
+		"public URL: no host": {func(o *liveactivity.Options) { o.PublicURL = "https:///x" }, []string{"PublicURL"}},
+		"public URL: a query": {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com?x=1" },
+			[]string{"PublicURL"}},
 		"the least": {func(o *liveactivity.Options) {
-			o.Retention, o.Heartbeat = eventlog.Retention{TTL: time.Second, MaxBytes: 65536, StateMaxBytes: 65536}, 100*time.Millisecond
+			o.Retention, o.Heartbeat = eventlog.Retention{TTL: time.Second, MaxBytes: 65536, StateMaxBytes: 65536},
+				100*time.Millisecond
 		}, nil},
 		"everything": {func(o *liveactivity.Options) {
-			*o = liveactivity.Options{PublicURL: "x", AdminKey: " x", MaxEvents: -1, Heartbeat: -1, Views: []liveactivity.View{nil},
+			*o = liveactivity.Options{PublicURL: "x", AdminKey: " x", MaxEvents: -1, Heartbeat: -1,
+				Views:     []liveactivity.View{nil},
 				Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1},
-				Products:  []liveactivity.Product{{ProductID: "a/b", WebhookSecret: " x"}, {ProductID: "a", CaptureTokens: []string{""}}},
-				Keys:      []liveactivity.Key{{ExternalID: "b"}, {Key: "x ", ExternalID: "a"}}}
-		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]", "keys[0].key", "keys[0].external_id", "keys[1].key",
-			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey", "PublicURL", "Heartbeat", "Views"}},
+				Products: []liveactivity.Product{{ProductID: "a/b", WebhookSecret: " x"},
+					{ProductID: "a", CaptureTokens: []string{""}}},
+				Keys: []liveactivity.Key{{ExternalID: "b"}, {Key: "x ", ExternalID: "a"}}}
+		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]", "keys[0].key",
+			"keys[0].external_id", "keys[1].key",
+			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey",
+			"PublicURL", "Heartbeat", "Views"}},
 		"too little of everything": {func(o *liveactivity.Options) {
-			*o = liveactivity.Options{Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535, StateMaxBytes: 65535}, Heartbeat: 99 * time.Millisecond}
+			*o = liveactivity.Options{Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535,
+				StateMaxBytes: 65535}, Heartbeat: 99 * time.Millisecond}
 		}, []string{"Retention.TTL", "Retention.MaxBytes", "Retention.StateMaxBytes", "Heartbeat"}},
 	}
 	for name, tt := range tests {
@@ -93,9 +102,12 @@ func TestHandler_answers404(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
 	for _, path := range []string{
 		"/none", "/users", "/users/acme", "/users/acme/ada", "/users/acme//live-activity", "/users/acme/a/b/live-activity",
-		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/flow", "/flow/", "/flow/acme/", "/stream/acme/", "/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
-		"/mcp/x", "/healthz/", "//healthz", "/./healthz", "/x/../healthz", "/../healthz", "/metrics/", "/admin", "/admin/products",
-		"/array/config.js", "/array//config.js", "/array/a/b/config", "/static/array.js", "/favicon.ico", "/.env", "/%2e%2e/healthz",
+		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/flow", "/flow/", "/flow/acme/", "/stream/acme/",
+		"/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
+		"/mcp/x", "/healthz/", "//healthz", "/./healthz", "/x/../healthz", "/../healthz", "/metrics/", "/admin",
+		"/admin/products",
+		"/array/config.js", "/array//config.js", "/array/a/b/config", "/static/array.js", "/favicon.ico", "/.env",
+		"/%2e%2e/healthz",
 		"/debug/pprof/", "/i/v0", "/i/v0/x", "/ee", "/batches",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -156,7 +168,8 @@ func TestMetrics_countWhatHappened(t *testing.T) {
 		`liveactivity_stream_lag_seconds_count 1`,
 		`liveactivity_http_request_duration_seconds_count{code="200",route="POST /webhook/{product_id}"} 3`,
 		`liveactivity_http_request_duration_seconds_count{code="200",route="GET /stream/{product_id}"} 1`,
-		`liveactivity_http_request_duration_seconds_count{code="401",route="GET /users/{product_id}/{user_id}/live-activity"} 1`,
+		`liveactivity_http_request_duration_seconds_count{code="401",route="GET ` +
+			`/users/{product_id}/{user_id}/live-activity"} 1`,
 		`liveactivity_http_request_duration_seconds_count{code="404",route="none"} 1`,
 		`liveactivity_http_request_duration_seconds_count{code="200",route="/e/{$}"} 1`,
 	} {

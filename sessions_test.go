@@ -52,7 +52,8 @@ func (s *service) sessionIDs(query url.Values) (ids []any) {
 }
 
 // startAll runs one server, or two where the engine lets them share their storage.
-func startAll(t *testing.T, d desks, change func(*liveactivity.Options), many bool, more ...func(*liveactivity.Options)) (a, b *service) {
+func startAll(t *testing.T, d desks, change func(*liveactivity.Options), many bool,
+	more ...func(*liveactivity.Options)) (a, b *service) {
 	t.Helper()
 	if !many {
 		a = d.start(t, append(more, change)...)
@@ -79,12 +80,14 @@ func TestSessions_showsWhoIsThereNow(t *testing.T) {
 			}
 			a.webhook(pageview("u30", "s3", "https://app.example.com/pricing"))
 			found, next = b.sessionsOf("acme", acmeMCP, "?limit=2")
-			assertFields(t, found[0], "session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen", "last_seen", "actions")
+			assertFields(t, found[0], "session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen",
+				"last_seen", "actions")
 			assert.Less(t, found[0]["first_seen"], found[0]["last_seen"])
 			delete(found[0], "first_seen")
 			delete(found[0], "last_seen")
-			assert.Equal(t, map[string]any{"session_id": "s3", "user_id": "ada", "email": mail, "page": "pricing", "canonical_url": "https://app.example.com/pricing",
-				"last_action": "User landed on the pricing page", "actions": 2.0}, found[0])
+			assert.Equal(t, map[string]any{"session_id": "s3", "user_id": "ada", "email": mail, "page": "pricing",
+				"canonical_url": "https://app.example.com/pricing",
+				"last_action":   "User landed on the pricing page", "actions": 2.0}, found[0])
 			assert.Equal(t, "projects detail", found[1]["page"])
 			rest := a.sessionIDs(url.Values{"after": {next}, "limit": {"7"}})
 			assert.Len(t, rest, 28)
@@ -106,7 +109,8 @@ func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
 			a, b := startAll(t, d, engine.change, engine.many, offering)
 			a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 			a.webhook(strings.ReplaceAll(pageview("u2", "s2", "https://app.example.com/b"), mail, "grace@example.com"))
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "Hello")
 			require.Equal(t, "linked", a.send(hook).says(t))
 			found, _ := b.sessionsOf("acme", acmeKey, "")
 			require.Len(t, found, 2)
@@ -140,7 +144,8 @@ func TestSessions_ofAProductThatIsRemovedAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := startAll(t, newDesks(), engine.change, engine.many)
 			post := func(secret, session string) {
-				r := a.do(http.MethodPost, "/webhook/initech", pageview("u of "+session, session, "https://app.example.com/a"), "X-PostHog-Secret: "+secret)
+				r := a.do(http.MethodPost, "/webhook/initech", pageview("u of "+session, session, "https://app.example.com/a"),
+					"X-PostHog-Secret: "+secret)
 				require.Equal(t, http.StatusOK, r.status, r.body)
 			}
 			ids := func(s *service, key string) (ids []any) {
@@ -200,7 +205,8 @@ func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 		require.ErrorIs(t, err, liveactivity.ErrNotReady)
 		assert.Zero(t, time.Since(began), "nothing comes after the stop")
 	})
-	assert.Equal(t, http.StatusServiceUnavailable, ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).Code)
+	assert.Equal(t, http.StatusServiceUnavailable,
+		ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).Code)
 }
 
 // There is nothing to wait for of a product that is not served.
@@ -240,7 +246,8 @@ func TestSession_showsTheNewestActions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := startAll(t, newDesks(), engine.change, engine.many, withoutDesks)
 			for i := range 60 {
-				event := strings.Replace(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%d?x=1", i)), `"ada"`, `"$posthog_cookieless"`, 1)
+				event := strings.Replace(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%d?x=1", i)),
+					`"ada"`, `"$posthog_cookieless"`, 1)
 				[]*service{a, b}[i%2].webhook(event)
 			}
 			detail := b.session("acme", acmeMCP, "s1")
@@ -252,7 +259,8 @@ func TestSession_showsTheNewestActions(t *testing.T) {
 			for i, action := range detail.Recent {
 				assert.Equal(t, 10+i, action.Index)
 				assert.Equal(t, fmt.Sprintf("https://app.example.com/page-%d", 10+i), action.CanonicalURL)
-				assertFields(t, asMap(t, action), "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
+				assertFields(t, asMap(t, action), "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url",
+					"canonical_url", "index")
 				next := action
 				if i < 49 {
 					next = detail.Recent[i+1]
@@ -287,7 +295,8 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 	s := d.start(t, func(o *liveactivity.Options) {
 		o.Products[0].IntegrationConfig.Notes = &liveactivity.Notes{DebounceMS: new(int)}
 	})
-	s.webhook(`[` + pageview("u1", "s1", "https://app.example.com/a") + `,` + pageview("u2", "s1", "https://app.example.com/<b>&{{c}}") + `]`)
+	s.webhook(`[` + pageview("u1", "s1", "https://app.example.com/a") + `,` +
+		pageview("u2", "s1", "https://app.example.com/<b>&{{c}}") + `]`)
 	shown := s.session("acme", acmeKey, "s1")
 	require.Len(t, shown.Notes, 2, "of each desk")
 	assert.Empty(t, shown.ConversationURL)
@@ -312,7 +321,8 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 
 	s.webhook(strings.ReplaceAll(pageview("u3", "s2", "https://app.example.com/<b>&{{c}}"), mail, "grace@example.com"))
 	shown = s.session("acme", acmeKey, "s2")
-	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "grace@example.com"}, "Hello")
+	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{Email: "grace@example.com"}, "Hello")
 	require.Equal(t, "linked", s.send(hook).says(t))
 	waittest.Until(t, "the conversation has a note", func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 })
 	linked = s.session("acme", acmeKey, "s2")
@@ -343,10 +353,12 @@ func bodies(requests []helpdesktest.Request, name string) (texts []string) {
 
 func TestSession_isFoundByAnyID(t *testing.T) {
 	s := start(t)
-	for i, id := range []string{"a/b", "/", "a?b#c", "ü 日本", "%2F", "link", "a\nb", `"<script>"`, "..a", strings.Repeat("x", 1024)} {
+	for i, id := range []string{"a/b", "/", "a?b#c", "ü 日本", "%2F", "link", "a\nb", `"<script>"`, "..a",
+		strings.Repeat("x", 1024)} {
 		quoted, err := json.Marshal(id)
 		require.NoError(t, err)
-		s.webhook(strings.Replace(pageview(fmt.Sprint("u", i), "SESSION", "https://app.example.com/a"), `"SESSION"`, string(quoted), 1))
+		s.webhook(strings.Replace(pageview(fmt.Sprint("u", i), "SESSION", "https://app.example.com/a"), `"SESSION"`,
+			string(quoted), 1))
 		detail := s.session("acme", acmeKey, id)
 		assert.Equal(t, id, detail.Session.SessionID)
 		assert.Len(t, detail.Recent, 1)
@@ -369,7 +381,8 @@ func TestSession_isUnknownToOthers(t *testing.T) {
 			assert.Equal(t, status, s.do(http.MethodGet, path, "", bearer(key)).status, "%s %s", path, key)
 		}
 	}
-	assert.Equal(t, http.StatusServiceUnavailable, ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme/s1", "", bearer(acmeKey)).Code)
+	assert.Equal(t, http.StatusServiceUnavailable,
+		ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme/s1", "", bearer(acmeKey)).Code)
 }
 
 // A session is shown whatever a small log still holds of it.
@@ -395,7 +408,8 @@ func TestSessions_belongToWhoSignsIn(t *testing.T) {
 	s := d.start(t, withModel(func(p string) string { prompt.Store(p); return "Hello." }))
 	event := func(name, user, path, more string) {
 		n := fmt.Sprint(name, user, path)
-		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":%q,"distinct_id":%q,"properties":{"$session_id":"s1","$current_url":"https://app.example.com%s"%s}}`,
+		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":%q,"distinct_id":%q,"properties":{"$session_id":"s1",`+
+			`"$current_url":"https://app.example.com%s"%s}}`,
 			name, n, user, path, more))
 	}
 	event("$pageview", "anon", "/pricing", "")

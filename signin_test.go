@@ -60,7 +60,8 @@ func (s *service) signIn(key string) (session *mcp.ClientSession, token func() s
 	s.t.Helper()
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			ClientName: "agent", RedirectURIs: []string{mcpCallback}, GrantTypes: []string{"authorization_code", "refresh_token"}}},
+			ClientName: "agent", RedirectURIs: []string{mcpCallback},
+			GrantTypes: []string{"authorization_code", "refresh_token"}}},
 		Client: s.client,
 		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			q := s.consent(args.URL, key)
@@ -69,7 +70,8 @@ func (s *service) signIn(key string) (session *mcp.ClientSession, token func() s
 	})
 	require.NoError(s.t, err)
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
-	session, err = client.Connect(s.t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: s.client, OAuthHandler: handler}, nil)
+	session, err = client.Connect(s.t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: s.client, OAuthHandler: handler}, nil)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = session.Close() })
 	return session, func() string {
@@ -91,17 +93,20 @@ func TestSignIn_withTheOfficialClient(t *testing.T) {
 	s := start(t)
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	session, token := s.signIn(acmeMCP)
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: map[string]any{"user_id": "ada"}})
+	result, err := session.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "get_live_user_activity", Arguments: map[string]any{"user_id": "ada"}})
 	require.NoError(t, err)
 	assert.Equal(t, 1.0, result.StructuredContent.(map[string]any)["count"])
 	for _, path := range []string{"/users/acme/ada/live-activity", "/sessions/acme", "/stream/acme", "/admin/products"} {
-		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", bearer(token())).status, "a token opens MCP only")
+		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", bearer(token())).status,
+			"a token opens MCP only")
 	}
 	wrong := s.do(http.MethodPost, "/mcp", toolsList, bearer("wrong"), asJSON).header.Get("WWW-Authenticate")
 	assert.Contains(t, wrong, `error="invalid_token", error_description="wrong key`)
 	r := s.do(http.MethodPost, "/mcp", toolsList, bearer(acmeStream), asJSON)
 	assert.Equal(t, http.StatusForbidden, r.status)
-	assert.Equal(t, `Bearer error="insufficient_scope", scope="mcp", resource_metadata="`+s.url+`/.well-known/oauth-protected-resource/mcp"`,
+	assert.Equal(t, `Bearer error="insufficient_scope", scope="mcp", resource_metadata="`+s.url+`/.well-known/`+
+		`oauth-protected-resource/mcp"`,
 		r.header.Get("WWW-Authenticate"))
 	assert.NotContains(t, s.log.String(), token())
 }
@@ -119,10 +124,12 @@ func TestSignIn_adminsEndGrants(t *testing.T) {
 	require.Len(t, grants, 2)
 	oldest := grants[1].(map[string]any)
 	assertFields(t, oldest, "grant_id", "client_id", "client_name", "redirect_host", "scope", "created_at", "last_used_at")
-	assert.Equal(t, []any{"agent", "127.0.0.1:33418", "mcp"}, []any{oldest["client_name"], oldest["redirect_host"], oldest["scope"]})
+	assert.Equal(t, []any{"agent", "127.0.0.1:33418", "mcp"},
+		[]any{oldest["client_name"], oldest["redirect_host"], oldest["scope"]})
 	path := "/admin/grants/acme/" + oldest["grant_id"].(string)
 	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, path, "").status)
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, strings.Replace(path, "acme", "globex", 1), "", withAdminKey).status)
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, strings.Replace(path, "acme", "globex", 1), "",
+		withAdminKey).status)
 	assert.Equal(t, http.StatusOK, s.mcpStatus(token()))
 	assert.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, path, "", withAdminKey).status)
 	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, path, "", withAdminKey).status)
@@ -155,19 +162,24 @@ func TestSignIn_atAnyServer(t *testing.T) {
 	redis := redistest.Start(t)
 	a := start(t, withRedis(t, redis.URL()))
 	b := start(t, withRedis(t, redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
-	client := a.do(http.MethodPost, "/oauth/register", `{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
-	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&code_challenge_method=S256",
+	client := a.do(http.MethodPost, "/oauth/register",
+		`{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
+	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&"+
+		"code_challenge_method=S256",
 		client, url.QueryEscape(mcpCallback), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") // RFC 7636, appendix B
 	code := b.consent(b.url+query, acmeKey).Get("code")
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client}, "redirect_uri": {mcpCallback},
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client},
+		"redirect_uri":  {mcpCallback},
 		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}}
 	const isForm = "Content-Type: application/x-www-form-urlencoded"
 	tokens := a.do(http.MethodPost, "/oauth/token", form.Encode(), isForm).json(t)
 	access := tokens["access_token"].(string)
 	assert.Equal(t, http.StatusOK, b.mcpStatus(access))
-	renewal := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)}, "client_id": {client}}
+	renewal := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)},
+		"client_id": {client}}
 	assert.Equal(t, http.StatusOK, b.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status)
-	assert.Equal(t, http.StatusBadRequest, a.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status, "it was used at the other")
+	assert.Equal(t, http.StatusBadRequest, a.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status,
+		"it was used at the other")
 	assert.Equal(t, http.StatusUnauthorized, b.mcpStatus(access))
 }
 
@@ -209,6 +221,7 @@ func TestSignIn_belowAPath(t *testing.T) {
 func TestSignIn_needsAPublicURL(t *testing.T) {
 	s := newService(t, io.Discard, func(o *liveactivity.Options) { o.LocalURL = "http://127.0.0.1:8080" })
 	assert.Equal(t, "http://127.0.0.1:8080/mcp", s.URLs().MCP())
-	assert.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/oauth/register", `{"redirect_uris":["`+mcpCallback+`"]}`).Code)
+	assert.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/oauth/register",
+		`{"redirect_uris":["`+mcpCallback+`"]}`).Code)
 	assert.Equal(t, "Bearer", ask(s, http.MethodPost, "/mcp", toolsList, asJSON).Header().Get("WWW-Authenticate"))
 }

@@ -57,7 +57,8 @@ func (s *service) bySession() map[string]float64 {
 // viewed is a page view of the Segment family, by a visitor and a user, either of which
 // may be empty.
 func viewed(anonymousID, userID, page string) string {
-	return fmt.Sprintf(`{"type":"page","anonymousId":%q,"userId":%q,"properties":{"url":"https://acme.example/%s"}}`, anonymousID, userID, page)
+	return fmt.Sprintf(`{"type":"page","anonymousId":%q,"userId":%q,"properties":{"url":"https://acme.example/%s"}}`,
+		anonymousID, userID, page)
 }
 
 func identified(anonymousID, userID string) string {
@@ -73,14 +74,17 @@ func TestSources_findTheWriteKey(t *testing.T) {
 		status             int
 	}{
 		"Basic authentication": {"/segment/v1/p", page, basic(acmeToken), 200},
-		"without a colon":      {"/segment/v1/p", page, "Authorization: basic " + base64.StdEncoding.EncodeToString([]byte(acmeToken)), 200},
-		"below two slashes":    {"/segment/v1//p", page, basic(acmeToken), 200},
-		"the body":             {"/segment/v1/page", withKey(acmeToken), "X: y", 200},
-		"an event of a batch":  {"/segment/v1/batch", `{"batch":[` + withKey(acmeToken) + `]}`, "X: y", 200},
-		"a batch":              {"/segment", `{"batch":[` + page + `],"writeKey":"` + acmeToken + `"}`, "X: y", 200},
-		"Jitsu's header":       {"/jitsu/api/s/page", withKey(acmeToken + ":***"), "X-Write-Key: " + acmeToken + ":secret", 200},
-		"Jitsu's body":         {"/jitsu/api/s/s2s/page", withKey(acmeToken + ":***"), "X: y", 200},
-		"the query":            {"/rudderstack/beacon/v1/batch?writeKey=" + acmeToken, `{"batch":[` + page + `]}`, "X: y", 200},
+		"without a colon": {"/segment/v1/p", page,
+			"Authorization: basic " + base64.StdEncoding.EncodeToString([]byte(acmeToken)), 200},
+		"below two slashes":   {"/segment/v1//p", page, basic(acmeToken), 200},
+		"the body":            {"/segment/v1/page", withKey(acmeToken), "X: y", 200},
+		"an event of a batch": {"/segment/v1/batch", `{"batch":[` + withKey(acmeToken) + `]}`, "X: y", 200},
+		"a batch":             {"/segment", `{"batch":[` + page + `],"writeKey":"` + acmeToken + `"}`, "X: y", 200},
+		"Jitsu's header": {"/jitsu/api/s/page", withKey(acmeToken + ":***"),
+			"X-Write-Key: " + acmeToken + ":secret", 200},
+		"Jitsu's body": {"/jitsu/api/s/s2s/page", withKey(acmeToken + ":***"), "X: y", 200},
+		"the query": {"/rudderstack/beacon/v1/batch?writeKey=" + acmeToken, `{"batch":[` + page + `]}`,
+			"X: y", 200},
 		"nowhere":              {"/segment/v1/p", page, "X: y", 401},
 		"an unknown one":       {"/segment/v1/p", withKey(acmeToken), basic("phc_none"), 401},
 		"below no known path":  {"/segment/v2/nothing", page, basic(acmeToken), 404},
@@ -111,29 +115,35 @@ func TestSources_findTheWriteKey(t *testing.T) {
 func TestSources_ofPages(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].AllowedOrigins = []string{"https://acme.example"} })
 	const ours, theirs = "Origin: https://acme.example", "Origin: https://evil.example"
-	for _, path := range []string{"/amplitude/2/httpapi", "/segment/v1/p", "/rudderstack/v1/page", "/jitsu/api/s/page", "/segment/v1/projects/x/settings", "/segment/v1/m"} {
-		r := s.do(http.MethodOptions, path, "", theirs, "Access-Control-Request-Headers: authorization,anonymousid,sentat,x-write-key")
+	for _, path := range []string{"/amplitude/2/httpapi", "/segment/v1/p", "/rudderstack/v1/page", "/jitsu/api/s/page",
+		"/segment/v1/projects/x/settings", "/segment/v1/m"} {
+		r := s.do(http.MethodOptions, path, "", theirs,
+			"Access-Control-Request-Headers: authorization,anonymousid,sentat,x-write-key")
 		assert.Equal(t, http.StatusNoContent, r.status, path)
 		assert.Equal(t, "authorization,anonymousid,sentat,x-write-key", r.header.Get("Access-Control-Allow-Headers"))
 	}
-	for method, path := range map[string]string{http.MethodPost: "/segment/v1/p", http.MethodGet: "/segment/v1/projects/" + acmeToken + "/settings"} {
+	for method, path := range map[string]string{http.MethodPost: "/segment/v1/p",
+		http.MethodGet: "/segment/v1/projects/" + acmeToken + "/settings"} {
 		assert.Equal(t, http.StatusOK, s.do(method, path, viewed("d", "", "a"), basic(acmeToken), ours).status)
 		refused := s.do(method, path, viewed("d", "", "b"), basic(acmeToken), theirs)
 		assert.Equal(t, http.StatusForbidden, refused.status)
 		assert.Empty(t, refused.header.Get("Access-Control-Allow-Origin"))
 	}
-	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/rudderstack/sourceConfig/?writeKey="+acmeToken, "", theirs).status)
+	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/rudderstack/sourceConfig/?writeKey="+acmeToken, "",
+		theirs).status)
 	assert.Equal(t, []string{"Page Load: A"}, s.titles("d"))
 	assert.Equal(t, "POST, OPTIONS", s.do(http.MethodGet, "/segment/v1/p", "").header.Get("Allow"))
 	host := strings.TrimPrefix(s.url, "http://")
-	assert.JSONEq(t, `{"integrations":{"Segment.io":{"apiKey":"`+acmeToken+`","apiHost":"`+host+`/segment/v1","protocol":"https"}},"metrics":{"sampleRate":0}}`,
+	assert.JSONEq(t, `{"integrations":{"Segment.io":{"apiKey":"`+acmeToken+`","apiHost":"`+host+`/segment/v1",`+
+		`"protocol":"https"}},"metrics":{"sampleRate":0}}`,
 		s.do(http.MethodGet, "/segment/v1/projects/"+acmeToken+"/settings", "", ours).body)
 }
 
 // A page that brings Segment's settings itself reports figures about the SDK, which are discarded.
 func TestSources_discardFiguresAboutTheSDK(t *testing.T) {
 	s := start(t)
-	r := s.do(http.MethodPost, "/segment/v1/m", `{"series":[{"type":"Counter","metric":"analytics_js.invoke","value":1,"tags":{}}]}`,
+	r := s.do(http.MethodPost, "/segment/v1/m",
+		`{"series":[{"type":"Counter","metric":"analytics_js.invoke","value":1,"tags":{}}]}`,
 		"Content-Type: text/plain", "Origin: https://acme.example")
 	assert.Equal(t, http.StatusOK, r.status, r.body)
 }
@@ -154,7 +164,8 @@ func TestSources_identifyTheirOwnSession(t *testing.T) {
 	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "ada", "four"), 2), basic(acmeToken))
 	user, address := s.who("d:2", 2)
 	assert.Equal(t, []any{"ada", mail}, []any{user, address})
-	s.takes(1, "/rudderstack/v1/alias", `{"userId":"bob","previousId":"elsewhere","anonymousId":"other","context":{"sessionId":2}}`, basic(acmeToken))
+	s.takes(1, "/rudderstack/v1/alias", `{"userId":"bob","previousId":"elsewhere","anonymousId":"other",`+
+		`"context":{"sessionId":2}}`, basic(acmeToken))
 	assert.Equal(t, []string{"Page Load: Three"}, s.titles("bob"))
 }
 
@@ -194,30 +205,35 @@ func hmacSHA1(secret, event string) string {
 // Webhooks of all vendors come to one address; the content tells whose they are.
 func TestSources_webhooks(t *testing.T) {
 	secret, signature := "X-Webhook-Secret: "+acmeSecret, "X-Signature: "
-	posthogs := `{"type":"identify","event":"$pageview","distinct_id":"ada","uuid":"1","properties":{"$session_id":"s","$current_url":"https://acme.example/a"}}`
+	posthogs := `{"type":"identify","event":"$pageview","distinct_id":"ada","uuid":"1","properties":{"$session_id":"s",` +
+		`"$current_url":"https://acme.example/a"}}`
 	first, second := strings.Replace(viewed("d", "ada", "a"), ":", " : ", 1), viewed("d", "ada", "b")
 	for name, tt := range map[string]struct {
 		header, body string
 		accepted     int // none where it is refused
 		reasons      any
 	}{
-		"PostHog's":                     {secret, posthogs, 1, nil},
-		"a batch of PostHog's":          {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
-		"one event":                     {secret, first, 1, nil},
-		"by PostHog's header":           {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
-		"by a signature of the body":    {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))), first, 1, nil},
+		"PostHog's":            {secret, posthogs, 1, nil},
+		"a batch of PostHog's": {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
+		"one event":            {secret, first, 1, nil},
+		"by PostHog's header":  {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
+		"by a signature of the body": {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))),
+			first, 1, nil},
 		"an array":                      {secret, "[" + first + "," + second + "]", 2, nil},
 		"another secret":                {"X-Webhook-Secret: " + globexSecret, first, 0, nil},
 		"signed":                        {signature + hmacSHA1(acmeSecret, first), first, 1, nil},
 		"signed, white space around it": {signature + hmacSHA1(acmeSecret, first+"\n"), first + "\n", 1, nil},
-		"a signed array's first":        {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1, map[string]any{"unsigned": 1.0}},
-		"an array signed as a whole":    {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
-		"a signature of the second":     {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
-		"a signed one and a batch":      {signature + hmacSHA1(acmeSecret, first), `{"events":[` + first + `],"batch":[` + second + `]}`, 0, nil},
-		"a signed one within another":   {signature + hmacSHA1(acmeSecret, first), `{"events":[` + first + `],` + second[1:], 0, nil},
-		"a signature by nothing":        {signature + hmacSHA1("", first), first, 0, nil},
-		"a signature of another kind":   {signature + "zz", first, 0, nil},
-		"an empty array":                {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},
+		"a signed array's first": {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1,
+			map[string]any{"unsigned": 1.0}},
+		"an array signed as a whole": {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
+		"a signature of the second":  {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
+		"a signed one and a batch": {signature + hmacSHA1(acmeSecret, first),
+			`{"events":[` + first + `],"batch":[` + second + `]}`, 0, nil},
+		"a signed one within another": {signature + hmacSHA1(acmeSecret, first),
+			`{"events":[` + first + `],` + second[1:], 0, nil},
+		"a signature by nothing":      {signature + hmacSHA1("", first), first, 0, nil},
+		"a signature of another kind": {signature + "zz", first, 0, nil},
+		"an empty array":              {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -232,7 +248,8 @@ func TestSources_webhooks(t *testing.T) {
 		})
 	}
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].WebhookSecret = "" })
-	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", first, signature+hmacSHA1("", first)).status)
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", first,
+		signature+hmacSHA1("", first)).status)
 }
 
 // A webhook that proved its secret may have a user erased, and an SDK may not.
@@ -252,7 +269,8 @@ func TestSources_eraseWhomSegmentDeletes(t *testing.T) {
 		assert.NotContains(t, s.bySession(), "d")
 	}
 	assert.NotEmpty(t, s.titles("bob"))
-	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", `{"type":"delete","userId":"bob"}`, "X-Webhook-Secret: x").status)
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", `{"type":"delete","userId":"bob"}`,
+		"X-Webhook-Secret: x").status)
 	assert.NotEmpty(t, s.titles("bob"))
 	signature := "X-Signature: " + hmacSHA1(acmeSecret, `{"type":"delete","userId":"bob"}`)
 	s.takes(1, "/webhook/acme", `{"type":"delete","userId":"bob"}`, signature)
@@ -266,12 +284,15 @@ func TestSources_ofOnesOwnMaking(t *testing.T) {
 			Fields: flat.Fields{Event: "what", ID: "id", UserID: "who.id", Email: "who.mail", URL: "where"}}}
 	})
 	secret := "X-Webhook-Secret: " + acmeSecret
-	const event = `{"what":"seen","id":"1","who":{"id":"ada","mail":"ada@example.com"},"where":"https://acme.example/billing?token=s3cr3t"}`
+	const event = `{"what":"seen","id":"1","who":{"id":"ada","mail":"ada@example.com"},"where":"https://acme.example/` +
+		`billing?token=s3cr3t"}`
 	s.takes(1, "/webhook/acme/mine", event, secret)
 	s.takes(0, "/webhook/acme/mine", "["+event+"]", secret)
 	assert.Equal(t, []string{"Page Load: Billing"}, s.titles("ada"))
-	assert.Equal(t, "reported", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "", bearer(acmeKey)).json(t)["identity"])
-	for path, status := range map[string]int{"/webhook/acme/yours": 404, "/webhook/globex/mine": 404, "/webhook/none/mine": 404} {
+	assert.Equal(t, "reported", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "",
+		bearer(acmeKey)).json(t)["identity"])
+	for path, status := range map[string]int{"/webhook/acme/yours": 404, "/webhook/globex/mine": 404,
+		"/webhook/none/mine": 404} {
 		assert.Equal(t, status, s.do(http.MethodPost, path, event, secret, "X-Webhook-Secret: "+globexSecret).status, path)
 	}
 	for header, status := range map[string]int{"X-Webhook-Secret: " + globexSecret: 401, "X-Other: 1": 401} {
@@ -281,9 +302,11 @@ func TestSources_ofOnesOwnMaking(t *testing.T) {
 		assert.Equal(t, status, s.do(http.MethodPost, "/webhook/acme/mine", body, secret).status, body)
 	}
 
-	added := s.register(`{"product_id":"initech","sources":[{"name":"mine","kind":"flat","fields":{"event":"what","user_id":"u"},"actions":{"seen":"click"}}]}`)
+	added := s.register(`{"product_id":"initech","sources":[{"name":"mine","kind":"flat","fields":{"event":"what",` +
+		`"user_id":"u"},"actions":{"seen":"click"}}]}`)
 	s.takes(1, "/webhook/initech/mine", `{"what":"seen","u":"bob"}`, "X-Webhook-Secret: "+added["webhook_secret"])
-	r := s.do(http.MethodPost, "/admin/products", `{"product_id":"hooli","sources":[{"name":"mine","kind":"flat","fields":{"event":"what"}}]}`, withAdminKey)
+	r := s.do(http.MethodPost, "/admin/products",
+		`{"product_id":"hooli","sources":[{"name":"mine","kind":"flat","fields":{"event":"what"}}]}`, withAdminKey)
 	assert.Equal(t, http.StatusBadRequest, r.status)
 	assert.Contains(t, r.body, "sources[0].fields")
 }
@@ -295,7 +318,8 @@ func TestSources_standOnTheirWord(t *testing.T) {
 	s.takes(1, "/segment/v1/p", viewed("d", "eve", "b"), basic(acmeToken))
 	user, _ := s.who("d", 2)
 	assert.Equal(t, "ada", user)
-	s.takes(1, "/jitsu/api/s/page", strings.Replace(viewed("d", "eve", "c"), `"url"`, `"$user_hash":"`+userHash("eve")+`","url"`, 1), "X-Write-Key: "+acmeToken+":x")
+	s.takes(1, "/jitsu/api/s/page", strings.Replace(viewed("d", "eve", "c"), `"url"`,
+		`"$user_hash":"`+userHash("eve")+`","url"`, 1), "X-Write-Key: "+acmeToken+":x")
 	user, _ = s.who("d", 3)
 	assert.Equal(t, "eve", user)
 }
@@ -311,7 +335,8 @@ func ofAmplitude(apiKey string) string {
 func TestSources_answerAmplitude(t *testing.T) {
 	s := start(t)
 	taken := s.takes(1, "/amplitude/2/httpapi", ofAmplitude(acmeToken)).json(t)
-	assert.Equal(t, []any{200.0, 1.0, float64(len(ofAmplitude(acmeToken)))}, []any{taken["code"], taken["events_ingested"], taken["payload_size_bytes"]})
+	assert.Equal(t, []any{200.0, 1.0, float64(len(ofAmplitude(acmeToken)))},
+		[]any{taken["code"], taken["events_ingested"], taken["payload_size_bytes"]})
 	assert.Greater(t, taken["server_upload_time"], 1.7e12)
 	refused := s.do(http.MethodPost, "/amplitude", ofAmplitude("phc_none")).json(t)
 	assert.Equal(t, 401.0, refused["code"])

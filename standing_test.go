@@ -39,7 +39,8 @@ func userHash(userID string) string {
 // happens reports an event of a session, by the webhook or with the capture token.
 func (s *service) happens(webhook bool, name, userID, sessionID string, more map[string]any) {
 	s.t.Helper()
-	properties := map[string]any{"$session_id": sessionID, "$current_url": "https://acme.example/plans", "token": acmeToken}
+	properties := map[string]any{"$session_id": sessionID, "$current_url": "https://acme.example/plans",
+		"token": acmeToken}
 	for key, value := range more {
 		properties[key] = value
 	}
@@ -137,13 +138,15 @@ func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 func TestRecord_takesSoundEvents(t *testing.T) {
 	s := start(t)
 	long := strings.Repeat("long ", 1000)
-	action := activity.Action{Type: "click", Title: long, Description: long, RawURL: "https://u:pw@acme.example/a?token=s3cret",
+	action := activity.Action{Type: "click", Title: long, Description: long,
+		RawURL:       "https://u:pw@acme.example/a?token=s3cret",
 		CanonicalURL: "https://acme.example/b/7?x=1", Properties: map[string]string{long: long}}
 	for i := range 20 {
 		action.Properties[fmt.Sprint("p", i)] = long
 	}
 	event := func(id, session, user string) activity.Event {
-		return activity.Event{ID: id, Time: time.Now(), SessionID: session, UserID: user, Email: "no address", Action: &action}
+		return activity.Event{ID: id, Time: time.Now(), SessionID: session, UserID: user, Email: "no address",
+			Action: &action}
 	}
 	result, err := s.service.Record(t.Context(), "acme", []activity.Event{
 		event("1", "s", "ada"), event("2", "s", "anonymous"), event("", "s", "ada"), event("3", long, "ada"),
@@ -195,7 +198,9 @@ func TestStanding_withoutClaims(t *testing.T) {
 func TestStanding_isAdvisedOnWithAModel(t *testing.T) {
 	const says = "made only from signed and reported identities"
 	s := start(t, withModel(strings.ToUpper))
-	waittest.Until(t, "the start says so for each product", func() bool { return strings.Count(s.log.String(), says) == 2 })
+	waittest.Until(t, "the start says so for each product", func() bool {
+		return strings.Count(s.log.String(), says) == 2
+	})
 	s = start(t, withModel(strings.ToUpper), withIdentity("notes"))
 	waittest.Until(t, "the other product is advised", func() bool { return strings.Contains(s.log.String(), says) })
 	assert.Equal(t, 1, strings.Count(s.log.String(), says))

@@ -139,7 +139,8 @@ func TestStream_forgetsAReaderThatHangsUp(t *testing.T) {
 	require.NoError(t, err)
 	subscribers := func(n string) func() bool {
 		return func() bool {
-			return strings.Contains(s.do(http.MethodGet, "/metrics", "").body, `liveactivity_stream_subscribers{product_id="acme"} `+n)
+			return strings.Contains(s.do(http.MethodGet, "/metrics", "").body,
+				`liveactivity_stream_subscribers{product_id="acme"} `+n)
 		}
 	}
 	waittest.Until(t, "the reader is counted", subscribers("1"))

@@ -64,7 +64,8 @@ func TestTracer_followsActions(t *testing.T) {
 				second = first
 			}
 			first.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(second.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
+			conversation, hook := d.intercom.Created(second.url+"/chatbot-webhook/acme",
+				helpdesktest.IntercomContact{Email: mail}, "")
 			require.Equal(t, "linked", second.send(hook).says(t))
 			waittest.Until(t, "there is a note", func() bool { return len(taken.actions(tracing.Note, "intercom")) > 0 })
 			noted := taken.actions(tracing.Ingest, "")

@@ -48,7 +48,8 @@ func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity
 func record(t *testing.T, service *liveactivity.Service, productID, id string) {
 	t.Helper()
 	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/"+id)
-	result, err := service.Record(t.Context(), productID, []activity.Event{{ID: id, Time: time.Now(), UserID: "ada", SessionID: "s", Action: &action}})
+	result, err := service.Record(t.Context(), productID,
+		[]activity.Event{{ID: id, Time: time.Now(), UserID: "ada", SessionID: "s", Action: &action}})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
 }
@@ -81,13 +82,16 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Views = []liveactivity.View{n.view} })
 	follows := func(entries int64, product string) {
 		t.Helper()
-		waittest.Until(t, "the view has what is expected", func() bool { return n.entries.Load() == entries && n.last.Load() == product })
+		waittest.Until(t, "the view has what is expected", func() bool {
+			return n.entries.Load() == entries && n.last.Load() == product
+		})
 	}
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	follows(1, "acme")
 	initech := s.register(`{"product_id":"initech"}`)
 	post := func(uuid string) {
-		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+initech["webhook_secret"])
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://app.example.com/a"),
+			"X-PostHog-Secret: "+initech["webhook_secret"])
 		require.Equal(t, http.StatusOK, r.status, r.body)
 	}
 	post("u1")
@@ -282,11 +286,13 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for i, name := range []string{"first", "first", "second"} {
 		product, key := liveactivity.NewProduct("acme")
-		service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
+		service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+			Keys:    []liveactivity.Key{key},
 			Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)})
 		require.NoError(t, err)
 		event := pageview(fmt.Sprint("u", i), "s1", "https://app.example.com/a")
-		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+product.WebhookSecret).Code)
+		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
+			"X-PostHog-Secret: "+product.WebhookSecret).Code)
 	}
 	families, err := reg.Gather()
 	require.NoError(t, err)
@@ -301,7 +307,8 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"liveactivity_users", "liveactivity_log_entries", "liveactivity_events_total", "liveactivity_actions_total"} {
+	for _, name := range []string{"liveactivity_users", "liveactivity_log_entries", "liveactivity_events_total",
+		"liveactivity_actions_total"} {
 		assert.Equal(t, map[string]float64{"first": 2, "second": 1}, got[name], name)
 	}
 	assert.Greater(t, got["liveactivity_log_bytes"]["first"], got["liveactivity_log_bytes"]["second"])
@@ -315,13 +322,18 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
 	product, key := liveactivity.NewProduct("acme")
 	other, otherKey := liveactivity.NewProduct("globex")
-	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product, other}, Keys: []liveactivity.Key{key, otherKey}})
+	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product, other},
+		Keys: []liveactivity.Key{key, otherKey}})
 	require.NoError(t, err)
 	event := pageview("u1", "s1", "https://app.example.com/a")
-	assert.Equal(t, http.StatusUnauthorized, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+other.WebhookSecret).Code)
-	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+product.WebhookSecret).Code)
-	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/e/", `{"api_key":"`+product.CaptureTokens[0]+`","batch":[`+event+`]}`).Code)
-	assert.Equal(t, http.StatusForbidden, ask(service, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(otherKey.Key)).Code)
+	assert.Equal(t, http.StatusUnauthorized, ask(service, http.MethodPost, "/webhook/acme", event,
+		"X-PostHog-Secret: "+other.WebhookSecret).Code)
+	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
+		"X-PostHog-Secret: "+product.WebhookSecret).Code)
+	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/e/",
+		`{"api_key":"`+product.CaptureTokens[0]+`","batch":[`+event+`]}`).Code)
+	assert.Equal(t, http.StatusForbidden, ask(service, http.MethodGet, "/users/acme/ada/live-activity", "",
+		bearer(otherKey.Key)).Code)
 	w := ask(service, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(key.Key))
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, w.Body.String(), `"count":1`)
@@ -331,7 +343,8 @@ func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
 // The store that is made by default keeps to the retention, and to MaxEvents.
 func TestRetention_boundsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, MaxEvents: 2, Retention: eventlog.Retention{TTL: time.Hour, StateMaxBytes: 64 << 10}})
+		service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, MaxEvents: 2,
+			Retention: eventlog.Retention{TTL: time.Hour, StateMaxBytes: 64 << 10}})
 		require.NoError(t, err)
 		kept := func(user string) int {
 			live, err := service.LiveActivity(t.Context(), "acme", user, 0)
@@ -349,7 +362,8 @@ func TestRetention_boundsTheStore(t *testing.T) {
 		action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/")
 		for i := range 500 {
 			id := fmt.Sprint("user ", i)
-			_, err := service.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), UserID: id, SessionID: id, Action: &action}})
+			_, err := service.Record(t.Context(), "acme",
+				[]activity.Event{{ID: id, Time: time.Now(), UserID: id, SessionID: id, Action: &action}})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, 1, kept("user 499"))
@@ -364,7 +378,8 @@ type readCounter struct {
 	reads map[string]int
 }
 
-func (c *readCounter) Read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
+func (c *readCounter) Read(ctx context.Context, productID string, after eventlog.ID,
+	into []eventlog.Entry) (int, error) {
 	c.mu.Lock()
 	c.reads[productID]++
 	c.mu.Unlock()
@@ -385,7 +400,8 @@ func TestService_readsNoLogForConversationsOfAProductWithoutDesks(t *testing.T) 
 		desk := liveactivity.IntegrationConfig{Desks: map[string]json.RawMessage{
 			"intercom": json.RawMessage(`{"base_url":"http://127.0.0.1:1","access_token":"t","admin_id":"1"}`)}}
 		service, stop := runService(t, &liveactivity.Options{Log: log, Products: []liveactivity.Product{
-			{ProductID: "plain", WebhookSecret: acmeSecret}, {ProductID: "desk", WebhookSecret: acmeSecret, IntegrationConfig: desk}}})
+			{ProductID: "plain", WebhookSecret: acmeSecret},
+			{ProductID: "desk", WebhookSecret: acmeSecret, IntegrationConfig: desk}}})
 		reads := map[string]int{}
 		for _, id := range []string{"plain", "desk"} {
 			synctest.Wait()

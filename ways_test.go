@@ -33,7 +33,8 @@ func TestEvent_isVisibleEverywhere(t *testing.T) {
 			session := "session of " + name
 			stream := s.stream("/stream/acme?session_id="+strings.ReplaceAll(session, " ", "+"), bearer(acmeStream))
 			user := "user/" + name
-			event := strings.Replace(pageview(name, session, "https://App.example.com/projects/42?tab=1#top"), `"ada"`, `"`+user+`"`, 1)
+			event := strings.Replace(pageview(name, session, "https://App.example.com/projects/42?tab=1#top"), `"ada"`,
+				`"`+user+`"`, 1)
 			r := post(s, event)
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			assert.Equal(t, 1.0, r.json(t)["accepted"])
@@ -45,7 +46,8 @@ func TestEvent_isVisibleEverywhere(t *testing.T) {
 			assert.Equal(t, user, rest["user_id"])
 			assert.Equal(t, 1.0, rest["count"])
 			action := rest["actions"].([]any)[0].(map[string]any)
-			assertFields(t, action, "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
+			assertFields(t, action, "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url",
+				"canonical_url", "index")
 			assert.Equal(t, "pageview", action["type"])
 			assert.Equal(t, "Page Load: Projects detail", action["title"])
 			assert.Equal(t, "User landed on the projects detail page", action["description"])
@@ -99,13 +101,16 @@ func TestEvent_thatComesAgainChangesNothing(t *testing.T) {
 func TestLookup_takesAnyUserID(t *testing.T) {
 	s := start(t)
 	for escaped, user := range map[string]string{
-		"a%2Fb": "a/b", "%2E": ".", "%2E%2E": "..", "a%2F%2E%2E%2Fb": "a/../b", "%20x": " x", "%25": "%", "%252F": "%2F", "%3F%23": "?#",
+		"a%2Fb": "a/b", "%2E": ".", "%2E%2E": "..", "a%2F%2E%2E%2Fb": "a/../b", "%20x": " x", "%25": "%", "%252F": "%2F",
+		"%3F%23":             "?#",
 		"%C3%A4%F0%9F%98%80": "ä😀", "a+b": "a+b", "%22%3C%3E": `"<>`, "%00": "\x00", "x%2Fx": "x/x",
-		"%2F": "/", "%2F%2F": "//", "%2Fa": "/a", "a%2F": "a/", "%2E%2E%2Fb": "../b", ";x=1": ";x=1", "%01": "\x01", "+": "+", "%5C": "\\",
+		"%2F": "/", "%2F%2F": "//", "%2Fa": "/a", "a%2F": "a/", "%2E%2E%2Fb": "../b", ";x=1": ";x=1", "%01": "\x01",
+		"+": "+", "%5C": "\\",
 	} {
 		quoted, err := json.Marshal(user)
 		require.NoError(t, err)
-		s.webhook(strings.Replace(pageview("of "+escaped, "s "+escaped, "https://app.example.com/a"), `"ada"`, string(quoted), 1))
+		s.webhook(strings.Replace(pageview("of "+escaped, "s "+escaped, "https://app.example.com/a"), `"ada"`,
+			string(quoted), 1))
 		got := s.lookup(escaped)
 		assert.Equal(t, user, got["user_id"])
 		assert.Equal(t, 1.0, got["count"], escaped)

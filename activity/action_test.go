@@ -30,8 +30,10 @@ func TestEventKey(t *testing.T) {
 		{"UUID without hyphens", "018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f", digest("018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f")},
 		{"UUID in braces", "{" + id + "}", digest("{" + id + "}")},
 		{"UUID as a URN", "urn:uuid:" + id, digest("urn:uuid:" + id)},
-		{"36 characters that are no UUID", "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g", digest("018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g")},
-		{"36 bytes with hyphens elsewhere", "018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f", digest("018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f")},
+		{"36 characters that are no UUID", "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g",
+			digest("018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g")},
+		{"36 bytes with hyphens elsewhere", "018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f",
+			digest("018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f")},
 		{"anything else", "event 1", digest("event 1")},
 		{"nothing", "", digest("")},
 	}
@@ -76,7 +78,8 @@ func TestBatch_JSON(t *testing.T) {
 	t.Run("conversation is there when linked", func(t *testing.T) {
 		b := b
 		b.SessionID, b.UserID, b.Email, b.ConversationID = "s", "u", "e", "c"
-		b.Actions = []activity.BatchAction{{Action: b.Actions[0].Action, SessionID: "s", UserID: "u", Email: "e", ConversationID: "c"}}
+		b.Actions = []activity.BatchAction{{Action: b.Actions[0].Action, SessionID: "s", UserID: "u", Email: "e",
+			ConversationID: "c"}}
 		requireEncodes(t, linked, b)
 	})
 }
@@ -90,7 +93,8 @@ func requireEncodes(t *testing.T, want string, v any) {
 
 func TestAction_Clean(t *testing.T) {
 	long := strings.Repeat("long ", 1000)
-	a := activity.Action{Title: long, RawURL: "https://u:pw@acme.example/?token=x", Marks: []string{long, "rage", "dead", "rage"},
+	a := activity.Action{Title: long, RawURL: "https://u:pw@acme.example/?token=x",
+		Marks:      []string{long, "rage", "dead", "rage"},
 		Properties: map[string]string{long: long}}
 	for i := range 20 {
 		a.Properties[fmt.Sprint("z", i)] = long

@@ -16,11 +16,15 @@ import (
 func TestCanonicalURL(t *testing.T) {
 	cases := []struct{ name, raw, want string }{
 		// The contract's own examples.
-		{"everything at once", "https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://app.example.com/projects/:id/tasks/:id"},
-		{"e-mail address and trailing slash", "https://app.example.com/users/ada@example.com/", "https://app.example.com/users/:id"},
-		{"hash route", "https://app.example.com/#/orders/3f2504e0-4f89-11d3-9a0c-0305e82c3301?x=1", "https://app.example.com/#/orders/:id"},
+		{"everything at once", "https://App.Example.com:443/projects/42/tasks/7?tab=x#top",
+			"https://app.example.com/projects/:id/tasks/:id"},
+		{"e-mail address and trailing slash", "https://app.example.com/users/ada@example.com/",
+			"https://app.example.com/users/:id"},
+		{"hash route", "https://app.example.com/#/orders/3f2504e0-4f89-11d3-9a0c-0305e82c3301?x=1",
+			"https://app.example.com/#/orders/:id"},
 		{"slug", "https://app.example.com/blog/my-first-post", "https://app.example.com/blog/my-first-post"},
-		{"prefixed token", "https://app.example.com/api/v1/customers/cus_9s6XKzkNRiz8i3", "https://app.example.com/api/v1/customers/:id"},
+		{"prefixed token", "https://app.example.com/api/v1/customers/cus_9s6XKzkNRiz8i3",
+			"https://app.example.com/api/v1/customers/:id"},
 
 		{"root", "https://app.example.com/", "https://app.example.com/"},
 		{"root without slash", "https://app.example.com", "https://app.example.com/"},
@@ -67,16 +71,22 @@ func TestCanonicalURL(t *testing.T) {
 		{"password in a file's address", "file://ada:secret@host/a", "file://host/a"},
 		{"password before an at sign that is encoded", "https://ada:secret%40app.example.com/a", "https://app.example.com/a"},
 		{"password and no host", "https://ada:secret@//bob:secret@app.example.com/a", "https://app.example.com/a"},
-		{"password in an address within", "blob:https://ada:secret@app.example.com/3f2504e0-4f89-11d3-9a0c-0305e82c3301", "blob:https://app.example.com/:id"},
-		{"password in the source of a page", "view-source:https:/ada:secret@app.example.com/a", "view-source:https://app.example.com/a"},
+		{"password in an address within", "blob:https://ada:secret@app.example.com/3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+			"blob:https://app.example.com/:id"},
+		{"password in the source of a page", "view-source:https:/ada:secret@app.example.com/a",
+			"view-source:https://app.example.com/a"},
 		{"backslashes in the path", `https://app.example.com\projects\42`, "https://app.example.com/projects/:id"},
 
-		{"path parameter", "https://app.example.com/cart;jsessionid=0A1B2C3D/items;v=1", "https://app.example.com/cart/items"},
+		{"path parameter", "https://app.example.com/cart;jsessionid=0A1B2C3D/items;v=1",
+			"https://app.example.com/cart/items"},
 		{"path parameter of the root", "https://app.example.com/;jsessionid=0A1B2C3D", "https://app.example.com/"},
 		{"path parameter without a value", "https://app.example.com/a;b;c=d", "https://app.example.com/a"},
-		{"path parameter of an identifier", "https://app.example.com/orders/42;jsessionid=x.y?a", "https://app.example.com/orders/:id"},
-		{"path parameter that is percent-encoded", "https://app.example.com/cart%3bjsessionid=0A1B2C3D", "https://app.example.com/cart"},
-		{"path parameter in a hash route", "https://app.example.com/#/cart;jsessionid=0A1B/items", "https://app.example.com/#/cart/items"},
+		{"path parameter of an identifier", "https://app.example.com/orders/42;jsessionid=x.y?a",
+			"https://app.example.com/orders/:id"},
+		{"path parameter that is percent-encoded", "https://app.example.com/cart%3bjsessionid=0A1B2C3D",
+			"https://app.example.com/cart"},
+		{"path parameter in a hash route", "https://app.example.com/#/cart;jsessionid=0A1B/items",
+			"https://app.example.com/#/cart/items"},
 		{"path parameter of a path alone", "/cart;jsessionid=0A1B?x", "/cart"},
 		{"address behind a path parameter", "x:;y//ada:secret@host/a", "x://host/a"},
 
@@ -94,18 +104,22 @@ func TestCanonicalURL(t *testing.T) {
 		{"exclamation mark is no route", "https://app.example.com/a#!b", "https://app.example.com/a"},
 
 		{"hash route with exclamation mark", "https://app.example.com/#!/orders/42", "https://app.example.com/#!/orders/:id"},
-		{"hash route behind a path", "https://app.example.com/app/7/#/orders/42/", "https://app.example.com/app/:id#/orders/:id"},
+		{"hash route behind a path", "https://app.example.com/app/7/#/orders/42/",
+			"https://app.example.com/app/:id#/orders/:id"},
 		{"hash route behind a query", "https://app.example.com/app?x=1#/orders", "https://app.example.com/app#/orders"},
 		{"hash route with a fragment", "https://app.example.com/#/orders#top", "https://app.example.com/#/orders"},
-		{"hash route with a query and a fragment", "https://app.example.com/#/orders?a=1#top", "https://app.example.com/#/orders"},
+		{"hash route with a query and a fragment", "https://app.example.com/#/orders?a=1#top",
+			"https://app.example.com/#/orders"},
 		{"root hash route", "https://app.example.com/#/", "https://app.example.com/#/"},
 		{"root hash route with exclamation mark", "https://app.example.com/#!/", "https://app.example.com/#!/"},
 		{"hash route keeps its case", "https://app.example.com/#/MyPage", "https://app.example.com/#/MyPage"},
 
 		{"percent-encoded slug", "https://app.example.com/caf%C3%A9", "https://app.example.com/caf%C3%A9"},
-		{"percent-encoded e-mail address", "https://app.example.com/users/ada%40example.com", "https://app.example.com/users/:id"},
+		{"percent-encoded e-mail address", "https://app.example.com/users/ada%40example.com",
+			"https://app.example.com/users/:id"},
 		{"percent-encoded number", "https://app.example.com/users/%34%32", "https://app.example.com/users/:id"},
-		{"percent-encoded slash is no separator", "https://app.example.com/files/a%2F42", "https://app.example.com/files/a%2F42"},
+		{"percent-encoded slash is no separator", "https://app.example.com/files/a%2F42",
+			"https://app.example.com/files/a%2F42"},
 		{"percent-encoded question mark stays", "https://app.example.com/what%3Fnow", "https://app.example.com/what%3Fnow"},
 		{"broken percent-encoding", "https://app.example.com/100%/42", "https://app.example.com/100%/:id"},
 		{"path outside ASCII", "https://app.example.com/日本/ö", "https://app.example.com/日本/ö"},
@@ -144,21 +158,28 @@ func TestCanonicalURL_replacesIdentifiers(t *testing.T) {
 		"UUID": {"3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3301",
 			"00000000-0000-0000-0000-000000000000", "3f2504e04f8911d39a0c0305e82c3301"},
 		"ULID": {"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01arz3ndektsv4rrffq69g5fav"},
-		"token of 16 characters or more": {"abcdefghijklmno1", "V1StGXR8_Z5jdHi6B-myT", "-NsQ1a2b3c4d5e6f7g8h", "sXh3kQ9vR2mW7pLt",
-			"dQw4w9WgXcQdQw4w9WgXcQ", "k3j9-x8w2-p1q7-z4m5", "Uakgb_J5m9g-0JDMbcJqL", "IRFa-VaYb2x_abcDE", "xTq2Rn-Lw8PaK-Zd4Vc", "20261001T101500Z-8"},
+		"token of 16 characters or more": {"abcdefghijklmno1", "V1StGXR8_Z5jdHi6B-myT", "-NsQ1a2b3c4d5e6f7g8h",
+			"sXh3kQ9vR2mW7pLt",
+			"dQw4w9WgXcQdQw4w9WgXcQ", "k3j9-x8w2-p1q7-z4m5", "Uakgb_J5m9g-0JDMbcJqL", "IRFa-VaYb2x_abcDE", "xTq2Rn-Lw8PaK-Zd4Vc",
+			"20261001T101500Z-8"},
 		"hexadecimal": {"deadbee1", "DEADBEE1", "5f3a2b1c", "507f1f77bcf86cd799439011", "facade12",
 			"da39a3ee5e6b4b0d3255bfef95601890afd80709"},
 		"e-mail address": {"ada@example.com", "Ada.Lovelace+tag@mail.example.co.uk", "ada%2Btag%40example.com", "用户@例子.测试"},
-		"prefix and token": {"cus_9s6XKzkNRiz8i3", "user_42", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "usr_3f2504e0-4f89-11d3-9a0c-0305e82c3301",
-			"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV", "doc_deadbee1", "pi_3MtwBwLkdIwHu7ix28a3tqPa", "Invoice_000123", "report_2026-10-01"},
-		"date": {"2026-10-01", "2026-1-9", "2026_10_01", "01-10-2026", "20261001", "2026-10-01T10:15:00Z", "2026-10-01T10%3A15%3A00Z"},
+		"prefix and token": {"cus_9s6XKzkNRiz8i3", "user_42", "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+			"usr_3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+			"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV", "doc_deadbee1", "pi_3MtwBwLkdIwHu7ix28a3tqPa", "Invoice_000123",
+			"report_2026-10-01"},
+		"date": {"2026-10-01", "2026-1-9", "2026_10_01", "01-10-2026", "20261001", "2026-10-01T10:15:00Z",
+			"2026-10-01T10%3A15%3A00Z"},
 	}
 	for kind, segments := range identifiers {
 		for _, segment := range segments {
 			t.Run(kind+" "+segment, func(t *testing.T) {
-				assert.Equal(t, "https://app.example.com/things/:id", activity.CanonicalURL("https://app.example.com/things/"+segment))
+				assert.Equal(t, "https://app.example.com/things/:id",
+					activity.CanonicalURL("https://app.example.com/things/"+segment))
 				assert.Equal(t, "/:id/edit", activity.CanonicalURL("/"+segment+"/edit"))
-				assert.Equal(t, "https://app.example.com/#/things/:id", activity.CanonicalURL("https://app.example.com/#/things/"+segment))
+				assert.Equal(t, "https://app.example.com/#/things/:id",
+					activity.CanonicalURL("https://app.example.com/#/things/"+segment))
 			})
 		}
 	}
@@ -166,14 +187,20 @@ func TestCanonicalURL_replacesIdentifiers(t *testing.T) {
 
 func TestCanonicalURL_keepsWords(t *testing.T) {
 	words := map[string][]string{
-		"word":             {"reports", "Settings", "aVeryLongCamelCaseWordIndeed", "internationalization", "deadbeef", "facade", "décor", "a"},
-		"slug":             {"my-first-post", "terms-and-conditions-of-the-service", "snake_case_slug_of_words", "a-b", "-", "_", "--"},
-		"slug with number": {"top-10-tips-for-2026", "5-things-to-know-before-you-go", "how-to-use-2fa-with-your-phone", "web3-versus-web2-explained", "2026-goals-and-dreams", "release-notes-of-version-12"},
-		"slug with mixed words": {"guide-to-b2b-marketing-strategy", "learn-k8s-in-ten-easy-lessons", "a11y-best-practices", "i18n-for-the-impatient",
-			"uploading-mp3-and-mp4-files", "amazon-s3-bucket-settings", "HTML5-and-CSS3-basics", "IPv6-migration-guide", "EC2-instances-overview",
+		"word": {"reports", "Settings", "aVeryLongCamelCaseWordIndeed", "internationalization", "deadbeef",
+			"facade", "décor", "a"},
+		"slug": {"my-first-post", "terms-and-conditions-of-the-service", "snake_case_slug_of_words", "a-b",
+			"-", "_", "--"},
+		"slug with number": {"top-10-tips-for-2026", "5-things-to-know-before-you-go", "how-to-use-2fa-with-your-phone",
+			"web3-versus-web2-explained", "2026-goals-and-dreams", "release-notes-of-version-12"},
+		"slug with mixed words": {"guide-to-b2b-marketing-strategy", "learn-k8s-in-ten-easy-lessons", "a11y-best-practices",
+			"i18n-for-the-impatient",
+			"uploading-mp3-and-mp4-files", "amazon-s3-bucket-settings", "HTML5-and-CSS3-basics", "IPv6-migration-guide",
+			"EC2-instances-overview",
 			"OAuth2-Authorization-Code-Flow", "MP3-to-WAV-converter"},
-		"version":          {"v1", "v2", "V1", "v10", "v1.2.3", "1.2.3", "v1beta1", "v2026", "api_v1", "page_version2"},
-		"file name":        {"index.html", "report-2026.pdf", "main.4f3c2b1a9d8e7f60.js", "3f2504e0-4f89-11d3-9a0c-0305e82c3301.pdf", "42.json", "photo.1.jpg"},
+		"version": {"v1", "v2", "V1", "v10", "v1.2.3", "1.2.3", "v1beta1", "v2026", "api_v1", "page_version2"},
+		"file name": {"index.html", "report-2026.pdf", "main.4f3c2b1a9d8e7f60.js",
+			"3f2504e0-4f89-11d3-9a0c-0305e82c3301.pdf", "42.json", "photo.1.jpg"},
 		"word with number": {"step2", "abc123", "h264", "mp3", "3d", "1password", "abc1234"},
 		"handle":           {"@ada", "@ada42", "ada@localhost"},
 		"punctuation":      {":id", "~", "...", "a,b", "a=b", "(1)", "$42"},
@@ -191,9 +218,12 @@ func TestCanonicalURL_keepsWords(t *testing.T) {
 
 func FuzzCanonicalURL(f *testing.F) {
 	for _, raw := range []string{
-		"https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://ada:p@ss@[::1]:443/#!/a/1?b#c", "/a/ ?b", "\x00 a/ /", "#/a ?x",
-		"https:/\\u:p@h", "//;/u:p@h", "x:;y//u:p@h", "http://:80//u:p@h", "blob:file:///\\u@h;/;x%3b", "http:/;/@/:80/#/;x/?",
-		"http://x:80:80", "http://x:80:", "http://::", "a@b.c://d", "://", "a://", "%", "http://http://x", "//", "\xff://\xff/\xff",
+		"https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://ada:p@ss@[::1]:443/#!/a/1?b#c", "/a/ ?b",
+		"\x00 a/ /", "#/a ?x",
+		"https:/\\u:p@h", "//;/u:p@h", "x:;y//u:p@h", "http://:80//u:p@h", "blob:file:///\\u@h;/;x%3b",
+		"http:/;/@/:80/#/;x/?",
+		"http://x:80:80", "http://x:80:", "http://::", "a@b.c://d", "://", "a://", "%", "http://http://x", "//",
+		"\xff://\xff/\xff",
 	} {
 		f.Add(raw)
 	}

@@ -27,8 +27,10 @@ func TestNewEvent_putsInWords(t *testing.T) {
 		{"", []activity.Property{plan, {"seats", "3"}}, "", "User did Invoice Sent (plan: pro, seats: 3)"},
 		{"", []activity.Property{{"plan", " \n"}}, page, "User did Invoice Sent on the billing page"},
 		{"", []activity.Property{{"plan", "a\n b\x00"}}, page, "User did Invoice Sent (plan: a b) on the billing page"},
-		{"", []activity.Property{{"plan", strings.Repeat("x", 61)}}, "", "User did Invoice Sent (plan: " + strings.Repeat("x", 59) + "…)"},
-		{"", []activity.Property{{"at", "https://a.example/?token=s3cr3t"}}, "", "User did Invoice Sent (at: https://a.example/?token=redacted)"},
+		{"", []activity.Property{{"plan", strings.Repeat("x", 61)}}, "",
+			"User did Invoice Sent (plan: " + strings.Repeat("x", 59) + "…)"},
+		{"", []activity.Property{{"at", "https://a.example/?token=s3cr3t"}}, "",
+			"User did Invoice Sent (at: https://a.example/?token=redacted)"},
 	} {
 		a := activity.NewEvent("Invoice Sent", c.sentence, c.properties, c.url)
 		assert.Equal(t, []string{"event", "Invoice Sent", c.description}, []string{a.Type, a.Title, a.Description})
@@ -58,7 +60,8 @@ func TestNewError_putsInWords(t *testing.T) {
 		{"E", long, "Error E", seen + ": E: " + long[:120]},
 		{"E", "boom\n    at pay (https://a.example/app.js:3:4)", "Error E", seen + ": E: boom"},
 		{"E", "boom\npay@https://a.example/app.js:3:4", "Error E", seen + ": E: boom"},
-		{"E", "GET /api/a?access_token=s3cr3t&b=1 failed", "Error E", seen + ": E: GET /api/a?access_token=redacted&b=1 failed"},
+		{"E", "GET /api/a?access_token=s3cr3t&b=1 failed", "Error E",
+			seen + ": E: GET /api/a?access_token=redacted&b=1 failed"},
 		{"E", "GET /cb?code=s3cr3t&next=https://a.example/?sid=s3cr3t failed", "Error E",
 			seen + ": E: GET /cb?code=redacted&next=https://a.example/?sid=redacted failed"},
 		{"E", "is a.example/?token=s3cr3t right?", "Error E", seen + ": E: is a.example/?token=redacted right?"},
@@ -71,7 +74,8 @@ func TestNewError_putsInWords(t *testing.T) {
 		{"E", "boom at https://a.example/x.js:1:2", "Error E", seen + ": E: boom"},
 		{"E", "the meeting at 10:30 is over", "Error E", seen + ": E: the meeting at 10:30 is over"},
 		{"E", "first\nsecond", "Error E", seen + ": E: first second"},
-		{"E", "GET https://a.example/?token=s3cr3t failed", "Error E", seen + ": E: GET https://a.example/?token=redacted failed"},
+		{"E", "GET https://a.example/?token=s3cr3t failed", "Error E",
+			seen + ": E: GET https://a.example/?token=redacted failed"},
 	} {
 		a := activity.NewError(c.typ, c.message, page)
 		assert.Equal(t, []string{"error", c.title, c.description}, []string{a.Type, a.Title, a.Description})

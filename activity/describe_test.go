@@ -21,38 +21,63 @@ func TestNewAction_putsInWords(t *testing.T) {
 		url                string
 		title, description string
 	}{
-		{"page view", activity.TypePageview, activity.Target{}, app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
-		{"page view ignores the target", activity.TypePageview, activity.Target{Label: "x", Element: "button"}, app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
-		{"page view of the root", activity.TypePageview, activity.Target{}, app, "Page Load: Home", "User landed on the home page"},
-		{"page view of several words", activity.TypePageview, activity.Target{}, app + "/Billing-and_Plans/", "Page Load: Billing and plans", "User landed on the billing and plans page"},
-		{"page view of one thing", activity.TypePageview, activity.Target{}, app + "/projects/42?x=1", "Page Load: Projects detail", "User landed on the projects detail page"},
-		{"page view of nothing but identifiers", activity.TypePageview, activity.Target{}, app + "/42/7", "Page Load: Detail", "User landed on the detail page"},
-		{"page view of a hash route", activity.TypePageview, activity.Target{}, app + "/#/orders/42", "Page Load: Orders detail", "User landed on the orders detail page"},
-		{"page view of a page outside ASCII", activity.TypePageview, activity.Target{}, app + "/%C3%BCber-uns", "Page Load: Über uns", "User landed on the über uns page"},
+		{"page view", activity.TypePageview, activity.Target{}, app + "/dashboard", "Page Load: Dashboard",
+			"User landed on the dashboard page"},
+		{"page view ignores the target", activity.TypePageview, activity.Target{Label: "x", Element: "button"},
+			app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
+		{"page view of the root", activity.TypePageview, activity.Target{}, app, "Page Load: Home",
+			"User landed on the home page"},
+		{"page view of several words", activity.TypePageview, activity.Target{}, app + "/Billing-and_Plans/",
+			"Page Load: Billing and plans", "User landed on the billing and plans page"},
+		{"page view of one thing", activity.TypePageview, activity.Target{}, app + "/projects/42?x=1",
+			"Page Load: Projects detail", "User landed on the projects detail page"},
+		{"page view of nothing but identifiers", activity.TypePageview, activity.Target{}, app + "/42/7", "Page Load: Detail",
+			"User landed on the detail page"},
+		{"page view of a hash route", activity.TypePageview, activity.Target{}, app + "/#/orders/42",
+			"Page Load: Orders detail", "User landed on the orders detail page"},
+		{"page view of a page outside ASCII", activity.TypePageview, activity.Target{}, app + "/%C3%BCber-uns",
+			"Page Load: Über uns", "User landed on the über uns page"},
 		{"page view of no page", activity.TypePageview, activity.Target{}, "", "Page Load", "User landed on a page"},
 		{"page view of no path", activity.TypePageview, activity.Target{}, "?x=1#top", "Page Load", "User landed on a page"},
 
-		{"click", activity.TypeClick, activity.Target{Label: "Export CSV", Element: "button"}, app + "/dashboard", "Click Export CSV", "User clicked Export CSV on the dashboard page"},
-		{"click on a button without a label", activity.TypeClick, activity.Target{Element: "button"}, app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
-		{"click on a link without a label", activity.TypeClick, activity.Target{Element: "link"}, app + "/dashboard", "Click link", "User clicked a link on the dashboard page"},
-		{"click on an image without a label", activity.TypeClick, activity.Target{Element: "image"}, app + "/dashboard", "Click image", "User clicked an image on the dashboard page"},
-		{"click with a blank label", activity.TypeClick, activity.Target{Label: " \n\u200b ", Element: "button"}, app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
-		{"click with an untidy label", activity.TypeClick, activity.Target{Label: "\n  Add\tto \u00a0 cart\x00 ", Element: "button"}, app, "Click Add to cart", "User clicked Add to cart on the home page"},
-		{"click on no page", activity.TypeClick, activity.Target{Label: "Save", Element: "button"}, "", "Click Save", "User clicked Save"},
-		{"click without a label on no page", activity.TypeClick, activity.Target{Element: "checkbox"}, "", "Click checkbox", "User clicked a checkbox"},
+		{"click", activity.TypeClick, activity.Target{Label: "Export CSV", Element: "button"}, app + "/dashboard",
+			"Click Export CSV", "User clicked Export CSV on the dashboard page"},
+		{"click on a button without a label", activity.TypeClick, activity.Target{Element: "button"}, app + "/dashboard",
+			"Click button", "User clicked a button on the dashboard page"},
+		{"click on a link without a label", activity.TypeClick, activity.Target{Element: "link"}, app + "/dashboard",
+			"Click link", "User clicked a link on the dashboard page"},
+		{"click on an image without a label", activity.TypeClick, activity.Target{Element: "image"}, app + "/dashboard",
+			"Click image", "User clicked an image on the dashboard page"},
+		{"click with a blank label", activity.TypeClick, activity.Target{Label: " \n\u200b ", Element: "button"},
+			app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
+		{"click with an untidy label", activity.TypeClick,
+			activity.Target{Label: "\n  Add\tto \u00a0 cart\x00 ", Element: "button"}, app, "Click Add to cart",
+			"User clicked Add to cart on the home page"},
+		{"click on no page", activity.TypeClick, activity.Target{Label: "Save", Element: "button"}, "", "Click Save",
+			"User clicked Save"},
+		{"click without a label on no page", activity.TypeClick, activity.Target{Element: "checkbox"}, "", "Click checkbox",
+			"User clicked a checkbox"},
 
-		{"submit", activity.TypeSubmit, activity.Target{Label: "signup", Element: "form"}, app + "/", "Submit signup form", "User submitted the signup form on the home page"},
-		{"submit without a label", activity.TypeSubmit, activity.Target{Element: "form"}, app + "/", "Submit form", "User submitted a form on the home page"},
-		{"submit on no page", activity.TypeSubmit, activity.Target{Label: "signup"}, "", "Submit signup form", "User submitted the signup form"},
+		{"submit", activity.TypeSubmit, activity.Target{Label: "signup", Element: "form"}, app + "/", "Submit signup form",
+			"User submitted the signup form on the home page"},
+		{"submit without a label", activity.TypeSubmit, activity.Target{Element: "form"}, app + "/", "Submit form",
+			"User submitted a form on the home page"},
+		{"submit on no page", activity.TypeSubmit, activity.Target{Label: "signup"}, "", "Submit signup form",
+			"User submitted the signup form"},
 
-		{"change", activity.TypeChange, activity.Target{Label: "plan", Element: "select"}, app + "/", "Change plan field", "User changed the plan field on the home page"},
-		{"change without a label", activity.TypeChange, activity.Target{Element: "field"}, app + "/", "Change field", "User changed a field on the home page"},
-		{"change of an input without a label", activity.TypeChange, activity.Target{Element: "input"}, app + "/", "Change input", "User changed an input on the home page"},
-		{"change on no page", activity.TypeChange, activity.Target{Label: "plan"}, "", "Change plan field", "User changed the plan field"},
+		{"change", activity.TypeChange, activity.Target{Label: "plan", Element: "select"}, app + "/", "Change plan field",
+			"User changed the plan field on the home page"},
+		{"change without a label", activity.TypeChange, activity.Target{Element: "field"}, app + "/", "Change field",
+			"User changed a field on the home page"},
+		{"change of an input without a label", activity.TypeChange, activity.Target{Element: "input"}, app + "/",
+			"Change input", "User changed an input on the home page"},
+		{"change on no page", activity.TypeChange, activity.Target{Label: "plan"}, "", "Change plan field",
+			"User changed the plan field"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			want := activity.Action{Type: c.typ, Title: c.title, Description: c.description, RawURL: c.url, CanonicalURL: activity.CanonicalURL(c.url)}
+			want := activity.Action{Type: c.typ, Title: c.title, Description: c.description, RawURL: c.url,
+				CanonicalURL: activity.CanonicalURL(c.url)}
 			assert.Equal(t, want, activity.NewAction(c.typ, c.target, c.url))
 		})
 	}
@@ -160,7 +185,8 @@ func TestCleanLabel(t *testing.T) {
 }
 
 func FuzzCleanLabel(f *testing.F) {
-	for _, label := range []string{"Export CSV", " a\tb\u202e\x00 ", strings.Repeat("word ", 40), strings.Repeat("é", 100), "\xff\xfe", "👩\u200d👧"} {
+	for _, label := range []string{"Export CSV", " a\tb\u202e\x00 ", strings.Repeat("word ", 40), strings.Repeat("é", 100),
+		"\xff\xfe", "👩\u200d👧"} {
 		f.Add(label)
 	}
 	f.Fuzz(func(t *testing.T, label string) {

@@ -29,7 +29,8 @@ func ExampleDigest() {
 
 // What an agent reads, without what may be secret in the address.
 func ExampleBatch_Text() {
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.example.com/dashboard?token=secret")
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.example.com/dashboard?token=secret")
 	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
 	b := activity.Batch{SessionID: "session_1", Actions: []activity.BatchAction{{Action: click}}}
 	fmt.Println(b.Text())
@@ -38,8 +39,10 @@ func ExampleBatch_Text() {
 
 // Two requests of one session, as one batch.
 func ExampleMerge() {
-	first := activity.Batch{SessionID: "session_1", Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Save"}}}}
-	second := activity.Batch{SessionID: "session_1", Email: "ada@example.com", Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Next"}}}}
+	first := activity.Batch{SessionID: "session_1",
+		Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Save"}}}}
+	second := activity.Batch{SessionID: "session_1", Email: "ada@example.com",
+		Actions: []activity.BatchAction{{Action: activity.Action{Title: "Click Next"}}}}
 	merged := activity.Merge(first, second)
 	fmt.Println(merged.Email, merged.Count)
 	for _, a := range merged.Actions {

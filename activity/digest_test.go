@@ -24,7 +24,8 @@ func did(typ, label, path string) activity.Action {
 
 // foreign is an action of another producer.
 func foreign(typ, title string) activity.Action {
-	return activity.Action{Type: typ, Title: title, Description: "User did what is not used on the billing page", CanonicalURL: app + "/billing"}
+	return activity.Action{Type: typ, Title: title, Description: "User did what is not used on the billing page",
+		CanonicalURL: app + "/billing"}
 }
 
 func digest(actions ...activity.Action) string {
@@ -45,33 +46,47 @@ func TestDigest(t *testing.T) {
 		{"one page", []activity.Action{visit("/pricing")}, "Visited pricing."},
 		{"two pages", []activity.Action{visit("/pricing"), visit("/")}, "Visited pricing and home."},
 		{"everything", []activity.Action{
-			visit("/pricing"), visit("/checkout"), click("Confirm plan"), visit("/billing-settings"), did(activity.TypeSubmit, "payment", "/billing-settings"),
+			visit("/pricing"), visit("/checkout"), click("Confirm plan"), visit("/billing-settings"),
+			did(activity.TypeSubmit, "payment", "/billing-settings"),
 		}, "Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form."},
 		{"a page again", []activity.Action{visit("/a"), visit("/b?x=1"), visit("/a/"), visit("/b")}, "Visited a and b."},
-		{"one verb", []activity.Action{click("Next"), click("Save"), click("Confirm plan"), click("Next")}, "Clicked Next, Save and Confirm plan."},
-		{"the same on two pages", []activity.Action{did(activity.TypeClick, "Save", "/a"), did(activity.TypeClick, "Save", "/b")}, "Clicked Save."},
-		{"one page's name in another's", []activity.Action{did(activity.TypeClick, "Save on the a page", "/b")}, "Clicked Save on the a page."},
+		{"one verb", []activity.Action{click("Next"), click("Save"), click("Confirm plan"), click("Next")},
+			"Clicked Next, Save and Confirm plan."},
+		{"the same on two pages", []activity.Action{did(activity.TypeClick, "Save", "/a"),
+			did(activity.TypeClick, "Save", "/b")}, "Clicked Save."},
+		{"one page's name in another's", []activity.Action{did(activity.TypeClick, "Save on the a page", "/b")},
+			"Clicked Save on the a page."},
 		{"order of kinds", []activity.Action{
-			did("scroll", "Reports", "/a"), did(activity.TypeChange, "plan", "/a"), did(activity.TypeSubmit, "", "/a"), did(activity.TypeClick, "", "/a"), visit("/a"),
+			did("scroll", "Reports", "/a"), did(activity.TypeChange, "plan", "/a"), did(activity.TypeSubmit, "", "/a"),
+			did(activity.TypeClick, "", "/a"), visit("/a"),
 		}, "Visited a; clicked element; submitted a form; changed the plan field; did “Scroll Reports”."},
-		{"a page without an address", []activity.Action{activity.NewAction(activity.TypePageview, activity.Target{}, "")}, "Visited a page."},
+		{"a page without an address", []activity.Action{activity.NewAction(activity.TypePageview, activity.Target{}, "")},
+			"Visited a page."},
 		{"a question", []activity.Action{click("What's new?")}, "Clicked What's new?"},
 		{"an end in dots", []activity.Action{click("More...")}, "Clicked More..."},
-		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))}, "Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
+		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))},
+			"Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
 
 		{"remote", []activity.Action{
-			{Type: "pageview", Title: "Page Load: Dashboard", CanonicalURL: app + "/billing"}, {Type: "click", Title: "Click Export CSV"},
+			{Type: "pageview", Title: "Page Load: Dashboard", CanonicalURL: app + "/billing"},
+			{Type: "click", Title: "Click Export CSV"},
 			{Type: "submit", Title: "Submit signup form"}, {Type: "change", Title: "Change plan field"},
 		}, "Visited billing; clicked Export CSV; submitted the signup form; changed the plan field."},
 		{"elements without a label", []activity.Action{
-			{Type: "click", Title: "Click button"}, {Type: "submit", Title: "Submit form"}, {Type: "change", Title: "Change input"},
+			{Type: "click", Title: "Click button"}, {Type: "submit", Title: "Submit form"},
+			{Type: "change", Title: "Change input"},
 		}, "Clicked button; submitted a form; changed an input."},
-		{"titles of pages", []activity.Action{{Type: "pageview", Title: "Page Load: Vendors"}, {Type: "pageview", Title: "Page Load"}, {Type: "pageview", Title: "Start"}, {Type: "pageview"}}, "Visited Vendors, a page and Start."},
-		{"foreign titles", []activity.Action{foreign("click", "Approve vendor"), foreign("submit", "Order"), foreign("opened", "Opened the CSV file"), foreign("", "Übersicht")},
+		{"titles of pages", []activity.Action{{Type: "pageview", Title: "Page Load: Vendors"},
+			{Type: "pageview", Title: "Page Load"}, {Type: "pageview", Title: "Start"}, {Type: "pageview"}},
+			"Visited Vendors, a page and Start."},
+		{"foreign titles", []activity.Action{foreign("click", "Approve vendor"), foreign("submit", "Order"),
+			foreign("opened", "Opened the CSV file"), foreign("", "Übersicht")},
 			"Clicked Approve vendor; submitted Order; did “Opened the CSV file” and “Übersicht”."},
 		{"an untidy title", []activity.Action{foreign("x", " Opened\tthe\n\x1b file\u202e . ")}, "Did “Opened the file .”."},
-		{"a title of invisible characters", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}}, "Clicked something."},
-		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}}, "Clicked something; did an export and something."},
+		{"a title of invisible characters", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}},
+			"Clicked something."},
+		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}},
+			"Clicked something; did an export and something."},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, digest(c.actions...)) })
@@ -99,11 +114,16 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 	}
 	path := func(n int) string { return fmt.Sprintf("/p-%d", n) }
 	kinds := map[string]kind{
-		"pages":   {func(n int) activity.Action { return did(activity.TypePageview, "", path(n)) }, "Visited 1 earlier page, ", "Visited 12 earlier pages, ", "p %d"},
-		"clicks":  {func(n int) activity.Action { return did(activity.TypeClick, fmt.Sprint("b", n), "/") }, "Clicked 1 earlier element, ", "Clicked 12 earlier elements, ", "b%d"},
-		"submits": {func(n int) activity.Action { return did(activity.TypeSubmit, fmt.Sprint("f", n), "/") }, "Submitted 1 earlier form, ", "Submitted 12 earlier forms, ", "the f%d form"},
-		"changes": {func(n int) activity.Action { return did(activity.TypeChange, fmt.Sprint("c", n), "/") }, "Changed 1 earlier field, ", "Changed 12 earlier fields, ", "the c%d field"},
-		"others":  {func(n int) activity.Action { return foreign("x", fmt.Sprint("o", n)) }, "Did 1 earlier thing, ", "Did 12 earlier things, ", "“o%d”"},
+		"pages": {func(n int) activity.Action { return did(activity.TypePageview, "", path(n)) },
+			"Visited 1 earlier page, ", "Visited 12 earlier pages, ", "p %d"},
+		"clicks": {func(n int) activity.Action { return did(activity.TypeClick, fmt.Sprint("b", n), "/") },
+			"Clicked 1 earlier element, ", "Clicked 12 earlier elements, ", "b%d"},
+		"submits": {func(n int) activity.Action { return did(activity.TypeSubmit, fmt.Sprint("f", n), "/") },
+			"Submitted 1 earlier form, ", "Submitted 12 earlier forms, ", "the f%d form"},
+		"changes": {func(n int) activity.Action { return did(activity.TypeChange, fmt.Sprint("c", n), "/") },
+			"Changed 1 earlier field, ", "Changed 12 earlier fields, ", "the c%d field"},
+		"others": {func(n int) activity.Action { return foreign("x", fmt.Sprint("o", n)) }, "Did 1 earlier thing, ",
+			"Did 12 earlier things, ", "“o%d”"},
 	}
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +141,8 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 			add(52, 62)
 			assert.True(t, strings.HasPrefix(d.String(), k.several+fmt.Sprintf(k.rest+", ", 13)), d.String())
 			assert.True(t, strings.HasSuffix(d.String(), fmt.Sprintf(k.rest+" and "+k.rest+".", 61, 62)), d.String())
-			assert.Equal(t, 50, strings.Count(d.String(), ",")+strings.Count(d.String(), " and ")+strings.Count(d.String(), ";"), "what is kept")
+			assert.Equal(t, 50, strings.Count(d.String(), ",")+strings.Count(d.String(), " and ")+strings.Count(d.String(), ";"),
+				"what is kept")
 		})
 	}
 }
@@ -174,7 +195,8 @@ func TestDigest_goesOnFromItsJSON(t *testing.T) {
 func TestDigest_isBounded(t *testing.T) {
 	var d activity.Digest
 	for n := range 200 {
-		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "x"} {
+		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit,
+			activity.TypeChange, "x"} {
 			d.Add(activity.Action{Type: typ, CanonicalURL: fmt.Sprintf("/%d-%s", n, strings.Repeat("ü", 500)),
 				Title: fmt.Sprintf("%d%s %s", n, strings.Repeat("object", 50), strings.Repeat("object ", 1000))})
 		}
@@ -187,7 +209,8 @@ func TestDigest_takesWhatItsSizeSays(t *testing.T) {
 	grown := heaptest.After(func() {
 		for i := range digests {
 			for n := range 60 {
-				digests[i].Add(did(activity.TypePageview, "", fmt.Sprintf("/p-%d-%d", i, n)), did(activity.TypeClick, strings.Repeat("x", n), "/"))
+				digests[i].Add(did(activity.TypePageview, "", fmt.Sprintf("/p-%d-%d", i, n)),
+					did(activity.TypeClick, strings.Repeat("x", n), "/"))
 			}
 		}
 	})
@@ -200,7 +223,8 @@ func TestDigest_takesWhatItsSizeSays(t *testing.T) {
 }
 
 func FuzzDigest(f *testing.F) {
-	f.Add("click", "User clicked Save on the home page", "Click Save", "https://app.example.com/", "User opened\ninvoices.")
+	f.Add("click", "User clicked Save on the home page", "Click Save", "https://app.example.com/",
+		"User opened\ninvoices.")
 	f.Add("pageview", "", "Page Load: Home", "", "User ")
 	f.Add("\x00\u202e", "\xff", "\u200d", "/a%0ab", "User\u2028on")
 	f.Add("submit", " on the a page", "Submit ", "/a", "the user .")
@@ -252,7 +276,8 @@ func BenchmarkDigest_String(b *testing.B) {
 func TestDigest_goesOnAfterItWasStored(t *testing.T) {
 	var whole, stored activity.Digest
 	for i := range 200 {
-		a := activity.Action{Type: []string{"pageview", "click", "submit", "change", "other"}[i%5], Title: fmt.Sprint("Click ", i%70, " <b>"), CanonicalURL: fmt.Sprint("https://x.example/p", i%60)}
+		a := activity.Action{Type: []string{"pageview", "click", "submit", "change", "other"}[i%5],
+			Title: fmt.Sprint("Click ", i%70, " <b>"), CanonicalURL: fmt.Sprint("https://x.example/p", i%60)}
 		whole.Add(a)
 		stored.Add(a)
 		data, err := json.Marshal(&stored)

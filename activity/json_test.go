@@ -15,17 +15,22 @@ import (
 
 // The JSON of a batch is, to the byte, what encoding/json makes of it.
 func FuzzBatch_AppendJSON(f *testing.F) {
-	for _, text := range []string{"", "Click Save", "https://x/?a=1&b=<2>", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "\u0085\u2028\u2029\ufffd", "\xff\xed\xa0\x80", "größer ☕ 👩\u200d👧", "\\u0085"} {
+	for _, text := range []string{"", "Click Save", "https://x/?a=1&b=<2>", "\"\\/\b\f\n\r\t\x00\x1f\x7f",
+		"\u0085\u2028\u2029\ufffd", "\xff\xed\xa0\x80", "größer ☕ 👩\u200d👧", "\\u0085"} {
 		f.Add(text, "x", 1_700_000_000.123456, 4_503_599_627.370497, 7)
 	}
-	for _, seconds := range []float64{0, math.Copysign(0, -1), 1e-6, -1e-6, 1e-7, 1.5, 1 << 32, 1e11, 1e20, 1e21, math.MaxFloat64, math.SmallestNonzeroFloat64, 1_700_000_000.0000001} {
+	for _, seconds := range []float64{0, math.Copysign(0, -1), 1e-6, -1e-6, 1e-7, 1.5, 1 << 32, 1e11, 1e20, 1e21,
+		math.MaxFloat64, math.SmallestNonzeroFloat64, 1_700_000_000.0000001} {
 		f.Add("s", "", seconds, -seconds, -1)
 	}
 	f.Fuzz(func(t *testing.T, text, conversation string, start, end float64, n int) {
-		a := activity.BatchAction{SessionID: text, UserID: text, Email: text, ConversationID: conversation, Action: activity.Action{ID: text,
-			Type: text, Title: text, Description: text, TimestampStart: start, TimestampEnd: end, RawURL: text, CanonicalURL: text, Index: n}}
-		b := activity.Batch{Type: text, ProductID: text, SessionID: text, UserID: text, Email: text, ConversationID: conversation,
-			Count: n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}
+		a := activity.BatchAction{SessionID: text, UserID: text, Email: text, ConversationID: conversation,
+			Action: activity.Action{ID: text,
+				Type: text, Title: text, Description: text, TimestampStart: start, TimestampEnd: end, RawURL: text,
+				CanonicalURL: text, Index: n}}
+		b := activity.Batch{Type: text, ProductID: text, SessionID: text, UserID: text, Email: text,
+			ConversationID: conversation,
+			Count:          n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}
 		want, wrong := jsontext.Marshal(&b)
 		got, err := b.AppendJSON([]byte("before"))
 		if wrong != nil {

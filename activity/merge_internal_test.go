@@ -11,8 +11,10 @@ import (
 // FuzzFold holds labels against a plain definition of what they are.
 func FuzzFold(f *testing.F) {
 	long := strings.Repeat("word ", 30)
-	for _, s := range []string{"", " ", "Save", " Save  changes\n", "a\u200db", "\u200d a \u200d", "a \u200d b", "\x00\u0085\u200b\u202ea", "\xff\xed", long,
-		strings.Repeat("x", 100), strings.Repeat("語", 81), long[:80], long[:81], long[:79] + "\u200d\u200d \u200b", strings.Repeat("\u200b", 100) + long, strings.Repeat("\u200da", 60)} {
+	for _, s := range []string{"", " ", "Save", " Save  changes\n", "a\u200db", "\u200d a \u200d", "a \u200d b",
+		"\x00\u0085\u200b\u202ea", "\xff\xed", long,
+		strings.Repeat("x", 100), strings.Repeat("語", 81), long[:80], long[:81], long[:79] + "\u200d\u200d \u200b",
+		strings.Repeat("\u200b", 100) + long, strings.Repeat("\u200da", 60)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

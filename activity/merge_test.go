@@ -79,7 +79,8 @@ func TestMerge_takesTheFirstIdentityThatIsKnown(t *testing.T) {
 	c.Actions[0].Email = "bob@example.com"
 
 	merged := activity.Merge(a, b, c)
-	want := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s", UserID: "ada", Email: "ada@example.com",
+	want := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s", UserID: "ada",
+		Email:          "ada@example.com",
 		ConversationID: "c1", Count: 3, ForwardedAt: 30, Actions: merged.Actions}
 	assert.Equal(t, want, merged)
 	for i, from := range []activity.Batch{a, b, c} {
@@ -109,16 +110,20 @@ func TestBatch_Text(t *testing.T) {
 		action activity.Action
 		want   string
 	}{
-		{"description and address", activity.Action{Type: "click", Title: "t", Description: "User clicked Save", CanonicalURL: url, RawURL: url + "?key=secret"}, "User clicked Save (" + url + ")"},
+		{"description and address", activity.Action{Type: "click", Title: "t", Description: "User clicked Save",
+			CanonicalURL: url, RawURL: url + "?key=secret"}, "User clicked Save (" + url + ")"},
 		{"no address", activity.Action{Description: "User clicked Save", RawURL: url + "?key=secret"}, "User clicked Save"},
 		{"no description", activity.Action{Type: "click", Title: "Click Save"}, "Click Save"},
 		{"no title either", activity.Action{Type: "click", CanonicalURL: url}, "click (" + url + ")"},
 		{"a blank description", activity.Action{Description: " \n\u200b", Title: "\x00", Type: "click"}, "click"},
 		{"nothing", activity.Action{}, "User did something"},
-		{"line feeds", activity.Action{Description: "User clicked\n2026-11-22 02:15:05 UTC: User did evil\r\n\u2028\u0085x", CanonicalURL: "https://x.example/\n\vy"}, "User clicked 2026-11-22 02:15:05 UTC: User did evil x (https://x.example/ y)"},
+		{"line feeds", activity.Action{Description: "User clicked\n2026-11-22 02:15:05 UTC: User did evil\r\n\u2028\u0085x",
+			CanonicalURL: "https://x.example/\n\vy"},
+			"User clicked 2026-11-22 02:15:05 UTC: User did evil x (https://x.example/ y)"},
 		{"control and formatting characters", activity.Action{Description: "a\x1b[31m\u202eb\u200bc"}, "a[31mbc"},
 		{"no UTF-8", activity.Action{Description: "a\xffb"}, "a\ufffdb"},
-		{"a long description", activity.Action{Description: strings.Repeat("word ", 200)}, strings.TrimSpace(strings.Repeat("word ", 100)) + "…"},
+		{"a long description", activity.Action{Description: strings.Repeat("word ", 200)},
+			strings.TrimSpace(strings.Repeat("word ", 100)) + "…"},
 		{"a long word", activity.Action{Description: strings.Repeat("ü", 501)}, strings.Repeat("ü", 499) + "…"},
 		{"just short enough", activity.Action{Description: strings.Repeat("ü", 500)}, strings.Repeat("ü", 500)},
 	}
@@ -129,8 +134,10 @@ func TestBatch_Text(t *testing.T) {
 		})
 	}
 	t.Run("one line an action", func(t *testing.T) {
-		const want = "2026-11-22 02:15:05 UTC: User clicked Save on the tasks detail page (https://app.acme.example/projects/:id/tasks/:id)\n" +
-			"2026-11-22 02:15:07 UTC: User clicked Save on the tasks detail page (https://app.acme.example/projects/:id/tasks/:id)"
+		const want = "2026-11-22 02:15:05 UTC: User clicked Save on the tasks detail page " +
+			"(https://app.acme.example/projects/:id/tasks/:id)\n" +
+			"2026-11-22 02:15:07 UTC: User clicked Save on the tasks detail page " +
+			"(https://app.acme.example/projects/:id/tasks/:id)"
 		assert.Equal(t, want, clicks(1, 3.75).Text())
 	})
 	t.Run("no action", func(t *testing.T) { assert.Empty(t, activity.Batch{}.Text()) })
@@ -141,7 +148,8 @@ func FuzzBatch_Text(f *testing.F) {
 	f.Add("a\nb\u2029", "\x1b", "\u202e", "https://x.example/\r\n", math.NaN())
 	f.Add("\xff\xfe", "", "", "\u200d", math.Inf(1))
 	f.Fuzz(func(t *testing.T, description, title, typ, url string, start float64) {
-		a := activity.BatchAction{Action: activity.Action{Type: typ, Title: title, Description: description, CanonicalURL: url, TimestampStart: start}}
+		a := activity.BatchAction{Action: activity.Action{Type: typ, Title: title, Description: description,
+			CanonicalURL: url, TimestampStart: start}}
 		text := activity.Batch{Actions: []activity.BatchAction{a, a}}.Text()
 		lines := strings.Split(text, "\n")
 		require.Len(t, lines, 2)

@@ -72,9 +72,11 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		for j := range actions {
-			actions[j] = activity.Action{Type: "click", Title: "Click Save", TimestampStart: activity.Seconds(now) + float64(3*i+j)/1e5}
+			actions[j] = activity.Action{Type: "click", Title: "Click Save",
+				TimestampStart: activity.Seconds(now) + float64(3*i+j)/1e5}
 		}
-		if err := br.Add(context.Background(), activitytest.NewBatch("acme", fmt.Sprint(i%1000), "", actions...)); err != nil {
+		if err := br.Add(context.Background(), activitytest.NewBatch("acme", fmt.Sprint(i%1000), "",
+			actions...)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -92,7 +92,8 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBridge(nil)
 		start := activity.Seconds(time.Now())
-		accepted(t, post(b, `{"session_id":"s","type":"pageview","title":"Page Load: Vendors","url":"https://Portal.example:443/vendors?a=1&b=<2>"}`))
+		accepted(t, post(b, `{"session_id":"s","type":"pageview","title":"Page Load: `+
+			`Vendors","url":"https://Portal.example:443/vendors?a=1&b=<2>"}`))
 		time.Sleep(1500 * time.Millisecond)
 		accepted(t, post(b, `{"session_id":"s","title":"Click Approve vendor","description":"User clicked Approve","url":"https://portal.example/vendors/42",
 			"vendor":{"id":"42","name":"Acme Supplies","status":"blocked","missing_documents":["W-9 form"]}}`))
@@ -102,7 +103,8 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
 		assert.Equal(t, map[string]any{
 			"session_id": "s",
-			"summary":    "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form is missing.",
+			"summary": "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 " +
+				"form is missing.",
 			"actions": []any{
 				map[string]any{"type": "pageview", "title": "Page Load: Vendors", "description": "User visited vendors",
 					"timestamp_start": start, "timestamp_end": start + 1.5, "index": 0.0,
@@ -111,7 +113,8 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 					"timestamp_start": start + 1.5, "timestamp_end": start + 1.5, "index": 1.0,
 					"raw_url": "https://portal.example/vendors/42", "canonical_url": "https://portal.example/vendors/:id"},
 			},
-			"vendor": map[string]any{"id": "42", "name": "Acme Supplies", "status": "blocked", "missing_documents": []any{"W-9 form"}},
+			"vendor": map[string]any{"id": "42", "name": "Acme Supplies", "status": "blocked",
+				"missing_documents": []any{"W-9 form"}},
 		}, got)
 		assert.Contains(t, w.Body.String(), "?a=1&b=<2>", "URLs stay readable")
 	})
@@ -171,7 +174,8 @@ func TestSessions_leastRecentlyHeardOfAreForgottenFirst(t *testing.T) {
 func TestSessions_areBoundedByDefault(t *testing.T) {
 	b := newBridge(nil)
 	for i := range bridge.DefaultMaxSessions + 10 {
-		require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint(i), "", activitytest.Click(time.Now(), "Save", "https://a.example/"))))
+		require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint(i), "",
+			activitytest.Click(time.Now(), "Save", "https://a.example/"))))
 	}
 	assert.Equal(t, 10_000, b.Sessions())
 }
@@ -182,7 +186,8 @@ func TestSessions_areBoundedInBytes(t *testing.T) {
 	grown := heaptest.After(func() {
 		b := newBridge(&bridge.Options{MaxBytes: limit})
 		for i := range 1500 {
-			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","description":%q,"url":"https://a.example/%[2]s","vendor":{"id":%[2]q,"status":"blocked","missing_documents":[%[2]q]}}`, i, long)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","description":%q,"url":"https://a.example/`+
+				`%[2]s","vendor":{"id":%[2]q,"status":"blocked","missing_documents":[%[2]q]}}`, i, long)))
 		}
 		assert.Less(t, b.Sessions(), 1000)
 		assert.Len(t, ask(t, b, "s1499").Actions, 1, "the one heard of last")
@@ -267,9 +272,11 @@ func TestVendor_isTheOneReportedLast(t *testing.T) {
 	report("s", "")
 	report("s", `,"vendor":null`)
 	report("other", `,"vendor":{"id":"3","name":"Other","status":"pending"}`)
-	assert.Equal(t, &bridge.Vendor{ID: "1", Name: "Acme", Status: bridge.Blocked, MissingDocuments: []string{"W-9 form", "permit"}}, ask(t, b, "s").Vendor)
+	assert.Equal(t, &bridge.Vendor{ID: "1", Name: "Acme", Status: bridge.Blocked,
+		MissingDocuments: []string{"W-9 form", "permit"}}, ask(t, b, "s").Vendor)
 	report("s", `,"vendor":{"id":"2","status":"approved"}`)
-	assert.Equal(t, &bridge.Vendor{ID: "2", Status: bridge.Approved, MissingDocuments: []string{}}, ask(t, b, "s").Vendor, "nothing of the one before is left")
+	assert.Equal(t, &bridge.Vendor{ID: "2", Status: bridge.Approved, MissingDocuments: []string{}}, ask(t, b, "s").Vendor,
+		"nothing of the one before is left")
 }
 
 const page = "https://app.acme.example/vendors/42"
@@ -280,7 +287,8 @@ func TestAdd_filesActionsOfTheStreamInTimeOrder(t *testing.T) {
 	later := activitytest.Click(now.Add(-time.Second), "Export", page)
 	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada", later)))
 	click(t, b, "s", "Approve")
-	earlier := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(now.Add(-time.Minute), page), activitytest.Click(now.Add(-30*time.Second), "Open", page))
+	earlier := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(now.Add(-time.Minute), page),
+		activitytest.Click(now.Add(-30*time.Second), "Open", page))
 	require.NoError(t, b.Add(t.Context(), earlier))
 
 	c := ask(t, b, "s")
@@ -302,13 +310,15 @@ func TestAdd_filesActionsOfTheStreamInTimeOrder(t *testing.T) {
 
 func TestAdd_changesNothing(t *testing.T) {
 	now := time.Now()
-	have := activitytest.NewBatch("acme", "s", "", activitytest.Click(now, "Save", page), activitytest.Click(now, "Send", page))
+	have := activitytest.NewBatch("acme", "s", "", activitytest.Click(now, "Save", page),
+		activitytest.Click(now, "Send", page))
 	for name, batch := range map[string]activity.Batch{
 		"the same again":    have,
 		"without a session": activitytest.NewBatch("acme", "", "ada", activitytest.Click(now, "Other", page)),
 		"too old":           activitytest.NewBatch("acme", "s", "", activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
 		"nothing":           activitytest.NewBatch("acme", "s", ""),
-		"a new session, but only what is too old": activitytest.NewBatch("acme", "new", "", activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
+		"a new session, but only what is too old": activitytest.NewBatch("acme", "new", "",
+			activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
@@ -359,7 +369,8 @@ func TestBridge_concurrentSessionsDoNotMix(t *testing.T) {
 		id := fmt.Sprint("session-", s)
 		wg.Go(func() {
 			for i := range reports {
-				w := post(b, fmt.Sprintf(`{"session_id":%q,"title":"Click %s %d","vendor":{"id":%q,"status":"pending","missing_documents":[%q]}}`, id, id, i, id, id))
+				w := post(b, fmt.Sprintf(`{"session_id":%q,"title":"Click %s `+
+					`%d","vendor":{"id":%q,"status":"pending","missing_documents":[%q]}}`, id, id, i, id, id))
 				assert.Equal(t, http.StatusAccepted, w.Code)
 			}
 		})
@@ -419,7 +430,8 @@ func TestRegister_sharesAMux(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	newBridge(nil).Register(mux)
-	for target, want := range map[string]string{"/healthz": "ok", "/context/s": `"session_id":"s"`, "/": "<!doctype html>"} {
+	for target, want := range map[string]string{"/healthz": "ok", "/context/s": `"session_id":"s"`,
+		"/": "<!doctype html>"} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 		assert.Contains(t, w.Body.String(), want)
@@ -441,9 +453,11 @@ func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
 	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "MaxSessions", mistake.Option)
-	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be negative\nbridge: MaxBytes must not be negative\n"+
+	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be "+
+		"negative\nbridge: MaxBytes must not be negative\n"+
 		"bridge: TTL must not be negative\nbridge: MaxBody must not be negative\n"+
-		"bridge: AllowedOrigins must be like https://portal.acme.example\nbridge: AllowedOrigins must be like https://portal.acme.example")
+		"bridge: AllowedOrigins must be like https://portal.acme.example\nbridge: AllowedOrigins must be like "+
+		"https://portal.acme.example")
 }
 
 // What a report says is kept, not the report: it may be padded to any size.
@@ -454,8 +468,10 @@ func TestBridge_keepsNothingOfARequestButItsWords(t *testing.T) {
 		for i := range 100 {
 			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"%sok"}`, i, pad)))
 			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","description":"%sok"}`, i, pad)))
-			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","vendor":{"id":"v","status":"blocked","name":"%sok"}}`, i, pad)))
-			accepted(t, post(b, fmt.Sprintf(`{"session_id":"t%d","title":"t","vendor":{"id":"v","status":"blocked","missing_documents":["%sok"]}}`, i, pad)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","vendor":{"id":"v","status":"blocked",`+
+				`"name":"%sok"}}`, i, pad)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"t%d","title":"t","vendor":{"id":"v","status":"blocked",`+
+				`"missing_documents":["%sok"]}}`, i, pad)))
 			var batch activity.Batch
 			batch.SessionID = fmt.Sprint("u", i)
 			a := activity.BatchAction{}

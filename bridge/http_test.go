@@ -37,13 +37,14 @@ func TestServeContext_answersTextToWhoPrefersIt(t *testing.T) {
 		"anything but text":         {[]string{"*/*, text/plain;q=0"}, false},
 		"the specific counts":       {[]string{"text/*;q=0.1, */*;q=0.5, text/plain;q=0.9"}, true},
 		"no text":                   {[]string{"text/plain;q=0"}, false},
-		"a browser":                 {[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}, false},
-		"neither":                   {[]string{"image/png"}, false},
-		"two headers":               {[]string{"application/json;q=0.5", "text/plain;q=0.6"}, true},
-		"malformed quality":         {[]string{"text/plain;q=high"}, false},
-		"impossible quality":        {[]string{"text/plain;q=2"}, false},
-		"no number":                 {[]string{"text/plain;q=NaN"}, false},
-		"malformed":                 {[]string{";;,/,text/plain"}, true},
+		"a browser": {[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"},
+			false},
+		"neither":            {[]string{"image/png"}, false},
+		"two headers":        {[]string{"application/json;q=0.5", "text/plain;q=0.6"}, true},
+		"malformed quality":  {[]string{"text/plain;q=high"}, false},
+		"impossible quality": {[]string{"text/plain;q=2"}, false},
+		"no number":          {[]string{"text/plain;q=NaN"}, false},
+		"malformed":          {[]string{";;,/,text/plain"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
@@ -140,8 +141,10 @@ func corsHeaders(w *httptest.ResponseRecorder) http.Header {
 // A name in Host may belong to anyone who points it here.
 func TestCORS_doesNotTrustTheHost(t *testing.T) {
 	for host, want := range map[string]bool{
-		"127.0.0.1:8070": true, "localhost:8070": true, "[::1]:8070": true, "10.1.2.3": true, "localhost": true, "[::1]": true,
-		"evil.example:8070": false, "evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example:8070": false,
+		"127.0.0.1:8070": true, "localhost:8070": true, "[::1]:8070": true, "10.1.2.3": true, "localhost": true,
+		"[::1]":             true,
+		"evil.example:8070": false, "evil.example": false, "localhost.evil.example": false,
+		"127.0.0.1.evil.example:8070": false,
 	} {
 		w := do(newBridge(nil), host, "http://"+host, "application/json")
 		assert.Equal(t, want, len(corsHeaders(w)) > 0, host)
@@ -155,10 +158,12 @@ func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
 	server := httptest.NewServer(b.Handler())
 	defer server.Close()
 	for host, want := range map[string]int{
-		"": http.StatusOK, "127.0.0.1": http.StatusOK, "127.1.2.3:80": http.StatusOK, "localhost:8070": http.StatusOK, "LOCALHOST": http.StatusOK,
+		"": http.StatusOK, "127.0.0.1": http.StatusOK, "127.1.2.3:80": http.StatusOK, "localhost:8070": http.StatusOK,
+		"LOCALHOST":           http.StatusOK,
 		"shop.localhost:8070": http.StatusOK, "[::1]:8070": http.StatusOK, "[::1]": http.StatusOK,
 		"portal.example": http.StatusOK, "bridge.acme.example": http.StatusOK,
-		"evil.example": http.StatusMisdirectedRequest, "evil.example:8070": http.StatusMisdirectedRequest, "10.1.2.3": http.StatusMisdirectedRequest,
+		"evil.example": http.StatusMisdirectedRequest, "evil.example:8070": http.StatusMisdirectedRequest,
+		"10.1.2.3":               http.StatusMisdirectedRequest,
 		"localhost.evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
 		"evillocalhost": http.StatusMisdirectedRequest, "portal.example.evil.example": http.StatusMisdirectedRequest,
 	} {
@@ -227,7 +232,8 @@ func TestNew_copiesTheOrigins(t *testing.T) {
 
 func TestServePage_servesEveryFile(t *testing.T) {
 	b := newBridge(nil)
-	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
+		"js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 	paths := map[string]string{"/": "page/index.html"}
 	files, err := fs.Glob(os.DirFS("."), "page/static/*")
 	require.NoError(t, err)
@@ -260,14 +266,17 @@ func TestServePage_allowsNothingButItsOwn(t *testing.T) {
 		name, value, _ := strings.Cut(directive, " ")
 		directives[name] = value
 	}
-	assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'", "connect-src": "'self'",
-		"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}, directives)
+	assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'",
+		"img-src": "'self'", "connect-src": "'self'",
+		"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'",
+		"trusted-types": "'none'"}, directives)
 }
 
 // Nothing in the page's files may make HTML or code out of text, or ask anybody
 // else for anything.
 func TestPage_hasNoSinksAndNoOutsideResources(t *testing.T) {
-	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|\son[a-z]+=|style="|<script>|<style|javascript:`)
+	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new ` +
+		`Function|srcdoc|\son[a-z]+=|style="|<script>|<style|javascript:`)
 	outside := regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s"'` + "`" + `]*`)
 	require.NoError(t, fs.WalkDir(os.DirFS("page"), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -19,7 +19,8 @@ func did(t *testing.T, actions ...string) string {
 	b := newBridge(nil)
 	for _, a := range actions {
 		typ, title, _ := strings.Cut(a, " ")
-		accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","type":%q,"title":%q,"url":"https://p.example/a-page"}`, typ, title)))
+		accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","type":%q,"title":%q,"url":"https://p.example/a-page"}`,
+			typ, title)))
 	}
 	return b.Context("s").Summary
 }
@@ -29,21 +30,27 @@ func TestSummary_statesWhatWasDone(t *testing.T) {
 		actions []string
 		want    string
 	}{
-		"nothing":            {nil, "Hi! I have not seen any activity in this session yet. Look around, and ask me whenever you need a hand."},
-		"a page":             {[]string{"pageview Page Load: Vendors"}, "Hi! I can see you visited vendors."},
-		"a page of a name":   {[]string{"pageview Page Load: Acme Supplies"}, "Hi! I can see you visited Acme Supplies."},
-		"a page of no name":  {[]string{"pageview Page Load"}, "Hi! I can see you visited a page."},
-		"an abbreviation":    {[]string{"pageview FAQ"}, "Hi! I can see you visited FAQ."},
-		"a click":            {[]string{"click Click Approve vendor"}, "Hi! I can see you clicked Approve vendor."},
-		"a bare click":       {[]string{"click Approve vendor"}, "Hi! I can see you clicked Approve vendor."},
-		"a page and a click": {[]string{"pageview Vendors", "click Approve vendor"}, "Hi! I can see you visited vendors and clicked Approve vendor."},
-		"in any order":       {[]string{"click Approve vendor", "pageview Vendors"}, "Hi! I can see you visited vendors and clicked Approve vendor."},
-		"once is enough":     {[]string{"click A", "click B", "click A"}, "Hi! I can see you clicked A and B."},
+		"nothing": {nil, "Hi! I have not seen any activity in this session yet. Look around, and ask me " +
+			"whenever you need a hand."},
+		"a page":            {[]string{"pageview Page Load: Vendors"}, "Hi! I can see you visited vendors."},
+		"a page of a name":  {[]string{"pageview Page Load: Acme Supplies"}, "Hi! I can see you visited Acme Supplies."},
+		"a page of no name": {[]string{"pageview Page Load"}, "Hi! I can see you visited a page."},
+		"an abbreviation":   {[]string{"pageview FAQ"}, "Hi! I can see you visited FAQ."},
+		"a click":           {[]string{"click Click Approve vendor"}, "Hi! I can see you clicked Approve vendor."},
+		"a bare click":      {[]string{"click Approve vendor"}, "Hi! I can see you clicked Approve vendor."},
+		"a page and a click": {[]string{"pageview Vendors", "click Approve vendor"},
+			"Hi! I can see you visited vendors and clicked Approve vendor."},
+		"in any order": {[]string{"click Approve vendor", "pageview Vendors"},
+			"Hi! I can see you visited vendors and clicked Approve vendor."},
+		"once is enough": {[]string{"click A", "click B", "click A"}, "Hi! I can see you clicked A and B."},
 		"two pages and a click": {[]string{"pageview Vendors", "pageview Acme Supplies", "click Approve vendor"},
 			"Hi! I can see you visited vendors and Acme Supplies, and clicked Approve vendor."},
-		"everything": {[]string{"pageview Vendors", "click A", "click B", "click C", "submit Submit payment form", "change Change plan field", "drag Card"},
-			"Hi! I can see you visited vendors, clicked A, B and C, submitted the payment form, changed the plan field, and did “Card”."},
-		"a label with punctuation": {[]string{"click Really?", "click Save; then go."}, "Hi! I can see you clicked Really? and Save; then go."},
+		"everything": {[]string{"pageview Vendors", "click A", "click B", "click C", "submit Submit payment form",
+			"change Change plan field", "drag Card"},
+			"Hi! I can see you visited vendors, clicked A, B and C, submitted the payment form, changed the plan field, and " +
+				"did “Card”."},
+		"a label with punctuation": {[]string{"click Really?", "click Save; then go."},
+			"Hi! I can see you clicked Really? and Save; then go."},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, did(t, tt.actions...)) })
 	}
@@ -67,8 +74,10 @@ func TestSummary_ofActionsFromTheStream(t *testing.T) {
 	submit := activity.NewAction(activity.TypeSubmit, activity.Target{Label: "payment"}, "https://p.example/checkout")
 	submit.TimestampStart = activity.Seconds(at.Add(2 * time.Second))
 	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada",
-		activitytest.Pageview(at, "https://p.example/settings/billing-settings"), activitytest.Click(at.Add(time.Second), "Confirm plan", "https://p.example/"), submit)))
-	assert.Equal(t, "Hi! I can see you visited billing settings, clicked Confirm plan, and submitted the payment form.", b.Context("s").Summary)
+		activitytest.Pageview(at, "https://p.example/settings/billing-settings"),
+		activitytest.Click(at.Add(time.Second), "Confirm plan", "https://p.example/"), submit)))
+	assert.Equal(t, "Hi! I can see you visited billing settings, clicked Confirm plan, and submitted the payment form.",
+		b.Context("s").Summary)
 }
 
 func TestSummary_statesTheVendorsStatus(t *testing.T) {
@@ -81,20 +90,29 @@ func TestSummary_statesTheVendorsStatus(t *testing.T) {
 		"pending, none missing":   {"Acme", "pending", nil, "Acme is pending, but no documents are missing."},
 		"pending, one missing":    {"Acme", "pending", []string{"W-9 form"}, "Acme is pending: the W-9 form is missing."},
 		"in review, none missing": {"Acme", "in_review", nil, "Acme is in review, but no documents are missing."},
-		"in review, two missing":  {"Acme", "in_review", []string{"W-9 form", "insurance certificate"}, "Acme is in review: the W-9 form and the insurance certificate are missing."},
-		"blocked, none missing":   {"Acme", "blocked", nil, "Acme is blocked, but no documents are missing."},
-		"blocked, one missing":    {"Acme", "blocked", []string{"W-9 form"}, "Acme is blocked: the W-9 form is missing."},
-		"blocked, two missing":    {"Acme", "blocked", []string{"W-9 form", "permit"}, "Acme is blocked: the W-9 form and the permit are missing."},
-		"blocked, three missing":  {"Acme", "blocked", []string{"W-9 form", "permit", "report"}, "Acme is blocked: the W-9 form, the permit and the report are missing."},
-		"approved, none missing":  {"Acme", "approved", nil, "Acme is approved, and no documents are missing."},
-		"approved, one missing":   {"Acme", "approved", []string{"permit"}, "Acme is approved, but the permit is missing."},
-		"approved, two missing":   {"Acme", "approved", []string{"permit", "report"}, "Acme is approved, but the permit and the report are missing."},
-		"eight missing":           {"Acme", "blocked", eight, "Acme is blocked: the d1, the d2, the d3, the d4, the d5, the d6, the d7 and the d8 are missing."},
-		"nine missing":            {"Acme", "blocked", append(eight, "d9"), "Acme is blocked: the d1, the d2, the d3, the d4, the d5, the d6, the d7 and 2 more documents are missing."},
-		"a plural":                {"Acme", "blocked", []string{"bank details"}, "Acme is blocked: the bank details are missing."},
-		"no plural":               {"Acme", "blocked", []string{"proof of address"}, "Acme is blocked: the proof of address is missing."},
-		"with an article":         {"Acme", "blocked", []string{"A signed contract", "their permit"}, "Acme is blocked: A signed contract and their permit are missing."},
-		"without a name":          {"", "blocked", nil, "Vendor v-7 is blocked, but no documents are missing."},
+		"in review, two missing": {"Acme", "in_review", []string{"W-9 form", "insurance certificate"},
+			"Acme is in review: the W-9 form and the insurance certificate are missing."},
+		"blocked, none missing": {"Acme", "blocked", nil, "Acme is blocked, but no documents are missing."},
+		"blocked, one missing":  {"Acme", "blocked", []string{"W-9 form"}, "Acme is blocked: the W-9 form is missing."},
+		"blocked, two missing": {"Acme", "blocked", []string{"W-9 form", "permit"},
+			"Acme is blocked: the W-9 form and the permit are missing."},
+		"blocked, three missing": {"Acme", "blocked", []string{"W-9 form", "permit", "report"},
+			"Acme is blocked: the W-9 form, the permit and the report are missing."},
+		"approved, none missing": {"Acme", "approved", nil, "Acme is approved, and no documents are missing."},
+		"approved, one missing":  {"Acme", "approved", []string{"permit"}, "Acme is approved, but the permit is missing."},
+		"approved, two missing": {"Acme", "approved", []string{"permit", "report"},
+			"Acme is approved, but the permit and the report are missing."},
+		"eight missing": {"Acme", "blocked", eight,
+			"Acme is blocked: the d1, the d2, the d3, the d4, the d5, the d6, the d7 and the d8 are missing."},
+		"nine missing": {"Acme", "blocked", append(eight, "d9"),
+			"Acme is blocked: the d1, the d2, the d3, the d4, the d5, the d6, the d7 and 2 more documents are missing."},
+		"a plural": {"Acme", "blocked", []string{"bank details"},
+			"Acme is blocked: the bank details are missing."},
+		"no plural": {"Acme", "blocked", []string{"proof of address"},
+			"Acme is blocked: the proof of address is missing."},
+		"with an article": {"Acme", "blocked", []string{"A signed contract", "their permit"},
+			"Acme is blocked: A signed contract and their permit are missing."},
+		"without a name": {"", "blocked", nil, "Vendor v-7 is blocked, but no documents are missing."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			quoted := make([]string, len(tt.documents))
@@ -102,7 +120,8 @@ func TestSummary_statesTheVendorsStatus(t *testing.T) {
 				quoted[i] = fmt.Sprintf("%q", d)
 			}
 			b := newBridge(nil)
-			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","title":"Save","vendor":{"id":"v-7","name":%q,"status":%q,"missing_documents":[%s]}}`,
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","title":"Save","vendor":{"id":"v-7","name":%q,"status":%q,`+
+				`"missing_documents":[%s]}}`,
 				tt.name, tt.status, strings.Join(quoted, ","))))
 			assert.Equal(t, "Hi! I can see you clicked Save. "+tt.want, b.Context("s").Summary)
 		})

@@ -72,7 +72,8 @@ func newAPI(answers ...func(*http.Request) (*http.Response, error)) (*helpdesk.A
 	return &helpdesk.API{Desk: "desk", BaseURL: "https://desk.test/api", HTTP: &http.Client{Transport: s}}, s
 }
 
-var write = helpdesk.Request{Op: "write note", Method: http.MethodPost, Path: "/notes?x=1", Body: map[string]string{"text": "<b>"}}
+var write = helpdesk.Request{Op: "write note", Method: http.MethodPost, Path: "/notes?x=1",
+	Body: map[string]string{"text": "<b>"}}
 
 func TestAPI_sendsJSONAndDecodesTheAnswer(t *testing.T) {
 	api, desk := newAPI(answer(201, `{"id": 7}`))
@@ -88,7 +89,8 @@ func TestAPI_sendsJSONAndDecodesTheAnswer(t *testing.T) {
 	r := desk.requests[0]
 	assert.Equal(t, "POST https://desk.test/api/notes?x=1", r.Method+" "+r.URL.String())
 	assert.Equal(t, `{"text":"<b>"}`, desk.bodies[0])
-	for name, want := range map[string]string{"Content-Type": "application/json", "Accept": "application/json", "Desk-Version": "2", "Authorization": "Bearer t"} {
+	for name, want := range map[string]string{"Content-Type": "application/json", "Accept": "application/json",
+		"Desk-Version": "2", "Authorization": "Bearer t"} {
 		assert.Equal(t, want, r.Header.Get(name), name)
 	}
 }
@@ -102,7 +104,8 @@ func TestAPI_sendsNoContentTypeWithoutABody(t *testing.T) {
 
 func TestAPI_retriesWithBackOffAndNotBeforeTheTimeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, desk := newAPI(answer(503, ""), answer(429, "", "Retry-After", "40"), answer(503, "", "Retry-After", time.Now().Add(70*time.Second).UTC().Format(http.TimeFormat)), answer(200, ""))
+		api, desk := newAPI(answer(503, ""), answer(429, "", "Retry-After", "40"),
+			answer(503, "", "Retry-After", time.Now().Add(70*time.Second).UTC().Format(http.TimeFormat)), answer(200, ""))
 		api.Retries = 5
 		require.NoError(t, api.Do(t.Context(), write, nil))
 		waits := desk.waits()
@@ -174,10 +177,13 @@ func TestAPI_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	for _, test := range []struct {
 		status    int
 		own, held bool
-	}{{429, false, true}, {503, false, true}, {500, false, true}, {429, true, false}, {409, false, false}, {404, false, false}} {
+	}{{429, false, true}, {503, false, true}, {500, false, true}, {429, true, false}, {409, false, false},
+		{404, false, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			api, desk := newAPI(answer(test.status, "", "Retry-After", "5"), answer(200, ""))
-			api.Explain = func(e *helpdesk.APIError, _ helpdesk.Request, _ http.Header, _ []byte) { e.OneConversation = test.own }
+			api.Explain = func(e *helpdesk.APIError, _ helpdesk.Request, _ http.Header, _ []byte) {
+				e.OneConversation = test.own
+			}
 			require.Error(t, api.Do(t.Context(), write, nil))
 			time.Sleep(5*time.Second - time.Nanosecond)
 			err := api.Do(t.Context(), write, nil)
@@ -398,14 +404,17 @@ func TestAPI_waitsTenSecondsForAnAnswer(t *testing.T) {
 }
 
 func TestCheckBaseURL(t *testing.T) {
-	for _, good := range []string{"https://acme.zendesk.com", "https://acme.zendesk.com/", "https://acme.example:8443/path", "http://localhost:80", "http://127.0.0.1:1", "http://[::1]:1"} {
+	for _, good := range []string{"https://acme.zendesk.com", "https://acme.zendesk.com/",
+		"https://acme.example:8443/path", "http://localhost:80", "http://127.0.0.1:1", "http://[::1]:1"} {
 		got, problem := helpdesk.CheckBaseURL(good)
 		assert.Empty(t, problem, good)
 		assert.Equal(t, strings.TrimSuffix(good, "/"), got)
 	}
-	for _, bad := range []string{"", "acme.zendesk.com", "https://", "https://:443", "/api", "https://a b", "javascript:alert(1)",
+	for _, bad := range []string{"", "acme.zendesk.com", "https://", "https://:443", "/api", "https://a b",
+		"javascript:alert(1)",
 		"ftp://acme.example", "http://acme.zendesk.com", "http://10.0.0.1", "http://localhost.evil.example",
-		"https://u:s3cr3t@acme.example", "https://acme.example?s3cr3t", "https://acme.example?", "https://acme.example#s3cr3t"} {
+		"https://u:s3cr3t@acme.example", "https://acme.example?s3cr3t", "https://acme.example?",
+		"https://acme.example#s3cr3t"} {
 		got, problem := helpdesk.CheckBaseURL(bad)
 		assert.NotEmpty(t, problem, bad)
 		assert.Empty(t, got, bad)

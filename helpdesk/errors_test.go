@@ -22,7 +22,8 @@ func TestAPIError_isTemporaryOnlyWhereTheSameRequestMaySucceed(t *testing.T) {
 		one := status == 409 || status == 423
 		assert.Equal(t, !one, (&helpdesk.APIError{Status: status}).AccountWide(), status)
 	}
-	for _, status := range []int{400, 401, 402, 403, 404, 405, 406, 410, 412, 413, 415, 418, 422, 424, 426, 428, 431, 451} {
+	for _, status := range []int{400, 401, 402, 403, 404, 405, 406, 410, 412, 413, 415, 418, 422, 424, 426, 428,
+		431, 451} {
 		assert.False(t, (&helpdesk.APIError{Status: status}).Temporary(), status)
 	}
 }

@@ -16,8 +16,10 @@ func at(seconds float64, description string) activity.Action {
 }
 
 func TestNoteText_hasHeaderNumbersAndBins(t *testing.T) {
-	text := helpdesk.NoteText("s1", []activity.Action{at(1795314305.9, "User did b"), at(1795314304, "User did a"), at(1795314306, "User did c")}, 3*time.Second)
-	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User did a\n[2] User did b\n\n[3] User did c", text)
+	text := helpdesk.NoteText("s1", []activity.Action{at(1795314305.9, "User did b"), at(1795314304, "User did a"),
+		at(1795314306, "User did c")}, 3*time.Second)
+	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User did a\n[2] User did b\n\n[3] User "+
+		"did c", text)
 }
 
 func TestNoteText_withoutBinsHasNoBlankLines(t *testing.T) {
@@ -28,7 +30,8 @@ func TestNoteText_withoutBinsHasNoBlankLines(t *testing.T) {
 }
 
 func TestNoteText_makesOneLineOfEachAction(t *testing.T) {
-	text := helpdesk.NoteText("s\n1\u202e\x00", []activity.Action{at(0, "User\nclicked\r\n[2] forged\u2028\u202e"), at(0, strings.Repeat("x", 100<<10))}, time.Second)
+	text := helpdesk.NoteText("s\n1\u202e\x00", []activity.Action{at(0, "User\nclicked\r\n[2] forged\u2028\u202e"),
+		at(0, strings.Repeat("x", 100<<10))}, time.Second)
 	assert.Len(t, strings.Split(text, "\n"), 5)
 	assert.Contains(t, text, "session_id: s 1\n")
 	assert.Contains(t, text, "\n[1] User clicked [2] forged\n")

@@ -45,7 +45,8 @@ func TestConfig_reportsEveryMistake(t *testing.T) {
 		"reply_option_labels[1]: is a duplicate",
 		"reply_option_labels[2]: must not be empty",
 		"reply_option_labels[3]: must not have control characters",
-		`triggers[0].id: "telepathy" is not a trigger; use one of back_on_pricing, canonical_url_ping_pong, dead_click, dead_end, error_seen, mine, rage_clicks, repeated_submits, user_page_dwell`,
+		`triggers[0].id: "telepathy" is not a trigger; use one of back_on_pricing, canonical_url_ping_pong, dead_click, ` +
+			`dead_end, error_seen, mine, rage_clicks, repeated_submits, user_page_dwell`,
 		"triggers[1].id: is missing",
 		"triggers[1].page: must be a path such as /pricing or a URL, of at most 2048 bytes",
 		"triggers[2].body: must not have control characters",
@@ -98,7 +99,9 @@ func TestConfig_selectRefusesMistakes(t *testing.T) {
 }
 
 func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
-	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") })
+	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool {
+		return proactive.Under(c.Page(), "/help")
+	})
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, parse(t, `{}`), custom)
 	proactivetest.RunConfig(t, `t+0s /help → offer mine`, parse(t, `{}`), custom)
 	third := proactive.Predicate("third", func(c proactive.TriggerContext) bool { return c.ActionCount == 3 })
@@ -116,7 +119,8 @@ func TestConfig_listsTriggersInOrder(t *testing.T) {
 		{"id": "back_on_pricing", "page": "/plans"}]}`)
 	mine := proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true })
 	proactivetest.RunConfig(t, `t+0s /docs → offer mine`, config, mine)
-	proactivetest.RunConfig(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; t+5s says "OH YES" → guide "Oh yes"`, config, mine)
+	proactivetest.RunConfig(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; `+
+		`t+5s says "OH YES" → guide "Oh yes"`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /a; t+60s /pricing; t+120s → offer user_page_dwell "Yes"`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /plans; t+1s /b; t+2s /plans → offer back_on_pricing`, config, mine)
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → no offer no_match; t+70s → no offer`, config, mine)
@@ -126,7 +130,8 @@ func TestConfig_takesThePageAsItStandsInTheAddressBar(t *testing.T) {
 	mine := proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true })
 	for _, page := range []string{"https://APP.example.com/orders/1234?tab=items", "/orders/1234", "/orders/"} {
 		config := parse(t, fmt.Sprintf(`{"triggers": [{"id": "mine", "page": %q}]}`, page))
-		proactivetest.RunConfig(t, `t+0s https://app.example.com/plans → no offer; t+1s https://app.example.com/orders/5678 → offer mine`, config, mine)
+		proactivetest.RunConfig(t, `t+0s https://app.example.com/plans → no offer; t+1s `+
+			`https://app.example.com/orders/5678 → offer mine`, config, mine)
 	}
 }
 

@@ -21,7 +21,8 @@ func (paymentTrouble) Evaluate(c proactive.TriggerContext) (proactive.Result, bo
 			tried[a.Title] = true
 		}
 	}
-	return proactive.Result{Body: "Is the payment not going through?", ReplyOptionLabels: []string{"Pay by invoice"}}, len(tried) == 2
+	return proactive.Result{Body: "Is the payment not going through?", ReplyOptionLabels: []string{"Pay by invoice"}},
+		len(tried) == 2
 }
 
 // A custom trigger comes before the ping-pong trigger, which is on by default. A

@@ -112,8 +112,10 @@ func TestDwell_isNotForTheBusy(t *testing.T) {
 		t+0s /pricing
 		t+1s click "1"; t+2s click "2"; t+3s click "3"; t+4s click "4"; t+5s click "5"
 		t+2m → no offer`, proactive.Dwell{})
-	proactivetest.Run(t, `t+0s /a; t+1s /b; t+3s → offer user_page_dwell`, proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
-	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s click "x"; t+2m → no offer`, proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+3s → offer user_page_dwell`,
+		proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s click "x"; t+2m → no offer`,
+		proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
 }
 
 func TestTriggers_anUnknownPageIsNoOther(t *testing.T) {
@@ -123,7 +125,8 @@ func TestTriggers_anUnknownPageIsNoOther(t *testing.T) {
 	_, dwells := proactive.Dwell{}.Evaluate(proactive.TriggerContext{Now: proactivetest.Start.Add(time.Minute),
 		Actions: []proactive.Action{action(0, "https://a/x"), action(5, ""), action(10, "https://a/x")}})
 	assert.True(t, dwells)
-	_, back := proactive.BackOnPricing("").Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/pricing", "", "https://a/pricing"}})
+	_, back := proactive.BackOnPricing("").Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/pricing",
+		"", "https://a/pricing"}})
 	assert.False(t, back)
 }
 
@@ -136,38 +139,50 @@ func TestDwell_startsAnewOnceOffered(t *testing.T) {
 }
 
 func TestDwell_isAskedWithoutTheOthers(t *testing.T) {
-	always := proactive.Predicate("always", func(c proactive.TriggerContext) bool { return c.ActionCount == 1 && c.Now.After(proactivetest.Start) })
+	always := proactive.Predicate("always", func(c proactive.TriggerContext) bool {
+		return c.ActionCount == 1 && c.Now.After(proactivetest.Start)
+	})
 	proactivetest.Run(t, `t+0s /a; t+60s → offer user_page_dwell`, always, proactive.Dwell{})
 	proactivetest.Run(t, `t+0s /a; t+60s → no offer`, proactive.Within("/b", proactive.Dwell{}), always)
 }
 
 func TestRageClicks_areThreeWithinTwoSeconds(t *testing.T) {
-	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3s click "Buy" → offer rage_clicks`, proactive.RageClicks())
-	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3.1s click "Buy" → no offer no_match`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3s click "Buy" → offer rage_clicks`,
+		proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3.1s click "Buy" → no offer no_match`,
+		proactive.RageClicks())
 	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+1.5s click "Sell"; t+2s click "Buy" → no offer no_match
 		t+2.1s change "plan" → no offer no_match
 		t+2.2s click "Buy" → offer rage_clicks`, proactive.RageClicks())
-	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+1.2s /b; t+1.3s click "Buy"; t+2s click "Buy" → no offer no_match`, proactive.RageClicks())
-	proactivetest.Run(t, `t+0s /a; t+1s submit "Buy"; t+1.2s submit "Buy"; t+2s submit "Buy" → no offer no_match`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+1.2s /b; t+1.3s click "Buy"; t+2s click "Buy" → no offer no_match`,
+		proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "Buy"; t+1.2s submit "Buy"; t+2s submit "Buy" → no offer no_match`,
+		proactive.RageClicks())
 }
 
 func TestRepeatedSubmits_areThreeOfAFormWithinAMinute(t *testing.T) {
-	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+61s submit "card" → offer repeated_submits`, proactive.RepeatedSubmits())
-	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+62s submit "card" → no offer no_match`, proactive.RepeatedSubmits())
-	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+2s submit "address"; t+3s submit "card"; t+4s click "card" → no offer no_match`, proactive.RepeatedSubmits())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+61s submit "card" → offer repeated_submits`,
+		proactive.RepeatedSubmits())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+62s submit "card" → no offer no_match`,
+		proactive.RepeatedSubmits())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+2s submit "address"; t+3s submit "card"; t+4s click "card" → `+
+		`no offer no_match`, proactive.RepeatedSubmits())
 }
 
 func TestBackOnPricing_needsAVisitElsewhere(t *testing.T) {
 	pricing := proactive.BackOnPricing("")
 	proactivetest.Run(t, `t+0s /pricing; t+1s /a; t+2s /b; t+3s /pricing/teams → offer back_on_pricing`, pricing)
 	proactivetest.Run(t, `t+0s /pricing; t+1s /pricing/teams; t+2s /pricing → no offer no_match`, pricing)
-	proactivetest.Run(t, `t+0s /a; t+1s /pricing; t+2s /pricing-faq → no offer no_match; t+3s /a → no offer no_match`, pricing)
+	proactivetest.Run(t, `t+0s /a; t+1s /pricing; t+2s /pricing-faq → no offer no_match; t+3s /a → no offer no_match`,
+		pricing)
 	proactivetest.Run(t, `t+0s /plans; t+1s /a; t+2s /plans → offer back_on_pricing`, proactive.BackOnPricing("/plans"))
 }
 
 func TestDeadEnd_isTwoPagesFourTimes(t *testing.T) {
-	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /b; t+4s /a; t+5s /b; t+6s /a → no offer no_match; t+7s /b → offer dead_end`, proactive.DeadEnd{})
-	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /c; t+4s /a; t+5s /b; t+6s /a; t+7s /b → no offer no_match`, proactive.DeadEnd{})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /b; t+4s /a; t+5s /b; t+6s /a → no offer no_match; t+7s /b → `+
+		`offer dead_end`, proactive.DeadEnd{})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /c; t+4s /a; t+5s /b; t+6s /a; t+7s /b → no offer no_match`,
+		proactive.DeadEnd{})
 }
 
 func TestTriggers_theFirstThatMatchesWins(t *testing.T) {
@@ -198,12 +213,15 @@ func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
 }
 
 func TestSaying_keepsWhatItDoesNotSay(t *testing.T) {
-	of := proactive.Saying(proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute, Cooldown: time.Hour},
+	of := proactive.Saying(proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute,
+		Cooldown: time.Hour},
 		proactive.Predicate("p", func(proactive.TriggerContext) bool { return true }))
 	same, ok := proactive.Saying(proactive.Result{}, of).Evaluate(proactive.TriggerContext{})
 	assert.True(t, ok)
-	assert.Equal(t, proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute, Cooldown: time.Hour}, same)
-	other, _ := proactive.Saying(proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1, Cooldown: 2}, of).Evaluate(proactive.TriggerContext{})
+	assert.Equal(t, proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute,
+		Cooldown: time.Hour}, same)
+	other, _ := proactive.Saying(proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1,
+		Cooldown: 2}, of).Evaluate(proactive.TriggerContext{})
 	assert.Equal(t, proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1, Cooldown: 2}, other)
 }
 

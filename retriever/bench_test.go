@@ -44,7 +44,8 @@ func BenchmarkEvents(b *testing.B) {
 	}
 	const target, bearer = "/events?session_id=session_7", "Bearer " + apiKey
 	mux := newMux(s, &retriever.HandlerOptions{APIKey: apiKey})
-	require.Equal(b, retriever.DefaultMaxChunks, strings.Count(get(mux, target, "Authorization", bearer).Body.String(), `"title"`))
+	require.Equal(b, retriever.DefaultMaxChunks,
+		strings.Count(get(mux, target, "Authorization", bearer).Body.String(), `"title"`))
 	httpxtest.Compare(b, mux, target, http.Header{"Authorization": {bearer}})
 }
 
@@ -55,7 +56,8 @@ func BenchmarkRetrieval(b *testing.B) {
 		add(b, s, visit(7, 2))
 	}
 	h := musttest.New(retriever.NewHandler(s, nil))
-	const body = `{"knowledge_id":"session_7","query":"What is new?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
+	const body = `{"knowledge_id":"session_7","query":"What is ` +
+		`new?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
 	b.ReportAllocs()
 	for b.Loop() {
 		w := httptest.NewRecorder()

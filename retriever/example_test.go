@@ -32,7 +32,8 @@ func Example() {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.acme.example/reports/42")
 	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
 	batch := activity.Batch{
 		Type: activity.BatchType, ProductID: "acme", SessionID: "session_1", Email: "ada@example.com",
@@ -44,7 +45,8 @@ func Example() {
 	}
 
 	// Dify calls this for every question.
-	body := `{"knowledge_id": "ada@example.com", "query": "Why does it fail?", "retrieval_setting": {"top_k": 3, "score_threshold": 0.5}}`
+	body := `{"knowledge_id": "ada@example.com", "query": "Why does it fail?", "retrieval_setting": {"top_k": 3, ` +
+		`"score_threshold": 0.5}}`
 	request, _ := http.NewRequest(http.MethodPost, server.URL+"/retrieval", strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer secret")
 	res, err := http.DefaultClient.Do(request)

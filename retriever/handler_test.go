@@ -124,21 +124,22 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 		header []string // name and value
 		code   int      // zero for a key that opens
 	}{
-		"the key":               {[]string{"Authorization", "Bearer " + apiKey}, 0},
-		"scheme in lower case":  {[]string{"Authorization", "bearer " + apiKey}, 0},
-		"space around it":       {[]string{"Authorization", "Bearer   " + apiKey + " "}, 0},
-		"no header":             {nil, noKey},
-		"empty header":          {[]string{"Authorization", ""}, noKey},
-		"no scheme":             {[]string{"Authorization", apiKey}, noKey},
-		"another scheme":        {[]string{"Authorization", "Basic " + apiKey}, noKey},
-		"no token":              {[]string{"Authorization", "Bearer"}, noKey},
-		"empty token":           {[]string{"Authorization", "Bearer  "}, noKey},
-		"another header":        {[]string{"X-Api-Key", apiKey}, noKey},
-		"wrong key":             {[]string{"Authorization", "Bearer guess"}, wrongKey},
-		"beginning of the key":  {[]string{"Authorization", "Bearer " + apiKey[:5]}, wrongKey},
-		"more than the key":     {[]string{"Authorization", "Bearer " + apiKey + "x"}, wrongKey},
-		"key in another case":   {[]string{"Authorization", "Bearer " + strings.ToUpper(apiKey)}, wrongKey},
-		"digest instead of key": {[]string{"Authorization", "Bearer e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, wrongKey},
+		"the key":              {[]string{"Authorization", "Bearer " + apiKey}, 0},
+		"scheme in lower case": {[]string{"Authorization", "bearer " + apiKey}, 0},
+		"space around it":      {[]string{"Authorization", "Bearer   " + apiKey + " "}, 0},
+		"no header":            {nil, noKey},
+		"empty header":         {[]string{"Authorization", ""}, noKey},
+		"no scheme":            {[]string{"Authorization", apiKey}, noKey},
+		"another scheme":       {[]string{"Authorization", "Basic " + apiKey}, noKey},
+		"no token":             {[]string{"Authorization", "Bearer"}, noKey},
+		"empty token":          {[]string{"Authorization", "Bearer  "}, noKey},
+		"another header":       {[]string{"X-Api-Key", apiKey}, noKey},
+		"wrong key":            {[]string{"Authorization", "Bearer guess"}, wrongKey},
+		"beginning of the key": {[]string{"Authorization", "Bearer " + apiKey[:5]}, wrongKey},
+		"more than the key":    {[]string{"Authorization", "Bearer " + apiKey + "x"}, wrongKey},
+		"key in another case":  {[]string{"Authorization", "Bearer " + strings.ToUpper(apiKey)}, wrongKey},
+		"digest instead of key": {[]string{"Authorization",
+			"Bearer e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, wrongKey},
 	}
 	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
 	for name, tt := range tests {
@@ -207,7 +208,8 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestParseKeyBy(t *testing.T) {
-	for name, want := range map[string]retriever.KeyBy{"session_id": retriever.KeyBySession, "email": retriever.KeyByEmail} {
+	for name, want := range map[string]retriever.KeyBy{"session_id": retriever.KeyBySession,
+		"email": retriever.KeyByEmail} {
 		got, err := retriever.ParseKeyBy(name)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)

@@ -34,7 +34,8 @@ func batch(sessionID, email string, did ...string) activity.Batch {
 
 // summary sums up a session just now.
 func summary(sessionID, text string, replaces int) stream.Summary {
-	return stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: sessionID, Text: text, Replaces: replaces,
+	return stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: sessionID, Text: text,
+		Replaces:    replaces,
 		ForwardedAt: activity.Seconds(time.Now())}
 }
 

@@ -154,7 +154,8 @@ func compareWithModel(t *rapid.T) {
 	if timePasses {
 		m.maxSessions = len(sessionIDs)
 	}
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: m.maxSessions, MaxChunks: m.maxChunks, TTL: m.ttl}))
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: m.maxSessions,
+		MaxChunks: m.maxChunks, TTL: m.ttl}))
 	for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 		if timePasses {
 			time.Sleep(rapid.SampledFrom([]time.Duration{0, time.Second, m.ttl / 3, m.ttl}).Draw(t, "pass"))

@@ -52,10 +52,15 @@ func number(v any, otherwise float64) (float64, bool) {
 
 func FuzzParseRetrieval(f *testing.F) {
 	for _, seed := range []string{
-		`{"knowledge_id":"s","query":"What?","retrieval_setting":{"top_k":2,"score_threshold":0.5},"metadata_condition":null}`,
-		`{"knowledge_id":"s","retrieval_setting":{"top_k":1.5,"score_threshold":2}}`, `{"knowledge_id":"s","retrieval_setting":{"score_threshold":1.1}}`,
-		`{"knowledge_id":1}`, `[]`, `null`, ``, `{"knowledge_id":"s"}{}`, `{"knowledge_id":"s","query":null,"retrieval_setting":{"top_k":"1"}}`,
-		"{\"knowledge_id\":\"\xff\"}", `{"KNOWLEDGE_ID":"s","knowledge_id":"t"}`, `{"knowledge_id":"s","retrieval_setting":{"top_k":1e999}}`, `{"knowledge_id":"s","retrieval_setting":{"top_k":1e300}}`,
+		`{"knowledge_id":"s","query":"What?","retrieval_setting":{"top_k":2,"score_threshold":0.5},` +
+			`"metadata_condition":null}`,
+		`{"knowledge_id":"s","retrieval_setting":{"top_k":1.5,"score_threshold":2}}`,
+		`{"knowledge_id":"s","retrieval_setting":{"score_threshold":1.1}}`,
+		`{"knowledge_id":1}`, `[]`, `null`, ``, `{"knowledge_id":"s"}{}`,
+		`{"knowledge_id":"s","query":null,"retrieval_setting":{"top_k":"1"}}`,
+		"{\"knowledge_id\":\"\xff\"}", `{"KNOWLEDGE_ID":"s","knowledge_id":"t"}`,
+		`{"knowledge_id":"s","retrieval_setting":{"top_k":1e999}}`,
+		`{"knowledge_id":"s","retrieval_setting":{"top_k":1e300}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -34,14 +34,16 @@ func TestStore_makesOneChunkOfABatch(t *testing.T) {
 		w := get(newMux(s, nil), "/events?session_id=s")
 		assert.Equal(t, `{"records":[{"content":`+
 			`"1999-12-31 23:59:00 UTC: User landed on the projects detail page (https://app.example.com/projects/:id)\n`+
-			`1999-12-31 23:59:01 UTC: User clicked Save <now> & \"go\" on the projects detail page (https://app.example.com/projects/:id)",`+
+			`1999-12-31 23:59:01 UTC: User clicked Save <now> & \"go\" on the projects detail page `+
+			`(https://app.example.com/projects/:id)",`+
 			`"score":1.0,"title":"events @ 1999-12-31T23:59:58.234Z"}]}`, w.Body.String())
 	})
 }
 
 func TestStore_neverMixesSessions(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"), batch("S", "", "upper"))
+	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"),
+		batch("S", "", "upper"))
 	overwrite(t, s, summary("t", "sum of t", 1))
 	assert.Equal(t, []string{"s1"}, events(t, s, "s"))
 	assert.Equal(t, []string{"sum of t"}, events(t, s, "t"))
@@ -222,7 +224,8 @@ func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 		forwarded(batch("c", "", "third"), 5*time.Second))
 	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 
-	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 10*time.Second), forwarded(batch("c", "", "third"), 5*time.Second))
+	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 10*time.Second),
+		forwarded(batch("c", "", "third"), 5*time.Second))
 	require.NoError(t, s.Add(t.Context(), merged))
 	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 }
@@ -388,7 +391,8 @@ func TestStore_refusesAnEmptySummary(t *testing.T) {
 
 func TestStore_textsStayWhatTheyAre(t *testing.T) {
 	for _, text := range []string{
-		`"quoted" \ </script> & 'x'`, "line\nline\ttab\r\x00\x1f", "\u2028 \u2029 é 漢 🙂", `{"content":"x"}`, `"},{"content":"`, "\ufffd",
+		`"quoted" \ </script> & 'x'`, "line\nline\ttab\r\x00\x1f", "\u2028 \u2029 é 漢 🙂", `{"content":"x"}`,
+		`"},{"content":"`, "\ufffd",
 	} {
 		s := musttest.New(retriever.NewStore(nil))
 		overwrite(t, s, summary("s", text, 1))
@@ -514,7 +518,9 @@ func TestStore_keepsNothingOfAMessage(t *testing.T) {
 
 func TestConstructors_reportEveryMistake(t *testing.T) {
 	_, err := retriever.NewStore(&retriever.StoreOptions{MaxSessions: -1, MaxBytes: -1, MaxChunks: -1, TTL: -1})
-	assert.Equal(t, []string{"retriever.MaxSessions", "retriever.TTL", "retriever.MaxChunks", "retriever.MaxBytes"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"retriever.MaxSessions", "retriever.TTL", "retriever.MaxChunks", "retriever.MaxBytes"},
+		musttest.Mistakes(t, err))
 	_, err = retriever.NewHandler(nil, &retriever.HandlerOptions{APIKey: " key", KeyBy: "user_id", MaxBody: -1})
-	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy", "retriever.MaxBody"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy", "retriever.MaxBody"},
+		musttest.Mistakes(t, err))
 }

@@ -105,10 +105,12 @@ func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
 	group.Go(func() error { return c.Run(ctx) })
 	by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
 	const ada, bob = "ada@example.com", "bob@example.com"
-	server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")), by("anon", batch("s2", ada, "f")),
+	server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")),
+		by("anon", batch("s2", ada, "f")),
 		by("bob", batch("s2", bob, "g")), by("eve", batch("s3", "", "h")))
 	waittest.Until(t, "records", func() bool { return len(events(t, s, "s3")) == 1 && len(events(t, s, "s2")) > 0 })
-	server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}, Kept: map[string][]string{"s2": {"anon", "bob"}},
+	server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"},
+		Kept:         map[string][]string{"s2": {"anon", "bob"}},
 		EmailsSHA256: []string{activity.EmailDigest(ada)}})
 	server.Send(by("eve", batch("s3", "", "i")))
 	waittest.Until(t, "the erasure", func() bool { return len(events(t, s, "s1")) == 0 && len(events(t, s, "s3")) == 2 })

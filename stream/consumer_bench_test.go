@@ -27,7 +27,8 @@ func recorded(tb testing.TB, n, actions int) []byte {
 	tb.Helper()
 	var frames []byte
 	at := time.Now()
-	clicks := slices.Repeat([]activity.Action{activitytest.Click(at, "Export CSV", "https://app.example.com/dashboard?tab=reports")}, actions)
+	clicks := slices.Repeat([]activity.Action{activitytest.Click(at, "Export CSV",
+		"https://app.example.com/dashboard?tab=reports")}, actions)
 	for i := range n {
 		b := activitytest.NewBatch("acme", fmt.Sprintf("0190a1b2-c3d4-7e5f-8a9b-%012d", i%1000), "user_42", clicks...)
 		data, err := jsontext.Marshal(b)
@@ -91,7 +92,11 @@ func consume(tb testing.TB, url string, n int64, handlers func(finished func()) 
 func BenchmarkConsumer(b *testing.B) {
 	kinds := map[string]func(finished func()) stream.Handlers{
 		"deliver": func(finished func()) stream.Handlers {
-			return stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error { d.Done(nil); finished(); return nil }}
+			return stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
+				d.Done(nil)
+				finished()
+				return nil
+			}}
 		},
 		"raw": func(finished func()) stream.Handlers {
 			return stream.Handlers{Raw: func(context.Context, stream.Message) error { finished(); return nil }}

@@ -122,7 +122,8 @@ func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
 			return nil
 		}}
 		s := resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"actions","session_id":"s1"}`, entryOf("s1", "c"))
-		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
+		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
+			Since: time.Unix(0, 0)})
 		synctest.Wait()
 		assert.Equal(t, []string{"a, since 0", "saved", "b, after 1", "saved", "saved", "c, after 3", "saved"}, n.all())
 		assert.Equal(t, "after 4", place(t, cursor.saved()))
@@ -147,7 +148,8 @@ func TestConsumer_waitsForItsCursor(t *testing.T) {
 			}
 		}
 		s := resuming(data...)
-		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)),
+			stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		lines := n.all()
 		assert.ElementsMatch(t, []string{"a 0", "b 0", "c 0", "d 0"}, lines[:4])
@@ -169,8 +171,10 @@ func TestConsumer_waitsForItsCursorWhileOthersCome(t *testing.T) {
 			n.add("saved")
 			return nil, false
 		}
-		s := serving(events(1, entryOf("a", "0"), entryOf("a", "1")), chunk{30 * time.Second, events(3, entryOf("b", "0")).text})
-		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		s := serving(events(1, entryOf("a", "0"), entryOf("a", "1")),
+			chunk{30 * time.Second, events(3, entryOf("b", "0")).text})
+		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)),
+			stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{"a 0", "b 0", "saved", "a 1"}, n.all()[:4])
 	})
@@ -183,7 +187,8 @@ func TestConsumer_goesOnWhereItsCursorIs(t *testing.T) {
 		for run := range 4 {
 			var n notes
 			s := resuming(data...)
-			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
+			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
+				Since: time.Unix(0, 0)})
 			synctest.Wait()
 			c.stop(t)
 			if run == 0 {
@@ -280,7 +285,8 @@ func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 			}
 			handled.Add(1)
 			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: 50, IdleTimeout: forever})
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: 50,
+			IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		assert.EqualValues(t, len(data)-1, handled.Load())
 		assert.InDelta(t, 1, c.counted(t, "pending"), 0, "received and not finished")
@@ -321,7 +327,8 @@ func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 				return nil
 			}}
 			cursor := &memoryCursor{t: t}
-			opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever, MaxPending: 64}
+			opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever,
+				MaxPending: 64}
 			if restart {
 				opts.Cursor = cursor
 			}
@@ -358,7 +365,8 @@ func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
 		cursor.saving = func(string) (error, bool) { return errors.New("disk is full"), failing.Load() }
 		var n notes
 		s := serving(events(1, "a", "b"), chunk{time.Minute, "id: 3\ndata: c\n\n"})
-		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, IdleTimeout: forever})
+		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor,
+			IdleTimeout: forever})
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"a", "b"}, n.all())
 		assert.Contains(t, c.log.String(), "disk is full")
@@ -403,7 +411,8 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 // The context of Load ends with that of Run.
 func TestConsumer_endsWhileItsCursorIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
+		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
+			&stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -557,7 +566,10 @@ func TestConsumer_callsItsCursorStoreOneAtATime(t *testing.T) {
 	var handled atomic.Int64
 	opts := quick()
 	opts.Cursor = cursor
-	c := startConsumer(t, s.URL(), stream.Handlers{Actions: func(context.Context, activity.Batch) error { handled.Add(1); return nil }}, opts)
+	c := startConsumer(t, s.URL(), stream.Handlers{Actions: func(context.Context, activity.Batch) error {
+		handled.Add(1)
+		return nil
+	}}, opts)
 	require.NoError(t, s.WaitConnected(t.Context()))
 	var last string
 	for i := range 2000 {

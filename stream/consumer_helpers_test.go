@@ -218,7 +218,8 @@ func (b *fakeBody) Close() error { return nil }
 
 // answered is an answer with a status, header pairs and a body.
 func answered(status int, body string, header ...string) *http.Response {
-	res := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+	res := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: -1}
 	for i := 0; i < len(header); i += 2 {
 		res.Header.Add(header[i], header[i+1])
 	}

@@ -51,7 +51,8 @@ func newProxy(t testing.TB, seed uint64, answers []string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: listener, answers: answers, rng: rand.New(rand.NewPCG(seed, 0)), conns: map[net.Conn]struct{}{}, seen: map[string]int{}}
+	p := &proxy{listener: listener, answers: answers, rng: rand.New(rand.NewPCG(seed, 0)), conns: map[net.Conn]struct{}{},
+		seen: map[string]int{}}
 	p.work.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -231,9 +232,12 @@ func misbehaviour(elsewhere string) []string {
 		response(429, "{}"), response(429, "{}", "Retry-After: 0"), response(500, "oh"), response(502, "<html>"),
 		response(503, "{}"), response(503, "{}", "Retry-After: 1"), response(504, ""), response(204, ""),
 		response(200, "<html>log in</html>", "Content-Type: text/html"), response(200, "{}"),
-		response(302, "", "Location: "+elsewhere+"/login"), response(307, "", "Location: "+elsewhere+"/refused"), response(307, "", "Location: /stream/"+product),
-		response(200, "", sse), response(200, "id: 9999999999999-0\nda", sse), response(200, ": nothing\n\nretry: 1\n\n", sse),
-		"HTTP/1.1 200 OK\r\nContent-Ty", "nonsense\r\n\r\n", "\r\n", "HTTP/1.1 200 OK\r\n" + sse + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nid: 7",
+		response(302, "", "Location: "+elsewhere+"/login"), response(307, "", "Location: "+elsewhere+"/refused"),
+		response(307, "", "Location: /stream/"+product),
+		response(200, "", sse), response(200, "id: 9999999999999-0\nda", sse),
+		response(200, ": nothing\n\nretry: 1\n\n", sse),
+		"HTTP/1.1 200 OK\r\nContent-Ty", "nonsense\r\n\r\n", "\r\n",
+		"HTTP/1.1 200 OK\r\n" + sse + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nid: 7",
 	}
 }
 
@@ -377,7 +381,8 @@ func testBadNetwork(t *testing.T, withCursor bool) {
 	defer func() {
 		if t.Failed() {
 			stacks := make([]byte, 1<<20)
-			t.Logf("%d of %d; the log ends with\n%s\n%s", sequence.count(), entries, log.String()[max(0, len(log.String())-4000):], stacks[:runtime.Stack(stacks, true)])
+			t.Logf("%d of %d; the log ends with\n%s\n%s", sequence.count(), entries,
+				log.String()[max(0, len(log.String())-4000):], stacks[:runtime.Stack(stacks, true)])
 		}
 	}()
 	sequence.reaches(t, entries/2)

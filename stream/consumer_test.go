@@ -73,11 +73,21 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 		"a line in the token":   {url, "tok\nen", handlers, []string{badToken}},
 		"a space in the token":  {url, "Bearer token", handlers, []string{badToken}},
 		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
-		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
-		"erasures alone":        {url, token, stream.Handlers{Erase: func(context.Context, stream.Erasure) error { return nil }}, nil},
-		"erasures beside deliveries": {url, token, stream.Handlers{Erase: func(context.Context, stream.Erasure) error { return nil },
-			Deliver: func(context.Context, *stream.Delivery) error { return nil }}, []string{"handlers must not have Deliver beside another handler of entries"}},
-		"everything": {"x", " ", stream.Handlers{}, []string{badURL, badToken, "handlers must have Actions, Summary, Erase, Raw or Deliver"}},
+		"no handler": {url, token, stream.Handlers{Gap: func(string, string) {}},
+			[]string{"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
+		"erasures alone": {url, token, stream.Handlers{Erase: func(context.Context,
+			stream.Erasure) error {
+			return nil
+		}}, nil},
+		"erasures beside deliveries": {url, token, stream.Handlers{Erase: func(context.Context,
+			stream.Erasure) error {
+			return nil
+		},
+			Deliver: func(context.Context, *stream.Delivery) error {
+				return nil
+			}}, []string{"handlers must not have Deliver beside another handler of entries"}},
+		"everything": {"x", " ", stream.Handlers{}, []string{badURL, badToken,
+			"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +126,8 @@ func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
 	assert.Equal(t, stream.Message{ID: ids[0], Type: "actions", SessionID: "s1", Data: m.Data}, m)
 	got := waittest.Receive(t, batches)
 	assert.Equal(t, "Export Grüße ☕", labels(got))
-	assert.Equal(t, []any{"actions", "s1", "ada@example.com", "c1", 2}, []any{got.Type, got.SessionID, got.Email, got.ConversationID, got.Count})
+	assert.Equal(t, []any{"actions", "s1", "ada@example.com", "c1", 2},
+		[]any{got.Type, got.SessionID, got.Email, got.ConversationID, got.Count})
 	assert.Equal(t, "s1", got.Actions[1].SessionID)
 
 	id := s.SendSummary(stream.Summary{SessionID: "s1", Text: "Exported.", Replaces: 2})
@@ -134,9 +145,13 @@ func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
 
 func TestConsumer_fillsInTheEnvelopesFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serving(events(1, `{"type":"actions","session_id":"s1","count":7,"actions":[{"title":"A"},{"title":"B","session_id":"s1"},null]}`))
+		s := serving(events(1, `{"type":"actions","session_id":"s1","count":7,"actions":[{"title":"A"},{"title":"B",`+
+			`"session_id":"s1"},null]}`))
 		batches := make(chan activity.Batch, 1)
-		startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error { batches <- b; return nil }},
+		startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+			batches <- b
+			return nil
+		}},
 			stream.ConsumerOptions{Client: s.client()})
 		b := <-batches
 		assert.Equal(t, 3, b.Count)
@@ -170,7 +185,8 @@ func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
 				var refused *stream.RefusedError
 				require.ErrorAs(t, c.err, &refused)
 				assert.Equal(t, stream.RefusedError{Status: status, Detail: detail}, *refused)
-				assert.Equal(t, fmt.Sprintf("stream: the server refuses the stream: %d %s: %s", status, http.StatusText(status), detail), c.err.Error())
+				assert.Equal(t, fmt.Sprintf("stream: the server refuses the stream: %d %s: %s", status, http.StatusText(status),
+					detail), c.err.Error())
 				assert.False(t, c.Connected())
 				if !connected {
 					assert.Len(t, s.Requests(), 1)
@@ -339,7 +355,8 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
 			s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
-			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least, MaxBackoff: test.most})
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least,
+				MaxBackoff: test.most})
 			time.Sleep(time.Hour)
 			for i, want := range test.want {
 				requireBackOff(t, s.waits()[i], want*time.Second)
@@ -388,7 +405,8 @@ func TestConsumer_progressResetsTheBackOff(t *testing.T) {
 				}
 				return nil, errors.New("down")
 			}
-			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000, IdleTimeout: forever})
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000,
+				IdleTimeout: forever})
 			time.Sleep(10 * time.Minute)
 			require.Equal(t, 7, s.count())
 			want := 30 * time.Second
@@ -498,23 +516,33 @@ func TestConsumer_begins(t *testing.T) {
 		chunk chunk
 		want  [3]string // since of the requests, or the last id
 	}{
-		"from now on":                  {time.Time{}, date, chunk{}, [3]string{"", dated, dated}},
-		"from now on, by our clock":    {time.Time{}, "", chunk{}, [3]string{"", "946684799", "946684799"}},
-		"from now on, no date":         {time.Time{}, "yesterday", chunk{}, [3]string{"", "946684799", "946684799"}},
-		"from now on, and it came":     {time.Time{}, date, events(7, "a"), [3]string{"", "id 7", "id 7"}},
-		"with all there is":            {time.Unix(0, 0), date, chunk{}, [3]string{"0", "0", "0"}},
-		"before there was time":        {time.Unix(-5, 0), date, chunk{}, [3]string{"0", "0", "0"}},
-		"at a time":                    {time.UnixMicro(946684000_250_000), date, chunk{}, [3]string{"946684000.25", "946684000.25", "946684000.25"}},
-		"at a time, and it came":       {time.Unix(946684000, 0), date, events(7, "a"), [3]string{"946684000", "id 7", "id 7"}},
-		"after an event without data":  {time.Time{}, date, chunk{text: "id: 7\n\n"}, [3]string{"", "id 7", "id 7"}},
-		"after an ID of any kind":      {time.Time{}, date, chunk{text: "id: ä/7\ndata: x\n\n"}, [3]string{"", "id ä/7", "id ä/7"}},
-		"after an event nobody knows":  {time.Time{}, date, chunk{text: "id: 7\nevent: x\ndata: a\n\n"}, [3]string{"", "id 7", "id 7"}},
-		"after one that is too large":  {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 2000) + "\n\n"}, [3]string{"", "id 7", "id 7"}},
-		"after one that never ends":    {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 20000)}, [3]string{"", "id 7", "id 7"}},
-		"never after half an event":    {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\ndata: b\n"}, [3]string{"", "id 6", "id 6"}},
-		"never after an id of no use":  {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\x00\ndata: b\n\n"}, [3]string{"", "id 6", "id 6"}},
-		"where a heartbeat leaves it":  {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nevent: heartbeat\ndata: {}\n\n"}, [3]string{"", "id 6", "id 6"}},
-		"where it was in spite of gap": {time.Unix(0, 0), date, chunk{text: "event: gap\ndata: {}\n\n"}, [3]string{"0", "0", "0"}},
+		"from now on":               {time.Time{}, date, chunk{}, [3]string{"", dated, dated}},
+		"from now on, by our clock": {time.Time{}, "", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, no date":      {time.Time{}, "yesterday", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, and it came":  {time.Time{}, date, events(7, "a"), [3]string{"", "id 7", "id 7"}},
+		"with all there is":         {time.Unix(0, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"before there was time":     {time.Unix(-5, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"at a time": {time.UnixMicro(946684000_250_000), date, chunk{},
+			[3]string{"946684000.25", "946684000.25", "946684000.25"}},
+		"at a time, and it came": {time.Unix(946684000, 0), date, events(7, "a"),
+			[3]string{"946684000", "id 7", "id 7"}},
+		"after an event without data": {time.Time{}, date, chunk{text: "id: 7\n\n"}, [3]string{"", "id 7", "id 7"}},
+		"after an ID of any kind": {time.Time{}, date, chunk{text: "id: ä/7\ndata: x\n\n"},
+			[3]string{"", "id ä/7", "id ä/7"}},
+		"after an event nobody knows": {time.Time{}, date, chunk{text: "id: 7\nevent: x\ndata: a\n\n"},
+			[3]string{"", "id 7", "id 7"}},
+		"after one that is too large": {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 2000) + "\n\n"},
+			[3]string{"", "id 7", "id 7"}},
+		"after one that never ends": {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 20000)},
+			[3]string{"", "id 7", "id 7"}},
+		"never after half an event": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\ndata: b\n"},
+			[3]string{"", "id 6", "id 6"}},
+		"never after an id of no use": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\x00\ndata: b\n\n"},
+			[3]string{"", "id 6", "id 6"}},
+		"where a heartbeat leaves it": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nevent: heartbeat\ndata: {}\n\n"},
+			[3]string{"", "id 6", "id 6"}},
+		"where it was in spite of gap": {time.Unix(0, 0), date, chunk{text: "event: gap\ndata: {}\n\n"},
+			[3]string{"0", "0", "0"}},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -531,7 +559,8 @@ func TestConsumer_begins(t *testing.T) {
 				}
 				return res, nil
 			}}
-			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since, MaxEventBytes: 1000})
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since,
+				MaxEventBytes: 1000})
 			time.Sleep(time.Minute)
 			for i, want := range test.want {
 				req := s.request(i)
@@ -711,7 +740,8 @@ func TestConsumer_handlesWhatItHadNoRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resuming("a", "b", "c", "d", "e", "f")
 		var n notes
-		startConsumer(t, fakeURL, n.slowly(), stream.ConsumerOptions{Client: s.client(), MaxPending: 2, Since: time.Unix(0, 0)})
+		startConsumer(t, fakeURL, n.slowly(), stream.ConsumerOptions{Client: s.client(), MaxPending: 2,
+			Since: time.Unix(0, 0)})
 		time.Sleep(7 * time.Hour)
 		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, n.all())
 		assert.Equal(t, "6", s.request(1).Header.Get("Last-Event-ID"), "it is not idle while there is no room")
@@ -720,7 +750,8 @@ func TestConsumer_handlesWhatItHadNoRoomFor(t *testing.T) {
 
 func TestConsumer_ignoresEventsThatAreNoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serving(chunk{text: ": hello\n\nevent: news\nid: 1\ndata: x\n\nevent: actions\ndata: {\"type\":\"actions\"}\n\nid: 2\n\nretry: 5\n\n" +
+		s := serving(chunk{text: ": hello\n\nevent: news\nid: 1\ndata: x\n\nevent: actions\ndata: " +
+			"{\"type\":\"actions\"}\n\nid: 2\n\nretry: 5\n\n" +
 			"event: message\nid: 3\ndata: a\n\n"}, events(4, "b"))
 		var n notes
 		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
@@ -736,7 +767,8 @@ func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
 	large := "SECRET" + strings.Repeat("x", 2000)
 	endless := "SECRET" + strings.Repeat("x", 20_000)
 	synctest.Test(t, func(t *testing.T) {
-		texts := []string{"id: 1\ndata: a\n\nid: 2\ndata: " + large + "\n\nid: 3\ndata: b\n\nid: 4\ndata: " + endless + "\n\n", "id: 5\ndata: c\n\n"}
+		texts := []string{"id: 1\ndata: a\n\nid: 2\ndata: " + large + "\n\nid: 3\ndata: b\n\nid: 4\ndata: " + endless +
+			"\n\n", "id: 5\ndata: c\n\n"}
 		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
 			if n < len(texts) {
 				return streaming(req, nil, chunk{text: texts[n]}), nil
@@ -769,16 +801,28 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 		answer func(*http.Request) (*http.Response, error)
 		handle func(context.Context) error
 	}{
-		"before the answer":     {hang, nil},
-		"while it backs off":    {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
-		"while it was asked to": {func(*http.Request) (*http.Response, error) { return answered(503, "", "Retry-After", "300"), nil }, nil},
-		"while nothing comes":   {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
+		"before the answer":  {hang, nil},
+		"while it backs off": {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
+		"while it was asked to": {func(*http.Request) (*http.Response,
+			error) {
+			return answered(503, "", "Retry-After", "300"), nil
+		}, nil},
+		"while nothing comes": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
 		"within an event": {func(req *http.Request) (*http.Response, error) {
 			return streaming(req, nil, chunk{text: "id: 1\nd"}), nil
 		}, nil},
-		"after entries":         {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a", "b")), nil }, nil},
-		"while a handler works": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a")), nil }, block},
-		"while a handler waits": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a")), nil }, fail},
+		"after entries": {func(req *http.Request) (*http.Response,
+			error) {
+			return streaming(req, nil, events(1, "a", "b")), nil
+		}, nil},
+		"while a handler works": {func(req *http.Request) (*http.Response,
+			error) {
+			return streaming(req, nil, events(1, "a")), nil
+		}, block},
+		"while a handler waits": {func(req *http.Request) (*http.Response,
+			error) {
+			return streaming(req, nil, events(1, "a")), nil
+		}, fail},
 		"while there is no room": {func(req *http.Request) (*http.Response, error) {
 			return streaming(req, nil, events(1, "a", "b", "c", "d")), nil
 		}, block},
@@ -793,7 +837,8 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 			if test.handle != nil {
 				handlers.Raw = func(ctx context.Context, _ stream.Message) error { return test.handle(ctx) }
 			}
-			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), MaxPending: 2, MinBackoff: forever, IdleTimeout: forever})
+			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), MaxPending: 2,
+				MinBackoff: forever, IdleTimeout: forever})
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.False(t, c.hasEnded())
@@ -827,7 +872,8 @@ func TestConsumer_endsAfterItsHandlers(t *testing.T) {
 
 func TestConsumer_endsAtOnceWhileItDials(t *testing.T) {
 	dialled := make(chan struct{}, 1)
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string,
+		string) (net.Conn, error) {
 		dialled <- struct{}{}
 		<-t.Context().Done() // net/http dials on for other requests
 		return nil, t.Context().Err()
@@ -881,7 +927,8 @@ func TestConsumer_runsAgain(t *testing.T) {
 func TestConsumer_leavesNothingBehind(t *testing.T) {
 	s := newStream(t, nil)
 	before := leaktest.Goroutines(t)
-	c, err := stream.NewConsumer(s.URL(), s.Token(), new(notes).raw(), &stream.ConsumerOptions{MinBackoff: time.Millisecond})
+	c, err := stream.NewConsumer(s.URL(), s.Token(), new(notes).raw(),
+		&stream.ConsumerOptions{MinBackoff: time.Millisecond})
 	require.NoError(t, err)
 	assert.Equal(t, before, leaktest.Goroutines(t), "it has not begun")
 	s.Refuse(http.StatusInternalServerError, 3)
@@ -915,7 +962,8 @@ func TestConsumer_usesTheTransportOfTheProcess(t *testing.T) {
 func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
 	server := musttest.New(streamtest.NewServer(nil))
 	defer server.Close()
-	server.Send(activity.Batch{SessionID: "s1", Actions: []activity.BatchAction{{Action: activity.Action{Description: "before"}}}})
+	server.Send(activity.Batch{SessionID: "s1",
+		Actions: []activity.BatchAction{{Action: activity.Action{Description: "before"}}}})
 	target := server.URL()
 	var asked []string
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -932,11 +980,12 @@ func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
 	var got string
-	consumer, err := stream.NewConsumer(front.URL+"/old", server.Token(), stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
-		got = b.Actions[0].Description
-		stop()
-		return nil
-	}}, &stream.ConsumerOptions{Since: time.Unix(0, 0)})
+	consumer, err := stream.NewConsumer(front.URL+"/old", server.Token(),
+		stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+			got = b.Actions[0].Description
+			stop()
+			return nil
+		}}, &stream.ConsumerOptions{Since: time.Unix(0, 0)})
 	require.NoError(t, err)
 	require.ErrorIs(t, consumer.Run(ctx), context.Canceled)
 	require.Equal(t, "before", got)
@@ -945,23 +994,29 @@ func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
 
 func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
 	_, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
-		&stream.ConsumerOptions{MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: 2 * time.Second, MaxBackoff: time.Second})
+		&stream.ConsumerOptions{MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: 2 * time.Second,
+			MaxBackoff: time.Second})
 	require.EqualError(t, err, "stream: MaxPending must not be negative\nstream: MaxEventBytes must not be negative\n"+
 		"stream: IdleTimeout must not be negative\nstream: MinBackoff must not be above MaxBackoff")
 	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
-	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
+	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(),
+		&stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
 	require.EqualError(t, err, "stream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
-	for _, opts := range []stream.ConsumerOptions{{MinBackoff: time.Minute}, {MaxBackoff: time.Millisecond}, {MinBackoff: 1, MaxBackoff: 1}} {
+	for _, opts := range []stream.ConsumerOptions{{MinBackoff: time.Minute}, {MaxBackoff: time.Millisecond},
+		{MinBackoff: 1, MaxBackoff: 1}} {
 		_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &opts)
 		require.NoError(t, err, "a default gives way to the bound that is set")
 	}
 }
 
 func TestNewWriter_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxBytes: -1, MinBackoff: -1, MaxBackoff: -1})
-	require.EqualError(t, err, "stream: write must not be nil\nstream: Debounce must not be negative\nstream: MaxPending must not be negative\n"+
-		"stream: MaxBytes must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
+	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxBytes: -1, MinBackoff: -1,
+		MaxBackoff: -1})
+	require.EqualError(t, err, "stream: write must not be nil\nstream: Debounce must not be negative\nstream: "+
+		"MaxPending must not be negative\n"+
+		"stream: MaxBytes must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be "+
+		"negative")
 }
 
 func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
@@ -986,7 +1041,8 @@ func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
 		handled <- b.SessionID
 		return nil
 	}}
-	c := startConsumer(t, server.URL(), handlers, stream.ConsumerOptions{Since: time.Unix(0, 0), MinBackoff: 1, MaxBackoff: 1})
+	c := startConsumer(t, server.URL(), handlers,
+		stream.ConsumerOptions{Since: time.Unix(0, 0), MinBackoff: 1, MaxBackoff: 1})
 	server.Send(did("s"), did("s"))
 	assert.Equal(t, "s", <-handled)
 	assert.Equal(t, int64(3), calls.Load(), "the first batch twice, the second once")
@@ -1046,7 +1102,8 @@ func follow(t *testing.T, server *streamtest.Server, actions func(context.Contex
 }
 
 func did(session string) activity.Batch {
-	return activity.Batch{SessionID: session, Actions: []activity.BatchAction{{Action: activity.Action{Type: activity.TypeClick}}}}
+	return activity.Batch{SessionID: session,
+		Actions: []activity.BatchAction{{Action: activity.Action{Type: activity.TypeClick}}}}
 }
 
 // Also while the server is away later: what was handled is handled.
@@ -1091,7 +1148,8 @@ func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
 }
 
 func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token", Heartbeat: 20 * time.Millisecond}))
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token",
+		Heartbeat: 20 * time.Millisecond}))
 	defer server.Close()
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	waittest.Until(t, "it has caught up", c.CaughtUp)
@@ -1133,7 +1191,8 @@ func TestConsumer_handlesEverythingOfASourceThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errClosed := errors.New("the log is closed")
 		var n notes
-		consumer, err := stream.NewSourceConsumer(ending{[]string{entryOf("s", "a"), entryOf("s", "b"), entryOf("t", "c")}, errClosed}, n.slowly(), nil)
+		consumer, err := stream.NewSourceConsumer(ending{[]string{entryOf("s", "a"), entryOf("s", "b"), entryOf("t", "c")},
+			errClosed}, n.slowly(), nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, consumer.Run(t.Context()), errClosed)
 		assert.Len(t, n.all(), 3)

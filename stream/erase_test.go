@@ -105,7 +105,8 @@ func TestWriter_leavesOutWhatIsErased(t *testing.T) {
 	s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}, Kept: map[string][]string{"s2": {"bob"}}})
 	s.Send(clicksOf("s1", "ada", "f"))
 	waittest.Until(t, "all of it", func() bool { return len(did.all()) == 6 })
-	assert.ElementsMatch(t, []string{"s1 Click a Click b", "erase ada s1 0", "erase ada s2 1", "erase ada  0", "s2 Click e", "s1 Click f"}, did.all())
+	assert.ElementsMatch(t, []string{"s1 Click a Click b", "erase ada s1 0", "erase ada s2 1", "erase ada  0",
+		"s2 Click e", "s1 Click f"}, did.all())
 	r.stop(t)
 	cancel()
 	<-ended
@@ -118,7 +119,8 @@ type rereadSource struct {
 	reread, erased chan struct{}
 }
 
-func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
+func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time, _ string,
+	deliver func(feed.Event) error) error {
 	click := func(id, label string) error {
 		data := musttest.New(json.Marshal(clicksOf("s1", "ada", label)))
 		return deliver(feed.Event{Message: feed.NewMessage(id, data)})

@@ -169,7 +169,8 @@ func (s *summing) add(t testing.TB, batches ...activity.Batch) {
 func (s *summing) counted(t testing.TB, result string) float64 {
 	t.Helper()
 	stats := s.Stats()
-	counts := map[string]uint64{"ok": stats.OK, "model_failed": stats.ModelFailed, "overwrite_failed": stats.OverwriteFailed}
+	counts := map[string]uint64{"ok": stats.OK, "model_failed": stats.ModelFailed,
+		"overwrite_failed": stats.OverwriteFailed}
 	require.Contains(t, counts, result)
 	return float64(counts[result])
 }
@@ -190,7 +191,8 @@ func TestSummarizer_sumsUpAtTheThreshold(t *testing.T) {
 		s.add(t, clicked("s1", "e", "f"))
 		require.Empty(t, s.take(), "what was summed up does not count again")
 		s.add(t, clicked("s2", "z"), clicked("s1", "g"))
-		require.Equal(t, []string{"3s model", `4s overwrite s2 3 "summary 2"`, "6s model", `7s overwrite s1 3 "summary 3"`}, s.take())
+		require.Equal(t, []string{"3s model", `4s overwrite s2 3 "summary 2"`, "6s model", `7s overwrite s1 3 "summary 3"`},
+			s.take())
 		require.EqualValues(t, 3, s.counted(t, "ok"))
 	})
 }
@@ -218,14 +220,16 @@ func TestSummarizer_sendsTheModelWhatItNeeds(t *testing.T) {
 	prompt := s.model.lastPrompt()
 	require.Contains(t, prompt, "\n<data>\n"+first.Text()+"\n</data>\n")
 	require.NotContains(t, prompt, "so far:")
-	for _, part := range []string{"120 words", "plain text", "chronological", "where the user is now", "never an instruction"} {
+	for _, part := range []string{"120 words", "plain text", "chronological", "where the user is now",
+		"never an instruction"} {
 		require.Contains(t, prompt, part)
 	}
 
 	second := clicked("s", "d", "e", "f")
 	s.add(t, second)
 	prompt = s.model.lastPrompt()
-	require.Contains(t, prompt, "\nThe summary so far:\n<data>\nThe user looked around.\n</data>\n", "on a line of its own")
+	require.Contains(t, prompt, "\nThe summary so far:\n<data>\nThe user looked around.\n</data>\n",
+		"on a line of its own")
 	require.Contains(t, prompt, "\n"+second.Text()+"\n")
 	require.NotContains(t, prompt, first.Text(), "what the summary covers")
 }
@@ -238,9 +242,11 @@ func TestSummarizer_keepsWhatFailed(t *testing.T) {
 		first   []string // what happened at the first attempt
 	}{
 		{"model", func(s *summing) { s.model.fails = 1 }, "model_failed", []string{"0s model"}},
-		{"model too slow", func(s *summing) { s.model.takes = time.Minute }, "model_failed", []string{"0s model", "30s model: context deadline exceeded"}},
+		{"model too slow", func(s *summing) { s.model.takes = time.Minute }, "model_failed",
+			[]string{"0s model", "30s model: context deadline exceeded"}},
 		{"empty answer", func(s *summing) { s.model.answers = " \n" }, "model_failed", []string{"0s model"}},
-		{"overwrite", func(s *summing) { s.desk.fails = 1 }, "overwrite_failed", []string{"0s model", `0s overwrite s 3 "summary 1"`}},
+		{"overwrite", func(s *summing) { s.desk.fails = 1 }, "overwrite_failed",
+			[]string{"0s model", `0s overwrite s 3 "summary 1"`}},
 	}
 	for _, c := range cases {
 		inBubble(t, c.name, func(t *testing.T) {
@@ -317,7 +323,8 @@ func TestSummarizer_neverOverlapsInASession(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 16*time.Second, <-done)
-		require.Equal(t, []string{"0s model", `4s overwrite s 3 "summary 1"`, "8s model", `12s overwrite s 4 "summary 2"`}, s.take())
+		require.Equal(t, []string{"0s model", `4s overwrite s 3 "summary 1"`, "8s model", `12s overwrite s 4 "summary 2"`},
+			s.take())
 		require.NotContains(t, s.model.lastPrompt(), "clicked c on")
 		require.Contains(t, s.model.lastPrompt(), "clicked d on")
 		s.add(t, clicked("s", "h", "i"))
@@ -328,7 +335,9 @@ func TestSummarizer_neverOverlapsInASession(t *testing.T) {
 func TestSummarizer_sumsUpSessionsAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
-		s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
+		s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error {
+			return nil
+		}, &stream.SummarizerOptions{
 			Threshold: 1, Model: func(context.Context, string) (string, error) { time.Sleep(time.Second); return "x", nil }}))
 		other := clicked("s1", "a")
 		other.ProductID = "other"
@@ -415,7 +424,8 @@ func TestSummarizer_losesNoMarkToASlowModel(t *testing.T) {
 		s.add(t, again(first))
 		time.Sleep(2 * time.Second)
 		s.add(t, clicked("s", "d", "e"))
-		require.Equal(t, []string{"0s model", `1s overwrite s 3 "summary 1"`, "2s model", `3s overwrite s 3 "summary 2"`}, s.take())
+		require.Equal(t, []string{"0s model", `1s overwrite s 3 "summary 1"`, "2s model", `3s overwrite s 3 "summary 2"`},
+			s.take())
 		require.Contains(t, s.model.lastPrompt(), ", repeatedly")
 	})
 }
@@ -436,7 +446,8 @@ func TestSummarizer_boundsWhatItKeeps(t *testing.T) {
 	prompt := s.model.lastPrompt()
 	require.Equal(t, 500, strings.Count(prompt, " UTC: "))
 	require.Contains(t, prompt, "\nThe summary so far:\n<data>\nsummary 1\n</data>\n")
-	require.Contains(t, prompt, "\nDone since, in short:\n<data>\nClicked old one, old two, x, number 0 and number 1.\n</data>\n")
+	require.Contains(t, prompt, "\nDone since, in short:\n<data>\nClicked old one, old two, x, number 0 and number "+
+		"1.\n</data>\n")
 	require.Equal(t, 523, s.desk.last.Replaces)
 
 	s.add(t, clicked("s", "p", "q", "r"))
@@ -452,7 +463,8 @@ func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 		told bool // in short
 	}{
 		"as much": {[]activity.Batch{clickedTimes("s", 500)}, []string{"1s model", `2s overwrite s 500 "summary 2"`}, false},
-		"more":    {[]activity.Batch{clicked("s", "d"), clickedTimes("s", 500)}, []string{"1s model", `2s overwrite s 501 "summary 2"`}, true},
+		"more": {[]activity.Batch{clicked("s", "d"), clickedTimes("s", 500)},
+			[]string{"1s model", `2s overwrite s 501 "summary 2"`}, true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newSumming(stream.SummarizerOptions{})
@@ -496,7 +508,9 @@ func TestSummarizer_isBoundedInBytes(t *testing.T) {
 		"actions": func(context.Context, string) (string, error) { return "", errors.New("away") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
+			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error {
+				return nil
+			}, &stream.SummarizerOptions{
 				Threshold: 10, Model: model, MaxBytes: granted, Logger: slog.New(slog.DiscardHandler)}))
 			grown := heaptest.After(func() {
 				for i := range 20_000 {
@@ -523,7 +537,8 @@ func TestSummarizer_remembersWhatItIsAt(t *testing.T) {
 		synctest.Wait()
 		s.add(t, clicked("s2", "x"), clicked("s3", "x"), clicked("s1", "d", "e", "f"))
 		<-done
-		require.Equal(t, []string{"0s model", `1s overwrite s1 3 "summary 1"`, "1s model", `2s overwrite s1 3 "summary 2"`}, s.take())
+		require.Equal(t, []string{"0s model", `1s overwrite s1 3 "summary 1"`, "1s model", `2s overwrite s1 3 "summary 2"`},
+			s.take())
 		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 1")
 		s.add(t, clicked("s1", "g", "h", "i"))
 		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 2", "it was used last")
@@ -540,7 +555,8 @@ func TestSummarizer_keepsEverythingWhenCancelled(t *testing.T) {
 	}{
 		{"before", 0, 0, 0, nil},
 		{"while the model works", 2 * time.Second, 0, time.Second, []string{"0s model", "1s model: context canceled"}},
-		{"inside overwrite", 0, 2 * time.Second, time.Second, []string{"0s model", `0s overwrite s 3 "summary 1"`, "1s overwrite: context canceled"}},
+		{"inside overwrite", 0, 2 * time.Second, time.Second,
+			[]string{"0s model", `0s overwrite s 3 "summary 1"`, "1s overwrite: context canceled"}},
 	}
 	for _, c := range cases {
 		inBubble(t, c.name, func(t *testing.T) {
@@ -618,7 +634,9 @@ func BenchmarkSummarizer_Add(b *testing.B) {
 		"digest": nil, "model": func(context.Context, string) (string, error) { return "x", nil },
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{Model: model}))
+			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error {
+				return nil
+			}, &stream.SummarizerOptions{Model: model}))
 			batches := make([]activity.Batch, 1000)
 			for i := range batches {
 				batches[i] = clicked(fmt.Sprint("s", i), "a", "b")

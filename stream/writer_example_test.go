@@ -32,7 +32,8 @@ func ExampleWriter() {
 
 	for _, label := range []string{"Next", "Confirm plan"} {
 		click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/checkout")
-		err := writer.Add(ctx, activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: click}}})
+		err := writer.Add(ctx, activity.Batch{SessionID: "session_1", Count: 1,
+			Actions: []activity.BatchAction{{Action: click}}})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -104,7 +105,8 @@ func ExampleSummarizer() {
 	}
 	for _, path := range []string{"/pricing", "/checkout", "/billing-settings", "/"} {
 		view := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
-		_ = summarizer.Add(context.Background(), activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: view}}})
+		_ = summarizer.Add(context.Background(), activity.Batch{SessionID: "session_1", Count: 1,
+			Actions: []activity.BatchAction{{Action: view}}})
 	}
 	// Output:
 	// in place of 2 actions: Visited pricing and checkout.

@@ -79,7 +79,8 @@ func (p *pipeline) away(session string) {
 
 // linkedEntry is an entry that carries the link of its session.
 func linkedEntry(session, title, conversation string) string {
-	return strings.Replace(entryOf(session, title), `{"type":"actions"`, `{"type":"actions","conversation_id":"`+conversation+`"`, 1)
+	return strings.Replace(entryOf(session, title), `{"type":"actions"`,
+		`{"type":"actions","conversation_id":"`+conversation+`"`, 1)
 }
 
 // What waits for a link is written as one batch at the link, however it is made,
@@ -115,7 +116,8 @@ func TestWriter_keepsWhatWaitsForALinkInTheStream(t *testing.T) {
 				require.Equal(t, []string{want}, p.written.all())
 				p.end()
 
-				p = startPipeline(t, resuming(append(data, linkedEntry("s1", "d", "C1"))...), cursor, stream.WriterOptions{AwaitLink: true})
+				p = startPipeline(t, resuming(append(data, linkedEntry("s1", "d", "C1"))...), cursor,
+					stream.WriterOptions{AwaitLink: true})
 				time.Sleep(time.Hour)
 				require.Equal(t, []string{"s1/C1: d"}, p.written.all(), "nothing twice")
 			})
@@ -222,7 +224,8 @@ func TestDelivery_Done_countsOnceAndPassesOverWhatIsRefusedForGood(t *testing.T)
 		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
 			deliveries = append(deliveries, d)
 			return nil
-		}}, stream.ConsumerOptions{Client: resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"summary","session_id":"s1"}`).client(),
+		}}, stream.ConsumerOptions{Client: resuming(entryOf("s1", "a"), entryOf("s1", "b"),
+			`{"type":"summary","session_id":"s1"}`).client(),
 			Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		synctest.Wait()
 		require.Len(t, deliveries, 3)
@@ -252,7 +255,8 @@ func TestConsumer_boundsWhatIsHeld(t *testing.T) {
 		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
 			d.Hold(nil)
 			return nil
-		}}, stream.ConsumerOptions{Client: resuming(data...).client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever, MaxBehind: 3})
+		}}, stream.ConsumerOptions{Client: resuming(data...).client(), Cursor: cursor, Since: time.Unix(0, 0),
+			IdleTimeout: forever, MaxBehind: 3})
 		synctest.Wait()
 		assert.InDelta(t, 7, c.counted(t, "skipped_total", "held_too_long"), 0)
 		assert.Equal(t, "after 7", place(t, cursor.saved()), "the last three are held")

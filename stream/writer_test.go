@@ -40,7 +40,8 @@ var errWrite = errors.New("store is down")
 
 // newWriting returns a writer that does not run yet.
 func newWriting(opts *stream.WriterOptions) *writing {
-	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{}, busy: map[string]bool{}}
+	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{},
+		busy: map[string]bool{}}
 	w.Writer = musttest.New(stream.NewWriter(w.write, opts))
 	return w
 }
@@ -209,9 +210,11 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 		during     []string
 		afterwards []string
 	}{
-		"at once":                        {0, s, 2 * s, []string{"0s write s: a"}, []string{"5s write s: b", "10s write s: c"}},
-		"a pause that is over":           {2 * s, 3 * s, 4 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
-		"a pause between the two":        {2 * s, 3 * s, 6 * s, []string{"2s write s: a"}, []string{"7s write s: b", "12s write s: c"}},
+		"at once": {0, s, 2 * s, []string{"0s write s: a"},
+			[]string{"5s write s: b", "10s write s: c"}},
+		"a pause that is over": {2 * s, 3 * s, 4 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
+		"a pause between the two": {2 * s, 3 * s, 6 * s, []string{"2s write s: a"},
+			[]string{"7s write s: b", "12s write s: c"}},
 		"a pause that ends with a write": {2 * s, 3 * s, 5 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
 	}
 	for name, c := range cases {
@@ -261,7 +264,8 @@ func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
 		for n, label := range []string{"a", "b"} {
 			for _, product := range []string{"acme", "beta"} {
 				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
-					b := activitytest.NewBatch(product, who[0], who[1], activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
+					b := activitytest.NewBatch(product, who[0], who[1],
+						activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
 					require.NoError(t, w.Add(ctx, b))
 				}
 			}
@@ -403,7 +407,8 @@ func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
 	} {
 		inBubble(t, debounce.String(), func(t *testing.T) {
 			w := startWriting(t, &stream.WriterOptions{Debounce: debounce})
-			for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"), forwarded(120, "d")} {
+			for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"),
+				forwarded(120, "d")} {
 				w.add(t, b)
 			}
 			require.Equal(t, want, w.after(2*time.Minute))
@@ -495,7 +500,8 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 		then    []string // in the second
 	}{
 		{"idle", func(*testing.T, *writing) {}, time.Second, nil, nil},
-		{"waiting for a pause", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, time.Second, nil, []string{"2s write s: a"}},
+		{"waiting for a pause", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, time.Second, nil,
+			[]string{"2s write s: a"}},
 		{"writing", func(t *testing.T, w *writing) {
 			w.takes["s"] = 10 * time.Second
 			w.add(t, clicked("s", "a"))
@@ -504,12 +510,14 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 			w.takes["s"] = 10 * time.Second
 			w.add(t, clicked("s", "a"))
 			time.AfterFunc(3*time.Second, func() { w.add(t, clicked("s", "b")) })
-		}, 4 * time.Second, []string{"2s write s: a", "4s write: context canceled"}, []string{"4s write s: a", "5s write s: b"}},
+		}, 4 * time.Second, []string{"2s write s: a", "4s write: context canceled"},
+			[]string{"4s write s: a", "5s write s: b"}},
 		{"backing off", func(t *testing.T, w *writing) {
 			w.fails["s"] = 1
 			w.add(t, clicked("s", "a"))
 		}, 2*time.Second + 400*time.Millisecond, []string{"2s write s: a"}, []string{"2.4s write s: a"}},
-		{"written", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, 3 * time.Second, []string{"2s write s: a"}, nil},
+		{"written", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, 3 * time.Second,
+			[]string{"2s write s: a"}, nil},
 	}
 	for _, c := range cases {
 		inBubble(t, c.name, func(t *testing.T) {
@@ -628,7 +636,8 @@ func TestWriter_withoutAwaitLinkWritesWhatHasNoLink(t *testing.T) {
 		w.add(t, clicked("s", "a"))
 		w.after(0)
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-		for _, b := range []activity.Batch{clicked("s", "b"), clicked("other", "x"), linked("d", clicked("other", "y")), clicked("other", "z")} {
+		for _, b := range []activity.Batch{clicked("s", "b"), clicked("other", "x"), linked("d", clicked("other", "y")),
+			clicked("other", "z")} {
 			w.add(t, b)
 			w.after(0)
 		}
@@ -783,7 +792,9 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 	t.Helper()
 	model := &fakeModel{takes: takes}
 	var w *writing
-	opts.Summarizer = musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+	opts.Summarizer = musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
+		return w.overwrite(ctx, s)
+	},
 		&stream.SummarizerOptions{Threshold: 3, Model: model.answer}))
 	w = newWriting(&opts)
 	model.journal = w.journal
@@ -796,7 +807,8 @@ func TestWriter_writesBeforeItSumsUp(t *testing.T) {
 		w, _ := summingUp(t, time.Second, stream.WriterOptions{Debounce: time.Second})
 		w.takes["s"] = 2 * time.Second
 		w.add(t, clicked("s", "a", "b", "c"))
-		require.Equal(t, []string{"1s write s: a b c", "3s model", "4s overwrite s: 3", "5s overwritten"}, w.after(time.Minute))
+		require.Equal(t, []string{"1s write s: a b c", "3s model", "4s overwrite s: 3", "5s overwritten"},
+			w.after(time.Minute))
 		w.stopped(t)
 	})
 }
@@ -865,8 +877,10 @@ func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 		want  []string
 		end   time.Duration
 	}{
-		"model":        {10 * time.Second, time.Second, []string{"0s write s: a b c", "0s model", "1s model: context canceled"}, time.Second},
-		"in overwrite": {0, time.Second / 2, []string{"0s write s: a b c", "0s model", "0s overwrite s: 3", "1s overwritten"}, time.Second},
+		"model": {10 * time.Second, time.Second,
+			[]string{"0s write s: a b c", "0s model", "1s model: context canceled"}, time.Second},
+		"in overwrite": {0, time.Second / 2, []string{"0s write s: a b c", "0s model", "0s overwrite s: 3", "1s overwritten"},
+			time.Second},
 	}
 	for name, c := range cases {
 		inBubble(t, name, func(t *testing.T) {
@@ -914,8 +928,11 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			var w *writing
-			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond, MaxPending: 1 + r.IntN(20),
-				Summarizer: musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond,
+				MaxPending: 1 + r.IntN(20),
+				Summarizer: musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error {
+					return w.overwrite(ctx, s)
+				},
 					&stream.SummarizerOptions{Threshold: 3, Model: func(context.Context, string) (string, error) {
 						time.Sleep(100 * time.Millisecond)
 						return "x", nil

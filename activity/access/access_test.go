@@ -149,9 +149,10 @@ func TestKeyring_requireSaysWhatItCannotServe(t *testing.T) {
 		want    int
 		logged  string
 	}{
-		"all is well":          {"/{product_id}", access.MCP, served, http.StatusNoContent, ""},
-		"no handler":           {"/{product_id}", access.MCP, nil, http.StatusInternalServerError, "next must not be nil"},
-		"an unknown scope":     {"/{product_id}", "admin", served, http.StatusInternalServerError, "scope must be mcp or stream"},
+		"all is well": {"/{product_id}", access.MCP, served, http.StatusNoContent, ""},
+		"no handler":  {"/{product_id}", access.MCP, nil, http.StatusInternalServerError, "next must not be nil"},
+		"an unknown scope": {"/{product_id}", "admin", served, http.StatusInternalServerError,
+			"scope must be mcp or stream"},
 		"a pattern without it": {"/{product}", access.MCP, served, http.StatusInternalServerError, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +210,8 @@ func TestKeyring_holdsManyKeys(t *testing.T) {
 	assert.Equal(t, access.ErrInvalid, k.Check(fmt.Sprint("key", count), "product1", access.MCP))
 	k.RemoveProduct("product3")
 	for i := range 70 {
-		assert.Equal(t, i%7 == 3, errors.Is(k.Check(fmt.Sprint("key", i), fmt.Sprint("product", i%7), access.MCP), access.ErrInvalid))
+		assert.Equal(t, i%7 == 3, errors.Is(k.Check(fmt.Sprint("key", i), fmt.Sprint("product", i%7), access.MCP),
+			access.ErrInvalid))
 	}
 }
 
@@ -240,7 +242,8 @@ func TestKeyring_storesNoKeyInPlainText(t *testing.T) {
 }
 
 func TestParseScope(t *testing.T) {
-	for name, want := range map[string]bool{"mcp": true, "stream": true, "": false, "MCP": false, "admin": false, "mcp,stream": false, " mcp": false} {
+	for name, want := range map[string]bool{"mcp": true, "stream": true, "": false, "MCP": false, "admin": false,
+		"mcp,stream": false, " mcp": false} {
 		t.Run(name, func(t *testing.T) {
 			scope, ok := access.ParseScope(name)
 			assert.Equal(t, want, ok)
@@ -329,10 +332,11 @@ func TestKeyring_requireAnswers(t *testing.T) {
 // whether it was passed on.
 func serve(k *access.Keyring, authorization, product string) (w *httptest.ResponseRecorder, passed bool) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /activity/{product_id}", k.Require(access.MCP, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		passed = true
-		_, _ = w.Write([]byte("activity"))
-	})))
+	mux.Handle("GET /activity/{product_id}", k.Require(access.MCP,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			passed = true
+			_, _ = w.Write([]byte("activity"))
+		})))
 	r := httptest.NewRequest(http.MethodGet, "/activity/"+product, nil)
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
@@ -347,7 +351,8 @@ func serve(k *access.Keyring, authorization, product string) (w *httptest.Respon
 func requireNothingSecret(t *testing.T, w *httptest.ResponseRecorder, header string) {
 	t.Helper()
 	answer := w.Body.String() + fmt.Sprint(w.Header())
-	for _, key := range []string{"acme-all", "acme-both", "acme-mcp", "acme-stream", "other-all", "other-mcp", "acme-none"} {
+	for _, key := range []string{"acme-all", "acme-both", "acme-mcp", "acme-stream", "other-all", "other-mcp",
+		"acme-none"} {
 		require.NotContains(t, answer, key)
 	}
 	if _, token, _ := strings.Cut(header, " "); strings.TrimSpace(token) != "" {

@@ -52,7 +52,8 @@ func TestCheckCurrent_refusesByWhatTheProductIsNow(t *testing.T) {
 			assert.Subset(t, []string{"acme"}, products.products)
 
 			said = tt.said
-			assert.Equal(t, status(tt.said[0]), status(access.CheckCurrent(nil, "acme", check)), "products that cannot be refreshed")
+			assert.Equal(t, status(tt.said[0]), status(access.CheckCurrent(nil, "acme", check)),
+				"products that cannot be refreshed")
 		})
 	}
 }

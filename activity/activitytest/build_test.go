@@ -43,7 +43,8 @@ func TestBuilders_makeActions(t *testing.T) {
 	}{
 		{"page view", activitytest.Pageview(at, url), activity.TypePageview, "User landed on the projects detail page"},
 		{"click", activitytest.Click(at, "Save", url), activity.TypeClick, "User clicked Save on the projects detail page"},
-		{"click on something without a label", activitytest.Click(at, "", url), activity.TypeClick, "User clicked a button on the projects detail page"},
+		{"click on something without a label", activitytest.Click(at, "", url), activity.TypeClick,
+			"User clicked a button on the projects detail page"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -90,36 +90,60 @@ func TestDecode_meanings(t *testing.T) {
 	}
 	const onA, visitor = " | https://x.example/a | ", "d | d:7"
 	for name, tt := range map[string]struct{ body, want string }{
-		"a click by its tag":     {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`), "Click button" + onA + visitor},
-		"a click by its id":      {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element ID":"go"`), "Click #go" + onA + visitor},
-		"a click by its text":    {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element Aria Label":"x","[Amplitude] Element Text":"Go"`), "Click Go" + onA + visitor},
-		"a click into an input":  {of("Element Clicked", `"[Amplitude] Element Tag":"input","[Amplitude] Element Text":"s3cr3t"`), "Click field" + onA + visitor},
-		"a click on an option":   {of("Element Clicked", `"[Amplitude] Element Text":"Pro","[Amplitude] Element Hierarchy":[{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}]`), "Click option" + onA + visitor},
-		"a click into a text":    {of("Element Clicked", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
-		"a click into an editor": {of("Element Clicked", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"div","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA + visitor},
-		"a click on a div":       {of("Element Clicked", `"[Amplitude] Element Text":"Go","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"data-x":"1"}}]`), "Click Go" + onA + visitor},
-		"a change by its name":   {of("Element Changed", `"[Amplitude] Element Text":"Free Pro","[Amplitude] Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`), "Change plan field" + onA + visitor},
-		"a change of nothing":    {of("Element Changed", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
-		"a submit by its id":     {of("Form Submitted", `"[Amplitude] Form ID":"signup"`), "Submit #signup form" + onA + visitor},
-		"a page by its URL":      {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
-		"a dead click":           {of("Dead Click", `"x":1`), "ignored: other_event"},
-		"a custom event":         {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
-		"a page of nobody":       {`{"event_type":"[Amplitude] Page Viewed","event_properties":{"[Amplitude] Page Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
+		"a click by its tag": {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`),
+			"Click button" + onA + visitor},
+		"a click by its id": {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element ID":"go"`),
+			"Click #go" + onA + visitor},
+		"a click by its text": {of("Element Clicked",
+			`"[Amplitude] Element Tag":"a","[Amplitude] Element Aria Label":"x","[Amplitude] Element Text":"Go"`),
+			"Click Go" + onA + visitor},
+		"a click into an input": {of("Element Clicked",
+			`"[Amplitude] Element Tag":"input","[Amplitude] Element Text":"s3cr3t"`), "Click field" + onA + visitor},
+		"a click on an option": {of("Element Clicked",
+			`"[Amplitude] Element Text":"Pro","[Amplitude] Element `+
+				`Hierarchy":[{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}]`), "Click option" + onA + visitor},
+		"a click into a text": {of("Element Clicked",
+			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element `+
+				`Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
+		"a click into an editor": {of("Element Clicked",
+			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"div","[Amplitude] Element `+
+				`Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA + visitor},
+		"a click on a div": {of("Element Clicked",
+			`"[Amplitude] Element Text":"Go","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"data-x":"1"}}]`),
+			"Click Go" + onA + visitor},
+		"a change by its name": {of("Element Changed",
+			`"[Amplitude] Element Text":"Free Pro","[Amplitude] Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`),
+			"Change plan field" + onA + visitor},
+		"a change of nothing": {of("Element Changed",
+			`"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
+		"a submit by its id": {of("Form Submitted", `"[Amplitude] Form ID":"signup"`),
+			"Submit #signup form" + onA + visitor},
+		"a page by its URL": {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
+		"a dead click":      {of("Dead Click", `"x":1`), "ignored: other_event"},
+		"a custom event":    {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
+		"a page of nobody": {`{"event_type":"[Amplitude] Page Viewed","event_properties":{"[Amplitude] Page ` +
+			`Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
 		"a page without address": {`{"device_id":"d","event_type":"[Amplitude] Page Viewed"}`, "ignored: malformed"},
 		"no type":                {`{"device_id":"d"}`, "ignored: malformed"},
 		"no object":              {`["x"]`, "ignored: malformed"},
-		"a time that is none":    {`{"device_id":"d","time":"soon","user_id":"u","event_type":"$identify"}`, "ignored: malformed"},
-		"a user only":            {`{"user_id":"u","session_id":7,"event_type":"$identify","user_properties":{"email":"a@b.co"}}`, "identity | u |  | a@b.co"},
-		"out of any session":     {`{"user_id":"u","device_id":"d","session_id":-1,"event_type":"$identify"}`, "identity | u | d | was d"},
-		"an address alone":       {`{"device_id":"d","event_type":"$identify","user_properties":{"$set":{"email":"a@b.co"}}}`, "identity | d | d | a@b.co"},
+		"a time that is none": {`{"device_id":"d","time":"soon","user_id":"u","event_type":"$identify"}`,
+			"ignored: malformed"},
+		"a user only": {`{"user_id":"u","session_id":7,"event_type":"$identify",` +
+			`"user_properties":{"email":"a@b.co"}}`, "identity | u |  | a@b.co"},
+		"out of any session": {`{"user_id":"u","device_id":"d","session_id":-1,"event_type":"$identify"}`,
+			"identity | u | d | was d"},
+		"an address alone": {`{"device_id":"d","event_type":"$identify","user_properties":{"$set":{"email":"a@b.co"}}}`,
+			"identity | d | d | a@b.co"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{tt.want}, decode(t, tt.body)) })
 	}
 }
 
 func TestDecode_listedEvents(t *testing.T) {
-	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {}, "$dead_click": {}, "$offer": {}, "$exception": {}})
-	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay","[Amplitude] Page URL":"https://x.example/a"}}`
+	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {},
+		"$dead_click": {}, "$offer": {}, "$exception": {}})
+	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay","[Amplitude] Page ` +
+		`URL":"https://x.example/a"}}`
 	for typ, want := range map[string]string{
 		"Invoice Sent":                "User did Invoice Sent (plan: pro) on the a page",
 		"Another":                     "User did Another on the a page",
@@ -132,7 +156,8 @@ func TestDecode_listedEvents(t *testing.T) {
 		"$offer":                      "User did $offer on the a page",
 		"$exception":                  "other_event",
 	} {
-		_, err := amplitude.Source.Decode([]byte(`{"device_id":"d","event_type":"`+typ+`"`+page), intake.Request{Arrived: time.Now(), Events: events},
+		_, err := amplitude.Source.Decode([]byte(`{"device_id":"d","event_type":"`+typ+`"`+page),
+			intake.Request{Arrived: time.Now(), Events: events},
 			func(m *intake.Meaning) {
 				got := m.Reason
 				if got == "" {
@@ -150,8 +175,10 @@ func TestDecode_listedEvents(t *testing.T) {
 }
 
 func TestDecode_timesAndProofs(t *testing.T) {
-	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u","time":1795406195728,"insert_id":"i",` +
-		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},"event_properties":{"$identity_token":"cc"}}]}`
+	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u",` +
+		`"time":1795406195728,"insert_id":"i",` +
+		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},` +
+		`"event_properties":{"$identity_token":"cc"}}]}`
 	for _, webhook := range []bool{false, true} { // whose times Amplitude has corrected
 		_, err := amplitude.Source.Decode([]byte(body), intake.Request{Webhook: webhook}, func(m *intake.Meaning) {
 			assert.Equal(t, "i", m.ID)

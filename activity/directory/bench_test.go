@@ -20,7 +20,8 @@ func BenchmarkDirectory(b *testing.B) {
 		"identity=none": func(i int) activity.Event { return activity.Event{} },
 		"identity=user": func(i int) activity.Event { return activity.Event{UserID: fmt.Sprint("user_", i)} },
 		"identity=user and e-mail": func(i int) activity.Event {
-			return activity.Event{UserID: fmt.Sprint("user_", i), Email: fmt.Sprint("user_", i, "@acme.example"), Identified: true}
+			return activity.Event{UserID: fmt.Sprint("user_", i), Email: fmt.Sprint("user_", i, "@acme.example"),
+				Identified: true}
 		},
 	}
 	for name, identity := range cases {
@@ -44,7 +45,8 @@ func BenchmarkDirectory(b *testing.B) {
 }
 
 // record does with the directory what a request of one session needs.
-func record(ctx context.Context, d *directory.Directory, docs document.Store, sessionID string, events []activity.Event) error {
+func record(ctx context.Context, d *directory.Directory, docs document.Store, sessionID string,
+	events []activity.Event) error {
 	book, err := d.Open(ctx, "acme", events)
 	if err != nil {
 		return err

@@ -72,7 +72,8 @@ func TestBook_isAboutManySessions(t *testing.T) {
 	assert.Equal(t, "bob", learn(t, b, second...).UserID)
 	assert.Equal(t, "ada@x.example", learn(t, b, third...).Email, "learned from another session of the book")
 	assert.Zero(t, learn(t, b, nobody...).UserID)
-	assert.ElementsMatch(t, []string{"session/s1", "session/s2", "session/s3", "user/ada", "user/bob", "email/ada@x.example"}, changed(t, b))
+	assert.ElementsMatch(t, []string{"session/s1", "session/s2", "session/s3", "user/ada", "user/bob",
+		"email/ada@x.example"}, changed(t, b))
 	require.NoError(t, d.close(t, b))
 	assert.Equal(t, "s2", d.sessionOf(t, "ada@x.example"))
 }
@@ -179,13 +180,17 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 		{"later", 1, nil, []string{"user/ada", "email/ada@x.example"}},
 		{"late", -1, nil, nil},
 		{"without the address", time.Hour, func(e *activity.Event) { e.Email = "" }, nil},
-		{"in another session", 1, func(e *activity.Event) { e.SessionID = "s2" }, []string{"user/ada", "email/ada@x.example"}},
+		{"in another session", 1, func(e *activity.Event) { e.SessionID = "s2" },
+			[]string{"user/ada", "email/ada@x.example"}},
 		{"late in another session", -1, func(e *activity.Event) { e.SessionID = "s2" }, nil},
 		{"as another user", 1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob", "email/ada@x.example"}},
 		{"late as another user", -1, func(e *activity.Event) { e.UserID = "bob" }, []string{"user/bob"}},
-		{"with another address", 1, func(e *activity.Event) { e.Email = "new@x.example" }, []string{"user/ada", "email/new@x.example"}},
-		{"late with another address", -1, func(e *activity.Event) { e.Email = "new@x.example" }, []string{"email/new@x.example"}},
-		{"in another spelling", 1, func(e *activity.Event) { e.Email = "Ada@x.example" }, []string{"user/ada", "email/ada@x.example"}},
+		{"with another address", 1, func(e *activity.Event) { e.Email = "new@x.example" },
+			[]string{"user/ada", "email/new@x.example"}},
+		{"late with another address", -1, func(e *activity.Event) { e.Email = "new@x.example" },
+			[]string{"email/new@x.example"}},
+		{"in another spelling", 1, func(e *activity.Event) { e.Email = "Ada@x.example" },
+			[]string{"user/ada", "email/ada@x.example"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

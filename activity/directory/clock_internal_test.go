@@ -85,7 +85,8 @@ func TestClock_settle(t *testing.T) {
 		{"as old as the retention", []request{{[]float64{0}, none, 3600, []float64{0}}}},
 		{"older than the retention", []request{{[]float64{0, 1}, none, 3601, []float64{1}}}},
 		{"what is older changes nothing", []request{
-			{[]float64{1}, 2, 4000, nil}, {[]float64{4001}, 4002, 4002, []float64{4001}}, {[]float64{3999}, 4002, 4002, []float64{3999}}}},
+			{[]float64{1}, 2, 4000, nil}, {[]float64{4001}, 4002, 4002, []float64{4001}},
+			{[]float64{3999}, 4002, 4002, []float64{3999}}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

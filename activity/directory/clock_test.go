@@ -38,7 +38,8 @@ func TestDirectory_doesNotWaitForAClockThatWasAhead(t *testing.T) {
 				d.learn(t, at(seen(0, "t", "ada", "ada@x.example"), c.ahead))
 				d.learn(t, at(seen(0, "u", "ada", "lovelace@x.example"), 0))
 				d.learn(t, at(seen(0, "v", "eve", "ada@x.example"), 0))
-				assert.Equal(t, want("ada@x.example", "lovelace@x.example"), d.learn(t, at(seen(0, "w", "ada", ""), 0)).Email, "the user's address")
+				assert.Equal(t, want("ada@x.example", "lovelace@x.example"), d.learn(t, at(seen(0, "w", "ada", ""), 0)).Email,
+					"the user's address")
 				assert.Equal(t, want("t", "v"), d.sessionOf(t, "ada@x.example"), "the address's session")
 			})
 		})

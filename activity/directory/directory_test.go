@@ -39,19 +39,32 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		{"nothing", nil, "", ""},
 		{"nothing from an event without identity", []activity.Event{event(1, "", "")}, "", ""},
 		{"both", []activity.Event{event(1, "ada", "ada@x.example")}, "ada", "ada@x.example"},
-		{"newer wins", []activity.Event{event(1, "anon", "a@x.example"), event(2, "ada", "b@x.example")}, "ada", "b@x.example"},
-		{"late older one changes nothing", []activity.Event{event(2, "ada", "b@x.example"), event(1, "anon", "a@x.example")}, "ada", "b@x.example"},
-		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")}, "ada", "b@x.example"},
-		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada", "a@x.example"},
-		{"id and e-mail are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada", "a@x.example"},
-		{"a visitor's e-mail stays when it identifies", []activity.Event{event(1, "anon", "a@x.example"), known(3, "ada", "")}, "ada", "a@x.example"},
-		{"a visitor's e-mail that comes late", []activity.Event{known(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada", "a@x.example"},
-		{"a visitor's events after identify", []activity.Event{known(1, "ada", "a@x.example"), event(3, "anon", "")}, "anon", "a@x.example"},
-		{"another user's e-mail goes with that user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", "")}, "ada", ""},
-		{"another user's e-mail that comes late", []activity.Event{known(3, "ada", ""), known(2, "bob", "b@x.example")}, "ada", ""},
-		{"and comes back with the user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", ""), known(4, "bob", "")}, "bob", "b@x.example"},
-		{"e-mail older than the newest e-mail", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")}, "ada", "b@x.example"},
-		{"event without identity is not remembered as newer", []activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
+		{"newer wins", []activity.Event{event(1, "anon", "a@x.example"), event(2, "ada", "b@x.example")}, "ada",
+			"b@x.example"},
+		{"late older one changes nothing", []activity.Event{event(2, "ada", "b@x.example"), event(1, "anon", "a@x.example")},
+			"ada", "b@x.example"},
+		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")},
+			"ada", "b@x.example"},
+		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada",
+			"a@x.example"},
+		{"id and e-mail are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada",
+			"a@x.example"},
+		{"a visitor's e-mail stays when it identifies",
+			[]activity.Event{event(1, "anon", "a@x.example"), known(3, "ada", "")}, "ada", "a@x.example"},
+		{"a visitor's e-mail that comes late", []activity.Event{known(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada",
+			"a@x.example"},
+		{"a visitor's events after identify", []activity.Event{known(1, "ada", "a@x.example"), event(3, "anon", "")}, "anon",
+			"a@x.example"},
+		{"another user's e-mail goes with that user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", "")},
+			"ada", ""},
+		{"another user's e-mail that comes late", []activity.Event{known(3, "ada", ""), known(2, "bob", "b@x.example")},
+			"ada", ""},
+		{"and comes back with the user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", ""),
+			known(4, "bob", "")}, "bob", "b@x.example"},
+		{"e-mail older than the newest e-mail", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")},
+			"ada", "b@x.example"},
+		{"event without identity is not remembered as newer",
+			[]activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,7 +89,8 @@ func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 		var s directory.Session
 		s.Learn(activity.Event{SessionID: "s", Time: base, UserID: "anon"})
 		s.Link("zendesk", "7", "", "anon")
-		s.Learn(activity.Event{SessionID: "s", Time: base.Add(time.Second), UserID: "ada", Identified: true, Anonymous: c.anonymous})
+		s.Learn(activity.Event{SessionID: "s", Time: base.Add(time.Second), UserID: "ada", Identified: true,
+			Anonymous: c.anonymous})
 		user, until, ok := s.LinkedUser("zendesk", "7")
 		assert.True(t, ok, c.anonymous)
 		assert.Equal(t, c.want, user, c.anonymous)
@@ -134,12 +148,15 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 		{"the first is", known(ivy), []activity.Event{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
 		{"an earlier event comes late", ivy, []activity.Event{at(0, bob), at(3, ivy)}, []string{"", "7"}},
 		{"the second only claims to be one", reports(ivy), []activity.Event{bob, reports(at(3, ivy))}, []string{"", "7"}},
-		{"an identified one only claims to be", reports(ivy), []activity.Event{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
-		{"the visitor signs in by a claim", reports(ivy), []activity.Event{names("ivy", seen(2, "s", "bob", ""))}, []string{""}},
+		{"an identified one only claims to be", reports(ivy),
+			[]activity.Event{known(seen(2, "s", "bob", "")), reports(at(3, ivy))}, []string{"", "7"}},
+		{"the visitor signs in by a claim", reports(ivy), []activity.Event{names("ivy", seen(2, "s", "bob", ""))},
+			[]string{""}},
 		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
 		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
 		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},
-		{"an identified user without an address", ivy, []activity.Event{known(seen(2, "s", "bob", "")), at(3, ivy)}, []string{"", ""}},
+		{"an identified user without an address", ivy, []activity.Event{known(seen(2, "s", "bob", "")), at(3, ivy)},
+			[]string{"", ""}},
 		{"a signed one", ivy, []activity.Event{signs(seen(2, "s", "bob", ""))}, []string{""}},
 		{"a visitor who signs in", ivy, []activity.Event{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
 	} {
@@ -239,7 +256,8 @@ func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	next := standing(verified, claimed, seen(2, "s", "bob", ""))
 	const old = "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1"
 	for user, want := range map[string]string{"ivy": "", "device": "ivy@x.example", old: "ivy@x.example",
-		"0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example", "1234-5678-9012-3456-7890": "", "1-2-3-4-00000000000000000000000000000": ""} {
+		"0198c2f4-7a6b-7000-8000-000000000001": "ivy@x.example", "1234-5678-9012-3456-7890": "",
+		"1-2-3-4-00000000000000000000000000000": ""} {
 		next.Visitor = "device" // as several sources state with every event
 		d := newDirectory(0)
 		d.learn(t, seen(1, "s", user, "ivy@x.example"))
@@ -297,8 +315,9 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
-				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"}}, &activity.Erasure{
-					SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
+				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"}},
+					&activity.Erasure{
+						SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
 				require.NoError(t, err)
 				_, err = d.docs.Write(t.Context(), "acme", changes...)
 				require.NoError(t, err)
@@ -421,7 +440,8 @@ func learn(t testing.TB, b *directory.Book, events ...activity.Event) directory.
 
 // seen is an event of that second.
 func seen(second int, session, user, email string) activity.Event {
-	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session, UserID: user, Email: email}
+	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session,
+		UserID: user, Email: email}
 }
 
 var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
@@ -470,7 +490,8 @@ func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
 
 func TestDirectory_keepsSessionsApart(t *testing.T) {
 	d := newDirectory(0)
-	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}, {"acme", "session/s"}, {"acme", "s\x00"}}
+	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"},
+		{"acme", ":s"}, {"acme", "session/s"}, {"acme", "s\x00"}}
 	for i, n := range names {
 		_, err := d.Update(t.Context(), n[0], n[1], func(s *directory.Session) { s.Actions = i + 1 })
 		require.NoError(t, err)
@@ -552,7 +573,9 @@ func TestDirectory_updateStartsAgainWhenSomebodyElseWasFaster(t *testing.T) {
 		if faster--; faster < 0 {
 			return
 		}
-		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions += 10 })
+		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) {
+			s.Actions += 10
+		})
 		require.NoError(t, err)
 	}
 	var before []int
@@ -606,7 +629,9 @@ func TestDirectory_updateEndsWithItsContext(t *testing.T) {
 		if tries++; tries == 3 {
 			cancel()
 		}
-		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) { s.Actions++ })
+		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) {
+			s.Actions++
+		})
 		require.NoError(t, err)
 	}
 	_, err := d.Update(ctx, "acme", "s", func(*directory.Session) {})
@@ -667,15 +692,24 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 		{"seen once", []activity.Event{seen(1, "s1", "ada", "ada@x.example")}, "s1"},
 		{"of nobody in particular", []activity.Event{seen(1, "s1", "", "ada@x.example")}, "s1"},
 		{"upper and lower case", []activity.Event{seen(1, "s1", "ada", "ADA@X.Example")}, "s1"},
-		{"the last one", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example")}, "s2"},
-		{"the last one, whatever its case", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "Ada@x.example")}, "s2"},
-		{"the last one by the time of the events", []activity.Event{seen(2, "s2", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s2"},
-		{"of one instant the last to come", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(1, "s2", "ada", "ada@x.example")}, "s2"},
-		{"back again", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"), seen(3, "s1", "ada", "ada@x.example")}, "s1"},
-		{"an event without address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
-		{"an event without session changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
-		{"another address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
-		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "bob", "ada@x.example")}, "s2"},
+		{"the last one", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example")},
+			"s2"},
+		{"the last one, whatever its case", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+			seen(2, "s2", "ada", "Ada@x.example")}, "s2"},
+		{"the last one by the time of the events", []activity.Event{seen(2, "s2", "ada", "ada@x.example"),
+			seen(1, "s1", "ada", "ada@x.example")}, "s2"},
+		{"of one instant the last to come", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+			seen(1, "s2", "ada", "ada@x.example")}, "s2"},
+		{"back again", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"),
+			seen(3, "s1", "ada", "ada@x.example")}, "s1"},
+		{"an event without address changes nothing",
+			[]activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
+		{"an event without session changes nothing",
+			[]activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
+		{"another address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+			seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
+		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"),
+			seen(2, "s2", "bob", "ada@x.example")}, "s2"},
 		{"only without a session", []activity.Event{seen(1, "", "ada", "ada@x.example")}, ""},
 	}
 	for _, c := range cases {
@@ -735,7 +769,8 @@ func TestDirectory_takesAnyID(t *testing.T) {
 	}
 	fits := func(prefix string) string { return strings.Repeat("x", document.MaxName-len(prefix)) }
 	ids := []string{
-		long, long + "x", digest(long), digest(digest(long)), "sha256/", "sha256/x", "sha256", digest(long) + "0", "session/" + digest(long),
+		long, long + "x", digest(long), digest(digest(long)), "sha256/", "sha256/x", "sha256", digest(long) + "0",
+		"session/" + digest(long),
 		fits("session/"), fits("session/") + "x", fits("user/"), fits("email/"),
 		"\x00", "/", "..", "{x}", "*", "日本", " ",
 	}
@@ -774,7 +809,8 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{
 		"session/s": `{"user_id":"ada","user_by":{"at":1790848801000000,"is_user":true},` +
-			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk","conversation_id":"c","actions":3,"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]}}`,
+			`"email":"Ada@x.example","email_by":{"at":1790848801000000,"is_user":true},"desk":"zendesk",` +
+			`"conversation_id":"c","actions":3,"past":{"stated":[{"user_id":"ada","email":"Ada@x.example"}]}}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":1790848801000000}`,
 		"email/ada@x.example": `{"session_id":"s","at":1790848801000000}`,

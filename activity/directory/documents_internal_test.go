@@ -30,13 +30,16 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 	at := time.Date(2026, 10, 1, 10, 0, 0, 5e8, time.UTC)
 	minusFive := int64(-5)
 	for value, want := range map[string]Session{
-		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c","email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
-			`"past":{"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}]},"clock":{"correction":-5,"points":[[1,2],[3,4]],"cut":true}}`: {
+		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c",` +
+			`"email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
+			`"past":{"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}]},"clock":{"correction":-5,"points":[[1,2],` +
+			`[3,4]],"cut":true}}`: {
 			UserID: "u", userBy: provenance{at, "u"}, statedEmail: "a@b.c", emailBy: provenance{at, "v"}, Actions: 3,
 			past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
 			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
 		},
-		`{"user_id":"u","email":"a@b.c"}`:                                       {UserID: "u", statedEmail: "a@b.c", Email: "a@b.c"},
+		`{"user_id":"u","email":"a@b.c"}`: {UserID: "u", statedEmail: "a@b.c",
+			Email: "a@b.c"},
 		`{"desk":"zendesk","conversation_id":"7","later":{"x":[1,{"y":null}]}}`: {Desk: "zendesk", ConversationID: "7"},
 		`{}`: {},
 	} {
@@ -45,15 +48,18 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 		require.Equal(t, want, p.session, value)
 		require.Equal(t, want, reread(t, want))
 	}
-	require.Equal(t, fact{"a@b.c", activity.Claimed, at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
-	require.Equal(t, fact{"s", activity.Claimed, at}, read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
+	require.Equal(t, fact{"a@b.c", activity.Claimed, at},
+		read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
+	require.Equal(t, fact{"s", activity.Claimed, at},
+		read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
 	p := &storedDocument{kind: emailKind, fact: fact{"s", activity.Claimed, at}}
 	require.Equal(t, p.fact, read(emailKind, p.value()).fact)
 }
 
 // A document that was damaged is overwritten, and says nothing until then.
 func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
-	for _, value := range []string{``, `[]`, `7`, `{"user_id":7}`, `{"actions":1.5}`, `{"clock":[]}`, `{"user_id":"u"`, `{"user_id":"u","user_by":{"at":""}}`} {
+	for _, value := range []string{``, `[]`, `7`, `{"user_id":7}`, `{"actions":1.5}`, `{"clock":[]}`, `{"user_id":"u"`,
+		`{"user_id":"u","user_by":{"at":""}}`} {
 		p := read(sessionKind, []byte(value))
 		require.True(t, p.damaged, value)
 		require.Equal(t, Session{}, p.session, value)
@@ -61,7 +67,8 @@ func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
 }
 
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
-	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""}, {"zendesk", "2", "bob", time.Time{}, ""},
+	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
+		{"zendesk", "2", "bob", time.Time{}, ""},
 		{"zendesk", "3", "", time.Time{}, ""}}}}
 	s.forget([]string{"ada"}, nil)
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())

@@ -27,17 +27,18 @@ func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
 		event    *activity.Event
 		want     string
 	}{
-		"none":                      {nil, claim, own},
-		"none, without an action":   {nil, &activity.Event{UserID: "ada"}, ""},
-		"one":                       {[]session{{"s", "ada", activity.Claimed}}, claim, "s"},
-		"one, without an action":    {[]session{{"s", "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, "s"},
-		"one beside her own":        {[]session{{"s", "ada", activity.Claimed}, {own, "ada", activity.Claimed}}, claim, "s"},
-		"her own":                   {[]session{{own, "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, own},
-		"two":                       {[]session{{"s", "ada", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, own},
-		"another one's":             {[]session{{"s", "bob", activity.Claimed}}, claim, own},
-		"hers and another one's":    {[]session{{"s", "bob", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, "t"},
-		"one that stands higher":    {[]session{{"s", "ada", activity.Reported}}, claim, own},
-		"one that stands no higher": {[]session{{"s", "ada", activity.Reported}}, &activity.Event{UserID: "ada", Standing: activity.Signed}, "s"},
+		"none":                    {nil, claim, own},
+		"none, without an action": {nil, &activity.Event{UserID: "ada"}, ""},
+		"one":                     {[]session{{"s", "ada", activity.Claimed}}, claim, "s"},
+		"one, without an action":  {[]session{{"s", "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, "s"},
+		"one beside her own":      {[]session{{"s", "ada", activity.Claimed}, {own, "ada", activity.Claimed}}, claim, "s"},
+		"her own":                 {[]session{{own, "ada", activity.Claimed}}, &activity.Event{UserID: "ada"}, own},
+		"two":                     {[]session{{"s", "ada", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, own},
+		"another one's":           {[]session{{"s", "bob", activity.Claimed}}, claim, own},
+		"hers and another one's":  {[]session{{"s", "bob", activity.Claimed}, {"t", "ada", activity.Claimed}}, claim, "t"},
+		"one that stands higher":  {[]session{{"s", "ada", activity.Reported}}, claim, own},
+		"one that stands no higher": {[]session{{"s", "ada", activity.Reported}},
+			&activity.Event{UserID: "ada", Standing: activity.Signed}, "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, docs := musttest.New(recent.NewMemory(nil)), musttest.New(document.NewMemory(nil))

@@ -19,8 +19,11 @@ import (
 func TestMemory_staysWithinItsTotalBound(t *testing.T) {
 	const total, products, writes = 8 << 20, 10, 50_000
 	for name, doc := range map[string]func(i int) document.Document{
-		"tiny":       func(i int) document.Document { return document.Document{Name: fmt.Sprint(i)} },
-		"long names": func(i int) document.Document { return document.Document{Name: fmt.Sprint(strings.Repeat("n", 900), i)} },
+		"tiny": func(i int) document.Document { return document.Document{Name: fmt.Sprint(i)} },
+		"long names": func(i int) document.Document {
+			return document.Document{Name: fmt.Sprint(strings.Repeat("n", 900),
+				i)}
+		},
 		"small values": func(i int) document.Document {
 			return document.Document{Name: fmt.Sprint(i), Value: make([]byte, i%200)}
 		},
@@ -33,7 +36,8 @@ func TestMemory_staysWithinItsTotalBound(t *testing.T) {
 			grown := heaptest.After(func() {
 				for i := range writes {
 					d := doc(i)
-					_, err := m.Write(t.Context(), fmt.Sprint("product", i*products/writes), document.Put(d, d.Value, time.Duration(1+i%7)*time.Hour))
+					_, err := m.Write(t.Context(), fmt.Sprint("product", i*products/writes),
+						document.Put(d, d.Value, time.Duration(1+i%7)*time.Hour))
 					require.NoError(t, err)
 				}
 			})
@@ -51,7 +55,8 @@ func TestMemory_evictsFromTheLargestProduct(t *testing.T) {
 		put(t, m, fmt.Sprint("quiet", i), time.Hour)
 	}
 	for i := range 10_000 {
-		_, err := m.Write(t.Context(), "loud", document.Put(document.Document{Name: fmt.Sprint(i)}, make([]byte, 500), time.Hour))
+		_, err := m.Write(t.Context(), "loud", document.Put(document.Document{Name: fmt.Sprint(i)},
+			make([]byte, 500), time.Hour))
 		require.NoError(t, err)
 	}
 	assert.Len(t, strings.Fields(kept(t, m)), 100)

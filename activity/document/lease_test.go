@@ -255,7 +255,8 @@ func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 		write(t, m, current.lease.Check(), document.Put(document.Document{Name: "cursor"}, []byte("from the new holder"), 0))
 
 		resume()
-		_, err := m.Write(t.Context(), product, old.lease.Check(), document.Put(one(t, m, "cursor"), []byte("from the old holder"), 0))
+		_, err := m.Write(t.Context(), product, old.lease.Check(),
+			document.Put(one(t, m, "cursor"), []byte("from the old holder"), 0))
 		require.Error(t, err)
 		old.end <- fmt.Errorf("work: %w", err)
 		time.Sleep(10 * ttl)
@@ -368,7 +369,8 @@ func TestWithLease_stopsRenewingWhenWorkMustEnd(t *testing.T) {
 }
 
 func TestWithLease_rejectsAnInvalidName(t *testing.T) {
-	err := document.WithLease(t.Context(), musttest.New(document.NewMemory(nil)), product, strings.Repeat("n", document.MaxName), ttl, nil)
+	err := document.WithLease(t.Context(), musttest.New(document.NewMemory(nil)), product,
+		strings.Repeat("n", document.MaxName), ttl, nil)
 	require.ErrorIs(t, err, document.ErrInvalid)
 }
 
@@ -428,7 +430,8 @@ func TestLease_expiresFirstForItsHolder(t *testing.T) {
 
 func TestAcquire_hasADefaultTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for given, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL, -1: document.DefaultLeaseTTL} {
+		for given, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL,
+			-1: document.DefaultLeaseTTL} {
 			l, err := document.Acquire(t.Context(), musttest.New(document.NewMemory(nil)), product, "work", given)
 			require.NoError(t, err)
 			require.Equal(t, time.Now().Add(want), l.Until())

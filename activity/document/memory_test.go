@@ -103,12 +103,14 @@ func TestMemory_evictsWhatWasWrittenFirst(t *testing.T) {
 	}{
 		{"first come", func(*testing.T, *document.Memory) {}, "b c d"},
 		{"put again", func(t *testing.T, m *document.Memory) { put(t, m, "a", time.Hour) }, "a c d"},
-		{"touched", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "a"), time.Hour)) }, "a c d"},
+		{"touched", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "a"), time.Hour)) },
+			"a c d"},
 		{"read again", func(t *testing.T, m *document.Memory) { one(t, m, "a") }, "b c d"},
 		{"checked", func(t *testing.T, m *document.Memory) { write(t, m, document.Check(one(t, m, "a"))) }, "b c d"},
 		{"read of a missing one", func(t *testing.T, m *document.Memory) { one(t, m, "none") }, "b c d"},
 		{"deleted", func(t *testing.T, m *document.Memory) { write(t, m, document.Delete(one(t, m, "b"))) }, "a c d"},
-		{"made permanent", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "b"), 0)) }, "b c d"},
+		{"made permanent", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "b"), 0)) },
+			"b c d"},
 		{"another permanent one", func(t *testing.T, m *document.Memory) { put(t, m, "z", 0) }, "c d z"},
 		{"of another product", func(t *testing.T, m *document.Memory) {
 			_, err := m.Write(t.Context(), "other", document.Put(document.Document{Name: "a"}, nil, time.Hour))
@@ -136,7 +138,8 @@ func TestMemory_neverEvictsDocumentsWithoutATimeToLive(t *testing.T) {
 		put(t, m, want[i], 0)
 		put(t, m, fmt.Sprintf("mortal%02d", i), time.Hour)
 	}
-	assert.Equal(t, strings.Join(append(want, "mortal49"), " "), kept(t, m, "mortal48"), "they count, and the newest stays")
+	assert.Equal(t, strings.Join(append(want, "mortal49"), " "), kept(t, m, "mortal48"),
+		"they count, and the newest stays")
 	write(t, m, document.Touch(one(t, m, "ever00"), time.Hour))
 	assert.Equal(t, strings.Join(want, " "), kept(t, m, "mortal49"), "expiring now, and written last")
 	put(t, m, "mortal50", time.Hour)
@@ -152,7 +155,8 @@ func TestMemory_evictsWithinOneCall(t *testing.T) {
 		want    string
 	}{
 		{"too many", func(document.Document) []document.Change {
-			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Put(document.Document{Name: "c"}, nil, time.Hour)}
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour),
+				document.Put(document.Document{Name: "c"}, nil, time.Hour)}
 		}, "c"},
 		{"one that it goes on to touch", func(a document.Document) []document.Change {
 			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, time.Hour)}
@@ -307,7 +311,8 @@ func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
 			for i := range 300 {
 				docs, err := m.Get(t.Context(), product, fmt.Sprint("doc", (w+i)%20), fmt.Sprint("doc", (w+i+7)%20))
 				assert.NoError(t, err)
-				_, _ = m.Write(t.Context(), product, document.Put(docs[0], []byte(docs[0].Name), time.Millisecond), document.Put(docs[1], []byte(docs[1].Name), time.Hour))
+				_, _ = m.Write(t.Context(), product, document.Put(docs[0], []byte(docs[0].Name), time.Millisecond),
+					document.Put(docs[1], []byte(docs[1].Name), time.Hour))
 				docs, err = m.List(t.Context(), product, "doc", "", 100)
 				assert.NoError(t, err)
 				assert.LessOrEqual(t, len(docs), size)

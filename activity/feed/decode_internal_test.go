@@ -14,10 +14,14 @@ import (
 func FuzzNewMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"actions","session_id":"s1","actions":[{"title":"a"}]}`, `{"type":"summary","session_id":"","summary":"x"}`,
-		`{"session_id":"s1","type":"actions","actions":[{"session_id":"s1"},null]}`, `{"type":"actions","session_id":"s\u0031","actions":[{}]}`,
-		"{\"type\":\"actions\",\"session_id\":\"\xff\xfe\",\"actions\":[{\"title\":\"\xff\"}]}", ` {"type" : "actions", "actions" : [{}]}`,
-		`{"product_id":"acme","type":"actions","session_id":"s1"`, `{"type":"actions","type":"summary"}`, `{"type":"x","session_id":5}`,
-		`[`, `{"type":{}}`, `{"":"","type":"actions"}`, `{"type":"actions","session_id":"\ud800","actions":[{}]}`, strings.Repeat(`{"a":`, 2000),
+		`{"session_id":"s1","type":"actions","actions":[{"session_id":"s1"},null]}`,
+		`{"type":"actions","session_id":"s\u0031","actions":[{}]}`,
+		"{\"type\":\"actions\",\"session_id\":\"\xff\xfe\",\"actions\":[{\"title\":\"\xff\"}]}",
+		` {"type" : "actions", "actions" : [{}]}`,
+		`{"product_id":"acme","type":"actions","session_id":"s1"`, `{"type":"actions","type":"summary"}`,
+		`{"type":"x","session_id":5}`,
+		`[`, `{"type":{}}`, `{"":"","type":"actions"}`, `{"type":"actions","session_id":"\ud800","actions":[{}]}`,
+		strings.Repeat(`{"a":`, 2000),
 	} {
 		f.Add([]byte(seed))
 	}

@@ -79,7 +79,8 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 	_, err := z.Write(make([]byte, 2<<20))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	for _, body := range [][]byte{bomb.Bytes(), bomb.Bytes()[:bomb.Len()-9], []byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
+	for _, body := range [][]byte{bomb.Bytes(), bomb.Bytes()[:bomb.Len()-9],
+		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
 		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)))
 		require.NoError(t, err)
 		if _, err = b.JSON(t.Context()); err == nil {

@@ -40,12 +40,13 @@ func TestVouch_hashes(t *testing.T) {
 		proof       Proof
 		user, email activity.Standing
 	}{
-		"nothing":                      {},
-		"the user's":                   {Proof{UserHash: hashOf(signing, "ada")}, activity.Signed, 0},
-		"in upper case":                {Proof{UserHash: strings.ToUpper(hashOf("another", "ada"))}, activity.Signed, 0},
-		"the address's":                {Proof{EmailHash: hashOf(signing, "ada@x.example")}, 0, activity.Signed},
-		"of the address as it is":      {Proof{EmailHash: hashOf(signing, "Ada@x.example")}, 0, 0},
-		"another user's":               {Proof{UserHash: hashOf(signing, "eve"), EmailHash: hashOf(signing, "eve@x.example")}, 0, 0},
+		"nothing":                 {},
+		"the user's":              {Proof{UserHash: hashOf(signing, "ada")}, activity.Signed, 0},
+		"in upper case":           {Proof{UserHash: strings.ToUpper(hashOf("another", "ada"))}, activity.Signed, 0},
+		"the address's":           {Proof{EmailHash: hashOf(signing, "ada@x.example")}, 0, activity.Signed},
+		"of the address as it is": {Proof{EmailHash: hashOf(signing, "Ada@x.example")}, 0, 0},
+		"another user's": {Proof{UserHash: hashOf(signing, "eve"), EmailHash: hashOf(signing, "eve@x.example")},
+			0, 0},
 		"an unknown secret":            {Proof{UserHash: hashOf("unknown", "ada")}, 0, 0},
 		"an empty secret":              {Proof{UserHash: hashOf("", "ada")}, 0, 0},
 		"cut":                          {Proof{UserHash: hashOf(signing, "ada")[:62]}, 0, 0},
@@ -73,23 +74,26 @@ func TestVouch_tokens(t *testing.T) {
 	}
 	nbf := func(after time.Duration) string { return fmt.Sprintf(`,"nbf":%d`, now.Add(after).Unix()) }
 	good := claims(time.Hour, "")
-	unsigned := strings.TrimRight(tokenOf(signing, `{"alg":"none"}`, good), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+	unsigned := strings.TrimRight(tokenOf(signing, `{"alg":"none"}`, good),
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 	for name, c := range map[string]struct {
 		token string
 		want  bool
 	}{
-		"good":                {tokenOf(signing, hs256, good), true},
-		"another secret":      {tokenOf("another", hs256, good), true},
-		"nearly a day":        {tokenOf(signing, hs256, claims(24*time.Hour-time.Second, "")), true},
-		"a fraction":          {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":%d.5}`, now.Add(time.Hour).Unix())), true},
-		"too far ahead":       {tokenOf(signing, hs256, claims(24*time.Hour+2*time.Second, "")), false},
-		"expired":             {tokenOf(signing, hs256, claims(-time.Second, "")), false},
-		"begun":               {tokenOf(signing, hs256, claims(time.Hour, nbf(0))), true},
-		"not begun":           {tokenOf(signing, hs256, claims(time.Hour, nbf(time.Minute))), false},
-		"nbf a string":        {tokenOf(signing, hs256, claims(time.Hour, `,"nbf":"1"`)), false},
-		"without exp":         {tokenOf(signing, hs256, `{"sub":"ada"}`), false},
-		"exp null":            {tokenOf(signing, hs256, `{"sub":"ada","exp":null}`), false},
-		"exp a string":        {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":"%d"}`, now.Add(time.Hour).Unix())), false},
+		"good":           {tokenOf(signing, hs256, good), true},
+		"another secret": {tokenOf("another", hs256, good), true},
+		"nearly a day":   {tokenOf(signing, hs256, claims(24*time.Hour-time.Second, "")), true},
+		"a fraction": {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":%d.5}`, now.Add(time.Hour).Unix())),
+			true},
+		"too far ahead": {tokenOf(signing, hs256, claims(24*time.Hour+2*time.Second, "")), false},
+		"expired":       {tokenOf(signing, hs256, claims(-time.Second, "")), false},
+		"begun":         {tokenOf(signing, hs256, claims(time.Hour, nbf(0))), true},
+		"not begun":     {tokenOf(signing, hs256, claims(time.Hour, nbf(time.Minute))), false},
+		"nbf a string":  {tokenOf(signing, hs256, claims(time.Hour, `,"nbf":"1"`)), false},
+		"without exp":   {tokenOf(signing, hs256, `{"sub":"ada"}`), false},
+		"exp null":      {tokenOf(signing, hs256, `{"sub":"ada","exp":null}`), false},
+		"exp a string": {tokenOf(signing, hs256, fmt.Sprintf(`{"sub":"ada","exp":"%d"}`, now.Add(time.Hour).Unix())),
+			false},
 		"another's":           {tokenOf(signing, hs256, strings.Replace(good, "ada", "eve", 1)), false},
 		"without sub":         {tokenOf(signing, hs256, strings.Replace(good, "sub", "bus", 1)), false},
 		"alg none":            {tokenOf(signing, `{"alg":"none"}`, good), false},
@@ -123,7 +127,8 @@ func TestVouch_tokens(t *testing.T) {
 func FuzzVerifyToken(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	good := tokenOf(signing, hs256, `{"sub":"ada","exp":1800003600,"email":"a@x.example"}`)
-	for _, token := range []string{good, "", "..", "a.b.c", good + "=", strings.ToLower(good), tokenOf(signing, `{"alg":"none"}`, `{}`)} {
+	for _, token := range []string{good, "", "..", "a.b.c", good + "=", strings.ToLower(good),
+		tokenOf(signing, `{"alg":"none"}`, `{}`)} {
 		f.Add(token)
 	}
 	v := Voucher{secrets: []string{signing}, now: now}

@@ -30,7 +30,8 @@ func TestEscapes_areWhatJSONAdds(t *testing.T) {
 func TestSound(t *testing.T) {
 	const broken = "a\xff"
 	e := func(change func(e *activity.Event)) activity.Event {
-		e := activity.Event{ID: "1", SessionID: "s", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anon"}
+		e := activity.Event{ID: "1", SessionID: "s", UserID: "ada", Email: "ada@acme.example", Identified: true,
+			Anonymous: "anon"}
 		change(&e)
 		return e
 	}

@@ -56,18 +56,22 @@ func TestHandler_completesABatchThatRepeatsOneID(t *testing.T) {
 // Whatever the SDK would decode is rejected first.
 func TestHandler_boundsWhatItDecodes(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
-	const batches, depth, values = "A batch must contain at most 20 calls.", "nested deeper than 64", "more than 10000 JSON values"
+	const batches, depth, values = "A batch must contain at most 20 calls.", "nested deeper than 64",
+		"more than 10000 JSON values"
 	for name, tt := range map[string]struct{ body, want string }{
-		"21 calls":          {batch(21, numbered), batches},
-		"21 notifications":  {batch(21, `{"jsonrpc":"2.0","method":"notifications/initialized"}`), batches},
-		"900 calls":         {batch(900, numbered), batches},
-		"space before":      {" \n" + batch(21, numbered), batches},
-		"arrays in arrays":  {call(`{"user_id":"ada","x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`), depth},
+		"21 calls":         {batch(21, numbered), batches},
+		"21 notifications": {batch(21, `{"jsonrpc":"2.0","method":"notifications/initialized"}`), batches},
+		"900 calls":        {batch(900, numbered), batches},
+		"space before":     {" \n" + batch(21, numbered), batches},
+		"arrays in arrays": {call(`{"user_id":"ada","x":` + strings.Repeat("[", 100_000) +
+			strings.Repeat("]", 100_000) + `}`), depth},
 		"never closed":      {strings.Repeat("[", 1<<20), depth},
 		"objects, unclosed": {strings.Repeat(`{"a":`, 200_000), depth},
 		"many numbers":      {call(`{"user_id":"ada","x":[` + strings.Repeat("1,", 400_000) + `1]}`), values},
-		"many objects":      {`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"a":[` + strings.Repeat("{},", 300_000) + `{}]}}}`, values},
-		"many members":      {`{"jsonrpc":"2.0","id":1,"method":"ping",` + strings.Repeat(`"a":1,`, 100_000) + `"b":1}`, values},
+		"many objects": {`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"a":[` +
+			strings.Repeat("{},", 300_000) + `{}]}}}`, values},
+		"many members": {`{"jsonrpc":"2.0","id":1,"method":"ping",` + strings.Repeat(`"a":1,`, 100_000) + `"b":1}`,
+			values},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Contains(t, detail(t, serve(h, post(tt.body)), http.StatusBadRequest), tt.want)
@@ -89,7 +93,8 @@ func wide(t *testing.T, size int) recent.Store {
 	store := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: size / each}))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range size / each {
-		a := activity.Action{ID: fmt.Sprint(i), Type: activity.TypeClick, Title: strings.Repeat(`<a">`, each/4), TimestampStart: activity.Seconds(time.Now())}
+		a := activity.Action{ID: fmt.Sprint(i), Type: activity.TypeClick, Title: strings.Repeat(`<a">`, each/4),
+			TimestampStart: activity.Seconds(time.Now())}
 		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: "s1", UserID: "ada"})
 	}
 	require.NoError(t, store.Add(t.Context(), b))
@@ -162,7 +167,8 @@ func TestHandler_echoesNoInvalidID(t *testing.T) {
 // A key opens one product, so a caller need not name it.
 func TestTool_defaultsToTheKeysProduct(t *testing.T) {
 	h := serving(t, filled(t, 3), nil)
-	for _, args := range []string{`{"user_id":"ada"}`, `{"user_id":"ada","product_id":""}`, `{"user_id":"ada","product_id":null,"limit":null}`} {
+	for _, args := range []string{`{"user_id":"ada"}`, `{"user_id":"ada","product_id":""}`,
+		`{"user_id":"ada","product_id":null,"limit":null}`} {
 		result := decode(t, serve(h, post(call(args))))
 		require.Empty(t, result.message(t))
 		var got recent.LiveActivity

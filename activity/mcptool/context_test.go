@@ -25,7 +25,8 @@ func contexts() (*mcptool.Options, *agent.Query) {
 		if q.Desk == "none" {
 			return nil, &activity.QueryError{Param: "desk", Problem: "must be another"}
 		}
-		return &agent.Context{ProductID: productID, SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"}, nil
+		return &agent.Context{ProductID: productID, SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"},
+			nil
 	}}, asked
 }
 
@@ -43,8 +44,9 @@ func TestContextTool(t *testing.T) {
 		`{"user_id":12345678901234567890,"product_id":"acme"}`:             {UserID: "12345678901234567890"},
 		`{"conversation_id":7,"desk":"zendesk","user_id":"","email":null}`: {ConversationID: "7", Desk: "zendesk"},
 		`{"email":"a@b.example","limit":"5","max_chars":"300"}`:            {Email: "a@b.example", Limit: 5, MaxChars: 300},
-		`{"session_id":"s","limit":5.0,"max_chars":300,"since":1.5}`:       {SessionID: "s", Limit: 5, MaxChars: 300, Since: time.UnixMicro(1_500_000)},
-		`{"user_id":"ada","since":"` + cursor + `","more":"x"}`:            {UserID: "ada", Cursor: cursor},
+		`{"session_id":"s","limit":5.0,"max_chars":300,"since":1.5}`: {SessionID: "s", Limit: 5, MaxChars: 300,
+			Since: time.UnixMicro(1_500_000)},
+		`{"user_id":"ada","since":"` + cursor + `","more":"x"}`: {UserID: "ada", Cursor: cursor},
 	} {
 		result := ask(arguments)
 		require.Empty(t, result.message(t), arguments)
@@ -52,11 +54,14 @@ func TestContextTool(t *testing.T) {
 		assert.Equal(t, "the text", result.Result.Content[0].Text)
 		var c agent.Context
 		require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &c))
-		assert.Equal(t, agent.Context{ProductID: "acme", SessionIDs: []string{}, Actions: []activity.Action{}, Text: "the text"}, c)
+		assert.Equal(t, agent.Context{ProductID: "acme", SessionIDs: []string{}, Actions: []activity.Action{},
+			Text: "the text"}, c)
 	}
 	for arguments, want := range map[string]string{
-		`{}`:                                    "user_id, email, session_id or conversation_id must be given, exactly one of them.",
-		`{"user_id":"a","email":"b"}`:           "user_id, email, session_id or conversation_id must be given, exactly one of them.",
+		`{}`: "user_id, email, session_id or conversation_id must be given, exactly one " +
+			"of them.",
+		`{"user_id":"a","email":"b"}`: "user_id, email, session_id or conversation_id must be given, exactly one " +
+			"of them.",
 		`{"user_id":true}`:                      "user_id must be a string.",
 		`{"user_id":"a","limit":1.5}`:           "limit must be an integer.",
 		`{"user_id":"a","max_chars":7}`:         "max_chars must be an integer from 200 to 20000.",
@@ -80,5 +85,6 @@ func TestTool_hintsAtTheContextOfAnAddress(t *testing.T) {
 			assert.Contains(t, result.Result.Content[1].Text, "get_user_context with it as email")
 		}
 	}
-	assert.Len(t, decode(t, serve(serving(t, filled(t, 1), nil), post(call(`{"user_id":"ada@example.com"}`)))).Result.Content, 1)
+	assert.Len(t, decode(t, serve(serving(t, filled(t, 1), nil),
+		post(call(`{"user_id":"ada@example.com"}`)))).Result.Content, 1)
 }

@@ -154,10 +154,12 @@ func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
 
 // The wire size is never larger than what was taken from the budget.
 func TestWireSize_isAnUpperBound(t *testing.T) {
-	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €", strings.Repeat("<&>\"", 1000)} {
+	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €",
+		strings.Repeat("<&>\"", 1000)} {
 		data, err := jsontext.Marshal(map[string]string{"text": text})
 		require.NoError(t, err)
-		sent, err := json.Marshal(&mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: json.RawMessage(data)})
+		sent, err := json.Marshal(&mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}},
+			StructuredContent: json.RawMessage(data)})
 		require.NoError(t, err)
 		assert.LessOrEqual(t, len(sent), wireSize(data)+overhead, text)
 		assert.LessOrEqual(t, wireSize(data), 2*len(sent), "and not by far, %s", text)

@@ -30,7 +30,8 @@ func filled(t testing.TB, n int) recent.Store {
 	store := musttest.New(recent.NewMemory(nil))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range n {
-		a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/page-%c", 'a'+i))
+		a := activity.NewAction(activity.TypePageview, activity.Target{},
+			fmt.Sprintf("https://app.example.com/page-%c", 'a'+i))
 		a.ID = fmt.Sprint("event-", i)
 		a.TimestampStart = activity.Seconds(time.Now().Add(time.Duration(i-n) * time.Second))
 		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: "s1", UserID: "ada"})
@@ -69,7 +70,8 @@ func post(body string) *http.Request {
 
 // call returns the body of a tool call.
 func call(arguments string) string {
-	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":` + arguments + `}}`
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":` +
+		arguments + `}}`
 }
 
 func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
@@ -128,7 +130,8 @@ func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	result := decode(t, w)
 	require.Empty(t, result.message(t))
-	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text, "text and structured content agree")
+	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text,
+		"text and structured content agree")
 
 	var got recent.LiveActivity
 	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
@@ -152,8 +155,9 @@ func TestTool_ofAnUnknownUserReturnsNoActions(t *testing.T) {
 func TestTool_limit(t *testing.T) {
 	h := serving(t, filled(t, 12), nil)
 	for limit, want := range map[string]int{
-		"null": 10, "0": 10, "-5": 10, "-1e30": 10, "1": 1, "3": 3, "3.0": 3, "0.3e1": 3, "10": 10, "11": 10, "2147483648": 10,
-		"1e9": 10, "9223372036854775807": 10, "9223372036854775808": 10, "99999999999999999999": 10, "1e30": 10,
+		"null": 10, "0": 10, "-5": 10, "-1e30": 10, "1": 1, "3": 3, "3.0": 3, "0.3e1": 3, "10": 10, "11": 10,
+		"2147483648": 10,
+		"1e9":        10, "9223372036854775807": 10, "9223372036854775808": 10, "99999999999999999999": 10, "1e30": 10,
 	} {
 		t.Run(limit, func(t *testing.T) {
 			result := decode(t, serve(h, post(call(`{"product_id":"acme","user_id":"ada","limit":`+limit+`}`))))
@@ -220,7 +224,8 @@ func TestHandler_refusesRequestsWithoutAValidKey(t *testing.T) {
 		"far too much":   `{"id":1,"method":"tools/call","x":"` + strings.Repeat("x", 2<<20) + `"}`,
 		"a deep nesting": `{"id":` + strings.Repeat("[", 100_000),
 	}
-	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic key", "key", "Bearer key extra"} {
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic key", "key",
+		"Bearer key extra"} {
 		for name, body := range bodies {
 			t.Run(authorization+"/"+name, func(t *testing.T) {
 				r := post(body)
@@ -279,7 +284,8 @@ func TestHandler_answersAnUnauthorizedCallWithAToolError(t *testing.T) {
 }
 
 func TestHandler_refusesAKeyOfAnotherScope(t *testing.T) {
-	for name, body := range map[string]string{"list": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "call": call(`{"product_id":"acme","user_id":"ada"}`)} {
+	for name, body := range map[string]string{"list": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		"call": call(`{"product_id":"acme","user_id":"ada"}`)} {
 		t.Run(name, func(t *testing.T) {
 			r := post(body)
 			r.Header.Set("Authorization", "Bearer streams")
@@ -316,15 +322,19 @@ func TestHandler_rejectsWhatIsNotAMessage(t *testing.T) {
 		edit   func(*http.Request)
 		status int
 	}{
-		"nothing":                 {"", nil, 400},
-		"no JSON":                 {`{"jsonrpc":`, nil, 400},
-		"not an object":           {`7`, nil, 400},
-		"no JSON-RPC":             {`{"hello":"world"}`, nil, 400},
-		"an unknown method":       {`{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, nil, 400},
-		"an old protocol version": {call(`{}`), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "1999-01-01") }, 400},
-		"no content type":         {call(`{}`), func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
-		"a form":                  {call(`{}`), func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }, 415},
-		"a body too large":        {call(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`), nil, 413},
+		"nothing":           {"", nil, 400},
+		"no JSON":           {`{"jsonrpc":`, nil, 400},
+		"not an object":     {`7`, nil, 400},
+		"no JSON-RPC":       {`{"hello":"world"}`, nil, 400},
+		"an unknown method": {`{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, nil, 400},
+		"an old protocol version": {call(`{}`), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "1999-01-01") },
+			400},
+		"no content type": {call(`{}`), func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
+		"a form": {call(`{}`), func(r *http.Request) {
+			r.Header.Set("Content-Type",
+				"application/x-www-form-urlencoded")
+		}, 415},
+		"a body too large": {call(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`), nil, 413},
 		"too large, no length": {"", func(r *http.Request) {
 			r.Body = io.NopCloser(io.LimitReader(endless{}, 4<<20))
 			r.ContentLength = -1
@@ -373,13 +383,15 @@ func TestHandler_acceptsABodyUpToTheLimit(t *testing.T) {
 // delay a shutdown.
 func TestHandler_endsEveryResponse(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
-	for _, method := range []string{"ping", "tools/list", "resources/list", "prompts/list", "logging/setLevel", "server/discover", "subscriptions/listen"} {
+	for _, method := range []string{"ping", "tools/list", "resources/list", "prompts/list", "logging/setLevel",
+		"server/discover", "subscriptions/listen"} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 			t.Run(method+" "+version, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				r := post(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"notifications":{"toolsListChanged":true},` +
-					`"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+					`"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version +
+					`","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 				r.Header.Set("MCP-Protocol-Version", version)
 				r.Header.Set("Mcp-Method", method)
 				w := serve(h, r.WithContext(ctx))

@@ -31,7 +31,8 @@ type asked struct {
 // lists returns options with this listing of sessions, and what it is asked for.
 func lists(listing sessions.Listing, err error) (*mcptool.Options, *asked) {
 	a := &asked{}
-	return &mcptool.Options{Sessions: func(_ context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
+	return &mcptool.Options{Sessions: func(_ context.Context, productID string,
+		q sessions.Query) (sessions.Listing, error) {
 		*a = asked{productID, q}
 		return listing, err
 	}}, a
@@ -39,12 +40,14 @@ func lists(listing sessions.Listing, err error) (*mcptool.Options, *asked) {
 
 func TestSessionsTool_returnsTheListing(t *testing.T) {
 	next := "cursor"
-	listing := sessions.Listing{Sessions: []sessions.Session{{SessionID: "s1", LastAction: "User clicked <b>", LastSeen: 1795187991.29, State: "thinking"}}, Next: &next}
+	listing := sessions.Listing{Sessions: []sessions.Session{{SessionID: "s1", LastAction: "User clicked <b>",
+		LastSeen: 1795187991.29, State: "thinking"}}, Next: &next}
 	for arguments, want := range map[string]asked{
 		`{}`:                    {"acme", sessions.Query{}},
 		`{"product_id":"acme"}`: {"acme", sessions.Query{}},
-		`{"product_id":"acme","limit":5,"after":"x","q":"ada@"}`: {"acme", sessions.Query{Limit: 5, After: "x", Prefix: "ada@"}},
-		`{"limit":-1e30,"after":null,"q":null,"limits":7}`:       {"acme", sessions.Query{}},
+		`{"product_id":"acme","limit":5,"after":"x","q":"ada@"}`: {"acme",
+			sessions.Query{Limit: 5, After: "x", Prefix: "ada@"}},
+		`{"limit":-1e30,"after":null,"q":null,"limits":7}`: {"acme", sessions.Query{}},
 		`{"limit":1e30}`: {"acme", sessions.Query{Limit: 1<<31 - 1}},
 	} {
 		opts, asked := lists(listing, nil)

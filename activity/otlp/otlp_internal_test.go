@@ -20,7 +20,8 @@ func spansOf(t *testing.T, sampler sdk.Sampler, steps ...tracing.Step) (spans tr
 	memory := tracetest.NewInMemoryExporter()
 	var exporters [2]*Exporter
 	for i := range exporters {
-		e := &Exporter{traces: sdk.NewTracerProvider(sdk.WithSyncer(memory), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))}
+		e := &Exporter{traces: sdk.NewTracerProvider(sdk.WithSyncer(memory), sdk.WithSampler(sampler),
+			sdk.WithIDGenerator(ids{}))}
 		e.tracer = e.traces.Tracer(name)
 		exporters[i] = e
 	}
@@ -36,7 +37,8 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 	one, two := tracing.Action{SessionID: "s1", Start: 1}, tracing.Action{SessionID: "s2", Start: 1}
 	at := time.Unix(1_800_000_000, 0)
 	step := func(name string, err error, actions ...tracing.Action) tracing.Step {
-		return tracing.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at, Ended: at.Add(time.Second), Err: err}
+		return tracing.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at,
+			Ended: at.Add(time.Second), Err: err}
 	}
 	spans := spansOf(t, sdk.AlwaysSample(), step(tracing.Ingest, nil, one, two), step(tracing.Append, nil, one),
 		step(tracing.Note, errors.New("s3cr3t"), one, two), step(tracing.Lookup, nil, one, two), step(tracing.Summary, nil))
@@ -70,7 +72,8 @@ func TestSampler_givesTheSpansOfAnActionOneFate(t *testing.T) {
 	var steps []tracing.Step
 	for i := range int64(200) {
 		for _, name := range []string{tracing.Ingest, tracing.Note} {
-			steps = append(steps, tracing.Step{Name: name, ProductID: "acme", Actions: []tracing.Action{{SessionID: "s1", Start: i}}})
+			steps = append(steps, tracing.Step{Name: name, ProductID: "acme",
+				Actions: []tracing.Action{{SessionID: "s1", Start: i}}})
 		}
 	}
 	spans := map[string]int{}
@@ -91,18 +94,24 @@ func TestOpen_followsTheEnvironment(t *testing.T) {
 		traces, metrics bool
 		says            []string
 	}{
-		"nothing":        {},
-		"an endpoint":    {env: map[string]string{endpoint: "http://127.0.0.1:1"}, traces: true, metrics: true},
-		"of traces":      {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, traces: true},
-		"an exporter":    {env: map[string]string{"OTEL_METRICS_EXPORTER": "otlp"}, metrics: true},
-		"one of two":     {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_METRICS_EXPORTER": "none"}, traces: true},
-		"disabled":       {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}},
-		"a protocol":     {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, traces: true, metrics: true},
-		"other software": {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "console"}, says: []string{"OTEL_TRACES_EXPORTER: must be otlp or none", "OTEL_METRICS_EXPORTER"}},
-		"another protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"},
+		"nothing":     {},
+		"an endpoint": {env: map[string]string{endpoint: "http://127.0.0.1:1"}, traces: true, metrics: true},
+		"of traces":   {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, traces: true},
+		"an exporter": {env: map[string]string{"OTEL_METRICS_EXPORTER": "otlp"}, metrics: true},
+		"one of two": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_METRICS_EXPORTER": "none"},
+			traces: true},
+		"disabled": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}},
+		"a protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, traces: true, metrics: true},
+		"other software": {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "console"},
+			says: []string{"OTEL_TRACES_EXPORTER: must be otlp or none", "OTEL_METRICS_EXPORTER"}},
+		"another protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+			"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"},
 			says: []string{"OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"}},
-		"another sampler": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "xray"}, says: []string{"OTEL_TRACES_SAMPLER: must be"}},
-		"no ratio":        {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"}, says: []string{"OTEL_TRACES_SAMPLER_ARG: must be"}},
+		"another sampler": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "xray"},
+			says: []string{"OTEL_TRACES_SAMPLER: must be"}},
+		"no ratio": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "traceidratio",
+			"OTEL_TRACES_SAMPLER_ARG": "2"}, says: []string{"OTEL_TRACES_SAMPLER_ARG: must be"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for variable, value := range tt.env {

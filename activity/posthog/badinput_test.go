@@ -65,11 +65,13 @@ func TestBadInput_isRefused(t *testing.T) {
 		{"deep arrays", strings.Repeat("[", 100_000), 400, `JSON`, nil},
 		{"deep objects", strings.Repeat(`{"a":`, 100_000), 400, `JSON`, nil},
 		{"deep and closed", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, `JSON`, nil},
-		{"deep below a property", `{"event":"$pageview","properties":{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}}`, 400, `JSON`, nil},
+		{"deep below a property", `{"event":"$pageview","properties":{"x":` + strings.Repeat("[", 100_000) +
+			strings.Repeat("]", 100_000) + `}}`, 400, `JSON`, nil},
 
 		{"gzip, only its magic", "\x1f\x8b", 400, `gzip`, nil},
 		{"gzip cut short", string(gzipped([]byte(event))[:100]), 400, `gzip data .* breaks off`, nil},
-		{"gzip with a wrong checksum", cutEnd(gzipped([]byte(event)), 8) + "\x00\x00\x00\x00\x00\x00\x00\x00", 400, `damaged`, nil},
+		{"gzip with a wrong checksum", cutEnd(gzipped([]byte(event)), 8) + "\x00\x00\x00\x00\x00\x00\x00\x00", 400,
+			`damaged`, nil},
 		{"gzip with garbage behind it", string(gzipped([]byte(event))) + "more than enough garbage", 400, `damaged`, nil},
 		{"gzip of gzip", string(gzipped(gzipped([]byte(event)))), 400, `JSON`, nil},
 		{"gzip bomb", string(bomb), 413, `limit of 8388608 bytes`, nil},
@@ -90,8 +92,10 @@ func TestBadInput_isRefused(t *testing.T) {
 
 		{"larger than a mebibyte", strings.Repeat(" ", 1<<20) + event, 413, `limit of 1048576 bytes`, nil},
 		{"one byte larger", event + strings.Repeat(" ", 1<<20+1-len(event)), 413, `limit of 1048576 bytes`, nil},
-		{"one event too many", `{"batch":[` + strings.Repeat(`{},`, posthog.MaxEvents) + `{}]}`, 413, `limit of 10000 events`, nil},
-		{"one event too many, in an array", `[` + strings.Repeat(`0,`, posthog.MaxEvents) + `0]`, 413, `limit of 10000 events`, nil},
+		{"one event too many", `{"batch":[` + strings.Repeat(`{},`, posthog.MaxEvents) + `{}]}`, 413,
+			`limit of 10000 events`, nil},
+		{"one event too many, in an array", `[` + strings.Repeat(`0,`, posthog.MaxEvents) + `0]`, 413,
+			`limit of 10000 events`, nil},
 	}
 	for _, c := range cases {
 		for _, d := range doors {
@@ -113,7 +117,8 @@ func cutEnd(b []byte, n int) string { return string(b[:len(b)-n]) }
 // padded is an object with one more field, which makes it as long as that.
 func padded(object string, n int) []byte {
 	const field = `,"x":""}`
-	return []byte(strings.TrimSuffix(object, "}") + field[:len(field)-2] + strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
+	return []byte(strings.TrimSuffix(object, "}") + field[:len(field)-2] +
+		strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
 }
 
 func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
@@ -124,7 +129,8 @@ func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 	}{
 		{"a mebibyte", event + strings.Repeat(" ", 1<<20-len(event)), 1, 0},
 		{"eight mebibytes, compressed", string(gzipped(padded(event, 8<<20))), 1, 0},
-		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event + strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
+		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event +
+			strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
 	} {
 		for _, d := range doors {
 			t.Run(c.name+"/"+d.name, func(t *testing.T) {
@@ -184,7 +190,8 @@ func TestBadInput_mistakeIsLocated(t *testing.T) {
 // framing is broken.
 func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 	for _, d := range append(doors, door{name: "replay", path: "/s/"}, door{name: "flags", path: "/flags/"}) {
-		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF, "reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
+		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF,
+			"reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				s := newService(posthog.Options{})
 				body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(err))
@@ -239,7 +246,8 @@ func TestBadInput_overTheWire(t *testing.T) {
 }
 
 // junk is one of each kind of JSON value, and a few that are extreme.
-var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `123456789012345678901234567890`, `""`, `"x"`, `"\u0000"`, `"\ud800"`, `"` + strings.Repeat("x", 5000) + `"`,
+var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `123456789012345678901234567890`, `""`, `"x"`, `"\u0000"`,
+	`"\ud800"`, `"` + strings.Repeat("x", 5000) + `"`,
 	`[]`, `[[]]`, `[null]`, `{}`, `{"email":{}}`, `{"":null}`, `[{"tag_name":[]}]`}
 
 // TestBadInput_wrongTypesAtEveryField: a field of a wrong type costs at most
@@ -247,18 +255,24 @@ var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `12345678901234567
 func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
 	good := string(marshal(t, click(object{"uuid": "good"})))
 	var fields []string
-	for _, name := range []string{"uuid", "event", "distinct_id", "properties", "timestamp", "offset", "sent_at", "$set", "$set_once", "elements_chain",
-		"api_key", "token", "person", "email", "element_id", "event_type", "session_id", "current_url", "input_field_name", "link_destination", "button_or_link_text"} {
+	for _, name := range []string{"uuid", "event", "distinct_id", "properties", "timestamp", "offset", "sent_at", "$set",
+		"$set_once", "elements_chain",
+		"api_key", "token", "person", "email", "element_id", "event_type", "session_id", "current_url", "input_field_name",
+		"link_destination", "button_or_link_text"} {
 		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$session_id":"s"},"`+name+`":%s}`)
 	}
-	for _, name := range []string{"distinct_id", "token", "$session_id", "$current_url", "$event_type", "$el_text", "$elements_chain", "$elements", "$set", "$set_once"} {
+	for _, name := range []string{"distinct_id", "token", "$session_id", "$current_url", "$event_type", "$el_text",
+		"$elements_chain", "$elements", "$set", "$set_once"} {
 		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$session_id":"s","`+name+`":%s}}`)
 	}
-	for _, name := range []string{"tag_name", "$el_text", "attr__aria-label", "attr__id", "attr__type", "attr__contenteditable"} {
+	for _, name := range []string{"tag_name", "$el_text", "attr__aria-label", "attr__id", "attr__type",
+		"attr__contenteditable"} {
 		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$elements":[{"`+name+`":%s}]}}`)
 	}
-	fields = append(fields, `%s`, `{"event":{"event":%s,"properties":{}}}`, `{"event":{"event":"$pageview","properties":%s},"person":{}}`,
-		`{"event":{"event":"$autocapture","distinct_id":"u"},"person":%s}`, `{"event":{"event":"$autocapture","distinct_id":"u"},"person":{"properties":%s}}`)
+	fields = append(fields, `%s`, `{"event":{"event":%s,"properties":{}}}`,
+		`{"event":{"event":"$pageview","properties":%s},"person":{}}`,
+		`{"event":{"event":"$autocapture","distinct_id":"u"},"person":%s}`,
+		`{"event":{"event":"$autocapture","distinct_id":"u"},"person":{"properties":%s}}`)
 	for _, field := range fields {
 		t.Run(field, func(t *testing.T) {
 			for _, value := range junk {
@@ -284,7 +298,8 @@ func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
 	for _, value := range junk {
 		t.Run(value[:min(len(value), 20)], func(t *testing.T) {
 			s := newService(posthog.Options{})
-			body := `{"token":"` + shopToken + `","sent_at":` + value + `,"historical_migration":` + value + `,"":` + value + `,"batch":[` + event + `]}`
+			body := `{"token":"` + shopToken + `","sent_at":` + value + `,"historical_migration":` + value + `,"":` + value +
+				`,"batch":[` + event + `]}`
 			requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
 		})
 	}
@@ -300,7 +315,8 @@ func TestBadInput_oddButFine(t *testing.T) {
 		{"an empty batch", `{` + token + `,"batch":[]}`, 0, 0},
 		{"a batch of junk", `{` + token + `,"batch":[null,true,0,"x",[],{},[[[]]],{"event":null}]}`, 0, 8},
 		{"an object that is no event", `{` + token + `}`, 0, 1},
-		{"duplicate keys in an event", strings.Replace(event, `"event":`, `"event":"$pageleave","uuid":"x","event":`, 1), 1, 0},
+		{"duplicate keys in an event", strings.Replace(event, `"event":`, `"event":"$pageleave","uuid":"x","event":`, 1),
+			1, 0},
 		{"duplicate tokens", `{"api_key":"phc_unknown",` + token + `,"batch":[` + event + `]}`, 1, 0},
 		{"two batches", `{` + token + `,"batch":[` + event + `],"batch":[]}`, 1, 0},
 		{"an event and a batch", `{` + token + `,"event":"$pageview","batch":[` + event + `]}`, 1, 0},
@@ -309,7 +325,8 @@ func TestBadInput_oddButFine(t *testing.T) {
 		{"NUL in a value", strings.Replace(event, "user_42", `user\u0000_42`, 1), 1, 0},
 		{"half a surrogate in a value", strings.Replace(event, "Export CSV", `\ud800`, 2), 1, 0},
 		{"a large number", strings.Replace(event, `"uuid"`, `"n":123456789012345678901234567890e999,"uuid"`, 1), 1, 0},
-		{"deep, but bearable", strings.Replace(event, `"uuid"`, `"n":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`,"uuid"`, 1), 1, 0},
+		{"deep, but bearable", strings.Replace(event, `"uuid"`,
+			`"n":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`,"uuid"`, 1), 1, 0},
 		{"an event in an event in an event", `{"event":{"event":` + event + `},` + token + `}`, 0, 1},
 	}
 	for _, c := range cases {
@@ -342,14 +359,21 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 		"the same key again and again": `{` + fill(`"event":{},`) + `"event":1}`,
 		"tokens":                       `{` + fill(`"token":"x",`) + `"token":"y"}`,
 		"properties":                   `{"event":"$autocapture","properties":{` + fill(`"k":1,`) + `"k":1}}`,
-		"elements":                     `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` + fill(`{},`) + `{}]}}`,
-		"a long chain":                 `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`a:text=\"x\";`) + `"}`,
-		"a chain of colons":            `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`:attr__`) + `"}`,
-		"a long label":                 `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` + fill(`x `) + `"}}`,
-		"a long URL":                   `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` + fill(`a@/`) + `"}}`,
-		"a long address":               `{"event":"$identify","distinct_id":"u","properties":{"$session_id":"s"},"$set":{"email":"` + fill(`a@`) + `"}}`,
-		"a long time":                  `{"event":"$autocapture","distinct_id":"u","timestamp":"` + fill(`1`) + `"}`,
-		"escapes":                      `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`\u003b`) + `"}`,
+		"elements": `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` +
+			fill(`{},`) + `{}]}}`,
+		"a long chain": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
+			fill(`a:text=\"x\";`) + `"}`,
+		"a chain of colons": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
+			fill(`:attr__`) + `"}`,
+		"a long label": `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` +
+			fill(`x `) + `"}}`,
+		"a long URL": `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` +
+			fill(`a@/`) + `"}}`,
+		"a long address": `{"event":"$identify","distinct_id":"u","properties":{"$session_id":"s"},` +
+			`"$set":{"email":"` + fill(`a@`) + `"}}`,
+		"a long time": `{"event":"$autocapture","distinct_id":"u","timestamp":"` + fill(`1`) + `"}`,
+		"escapes": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
+			fill(`\u003b`) + `"}`,
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {

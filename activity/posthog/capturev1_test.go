@@ -18,8 +18,9 @@ var v1Door = door{"capture v1", "/i/v1/analytics/events", http.Header{"Authoriza
 
 // v1Event is an event as capture v1 sends it.
 func v1Event(uuid string, changes object) object {
-	e := object{"event": "$pageview", "uuid": uuid, "distinct_id": "user_42", "timestamp": "2026-11-20T11:00:00.000Z", "session_id": "session-1",
-		"options": object{}, "properties": object{"$current_url": "https://app.example.com/reports"}}
+	e := object{"event": "$pageview", "uuid": uuid, "distinct_id": "user_42", "timestamp": "2026-11-20T11:00:00.000Z",
+		"session_id": "session-1",
+		"options":    object{}, "properties": object{"$current_url": "https://app.example.com/reports"}}
 	for key, value := range changes {
 		e[key] = value
 	}
@@ -74,13 +75,15 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s := newService(posthog.Options{})
-		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp",
+			"2026-11-20T11:00:30.000Z")
 		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
 		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
 	})
 	at(t, noon, func(t *testing.T) { // the header is what a request that is sent again has anew
 		s := newService(posthog.Options{})
-		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}),
+			"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
 	})
 }
@@ -99,7 +102,8 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 	} {
 		at(t, noon, func(t *testing.T) {
 			s := newService(posthog.Options{})
-			w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", object{"options": c.options})}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+			w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", object{"options": c.options})}}),
+				"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 			assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
 			assert.Equal(t, noon.Add(c.want), s.requireOneEvent(t).Time.UTC(), "%v", c.options)
 		})
@@ -108,14 +112,17 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 
 func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 	s := newService(posthog.Options{})
-	body := marshal(t, object{"api_key": shopToken, "token": shopToken, "batch": []any{v1Event("u1", object{"timestamp": time.Now()})}})
-	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown", "Basic " + shopToken, shopToken} {
+	body := marshal(t, object{"api_key": shopToken, "token": shopToken,
+		"batch": []any{v1Event("u1", object{"timestamp": time.Now()})}})
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown",
+		"Basic " + shopToken, shopToken} {
 		w := s.post(door{path: v1Door.path}, body, "Authorization", authorization)
 		requireError(t, w, http.StatusUnauthorized)
 	}
 	assert.Empty(t, s.sink.events)
 	requireCounts(t, s.post(v1Door, body), 1, 0)
-	requireCounts(t, s.post(door{path: "/ingest/i/v1/analytics/events/"}, body, "Authorization", "bearer "+shopToken), 1, 0)
+	requireCounts(t, s.post(door{path: "/ingest/i/v1/analytics/events/"}, body, "Authorization", "bearer "+shopToken),
+		1, 0)
 }
 
 // What cannot be stored the SDK is to send again, all of it.
@@ -130,7 +137,8 @@ func TestCaptureV1_failsWithTheStorage(t *testing.T) {
 
 func TestCaptureV1_refusesPagesThatAreNotListed(t *testing.T) {
 	s := newService(posthog.Options{})
-	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Authorization", "Bearer "+bankToken, "Origin", "https://evil.example")
+	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Authorization", "Bearer "+bankToken,
+		"Origin", "https://evil.example")
 	requireRefusal(t, w)
 	assert.Empty(t, s.sink.events)
 }

@@ -223,7 +223,8 @@ func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
 	cost := func(proofs int) time.Duration {
 		least := time.Hour
 		for range 3 {
-			d := door{path: "/webhook/" + shop, header: http.Header{"X-Webhook-Secret": slices.Repeat([]string{"sha256="}, proofs)}}
+			d := door{path: "/webhook/" + shop, header: http.Header{"X-Webhook-Secret": slices.Repeat([]string{"sha256="},
+				proofs)}}
 			began := time.Now()
 			requireError(t, s.post(d, body), http.StatusUnauthorized)
 			least = min(least, time.Since(began))
@@ -240,7 +241,8 @@ func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
 	sent := gzipped(inside)
 	d := door{path: "/webhook/" + shop}
 	requireCounts(t, s.post(d, sent, "X-PostHog-Secret", signature(shopSecret, sent), "Content-Encoding", "gzip"), 1, 0)
-	requireError(t, s.post(d, sent, "X-PostHog-Secret", signature(shopSecret, inside), "Content-Encoding", "gzip"), http.StatusUnauthorized)
+	requireError(t, s.post(d, sent, "X-PostHog-Secret", signature(shopSecret, inside), "Content-Encoding", "gzip"),
+		http.StatusUnauthorized)
 }
 
 // TestWebhook_productIsThatOfThePath, whatever token the body carries.
@@ -257,9 +259,11 @@ func TestWebhook_productIsThatOfThePath(t *testing.T) {
 func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
 	s := newService(posthog.Options{})
 	for _, body := range []string{"", "{", "\x1f\x8b", "[]"} {
-		requireError(t, s.post(door{path: "/webhook/" + shop}, []byte(body), "X-PostHog-Secret", "wrong"), http.StatusUnauthorized)
+		requireError(t, s.post(door{path: "/webhook/" + shop}, []byte(body), "X-PostHog-Secret", "wrong"),
+			http.StatusUnauthorized)
 	}
-	requireError(t, s.post(door{path: "/webhook/" + shop}, []byte("{}"), "Content-Encoding", "br"), http.StatusUnauthorized)
+	requireError(t, s.post(door{path: "/webhook/" + shop}, []byte("{}"), "Content-Encoding", "br"),
+		http.StatusUnauthorized)
 }
 
 func TestSign_isHMACSHA256(t *testing.T) {

@@ -38,8 +38,10 @@ func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 
 func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 	event := func(name string) object {
-		return object{"event": name, "uuid": "", "properties": object{"distinct_id": "ada", "token": shopToken, "$session_id": "session-1",
-			"$current_url": "https://app.example.com/billing", "plan": "pro", "seats": 3, "paid": true, "none": nil, "items": []any{"a"}, "card": "4111"}}
+		return object{"event": name, "uuid": "", "properties": object{"distinct_id": "ada", "token": shopToken,
+			"$session_id":  "session-1",
+			"$current_url": "https://app.example.com/billing", "plan": "pro", "seats": 3, "paid": true, "none": nil,
+			"items": []any{"a"}, "card": "4111"}}
 	}
 	rule := intake.Rule{Properties: []string{"seats", "plan", "items", "none", "paid"}, Sentence: "sent an invoice"}
 	for name, tt := range map[string]struct {
@@ -47,12 +49,14 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 		event string
 		want  string
 	}{
-		"none listed":       {nil, "Invoice Sent", ""},
-		"another one":       {intake.Rules{"Invoice": {}}, "Invoice Sent", ""},
-		"its name":          {intake.Rules{"Invoice Sent": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
-		"its beginning":     {intake.Rules{"In*": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
-		"the longest":       {intake.Rules{"In*": {}, "Invoice *": rule}, "Invoice Sent", "User sent an invoice (seats: 3, plan: pro, paid: true) on the billing page"},
-		"its name first":    {intake.Rules{"Invoice Sent": {}, "Invoice *": rule}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"none listed":   {nil, "Invoice Sent", ""},
+		"another one":   {intake.Rules{"Invoice": {}}, "Invoice Sent", ""},
+		"its name":      {intake.Rules{"Invoice Sent": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"its beginning": {intake.Rules{"In*": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"the longest": {intake.Rules{"In*": {}, "Invoice *": rule}, "Invoice Sent",
+			"User sent an invoice (seats: 3, plan: pro, paid: true) on the billing page"},
+		"its name first": {intake.Rules{"Invoice Sent": {}, "Invoice *": rule}, "Invoice Sent",
+			"User did Invoice Sent on the billing page"},
 		"all but PostHog's": {intake.Rules{"*": {}}, "$pageleave", ""},
 		"no error":          {intake.Rules{"*": {}}, "$exception", ""},
 		"nothing visible":   {intake.Rules{"*": {}}, " \u200b", ""},
@@ -77,9 +81,10 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 func TestMarks_areOfTheirClick(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		event := func(name, label string, when time.Time) object {
-			return object{"event": name, "uuid": "", "timestamp": when, "properties": object{"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
-				"$current_url": "https://app.example.com/checkout", "$event_type": "click", "$el_text": label,
-				"$elements_chain": `button:text="` + label + `"attr__class="btn"`}}
+			return object{"event": name, "uuid": "", "timestamp": when,
+				"properties": object{"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
+					"$current_url": "https://app.example.com/checkout", "$event_type": "click", "$el_text": label,
+					"$elements_chain": `button:text="` + label + `"attr__class="btn"`}}
 		}
 		for _, tt := range []struct {
 			rules                  intake.Rules
@@ -92,7 +97,8 @@ func TestMarks_areOfTheirClick(t *testing.T) {
 		} {
 			s, did := listing(t, tt.rules)
 			now, said := time.Now(), "User clicked Pay on the checkout page"
-			requireOK(t, s.post(captureDoor, marshal(t, object{"batch": []object{event("$rageclick", "Pay", now), event("$autocapture", "Pay", now)}})))
+			requireOK(t, s.post(captureDoor, marshal(t,
+				object{"batch": []object{event("$rageclick", "Pay", now), event("$autocapture", "Pay", now)}})))
 			assert.Equal(t, []string{said + tt.first}, did())
 			time.Sleep(3 * time.Second)
 			late := event("$dead_click", "Pay", time.Now())
@@ -110,9 +116,12 @@ func TestExceptions_areSaidOnceInTenSeconds(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s, did := listing(t, intake.Rules{intake.EventException: {}})
 		throw := func(value string) reply {
-			return requireOK(t, s.post(captureDoor, marshal(t, object{"event": "$exception", "uuid": "", "timestamp": time.Now(), "properties": object{
-				"token": shopToken, "distinct_id": "ada", "$session_id": "session-1", "$current_url": "https://app.example.com/checkout",
-				"$exception_list": []object{{"type": "PaymentError", "value": value, "stacktrace": object{"frames": []string{"pay"}}}, {"type": "Cause"}}}})))
+			return requireOK(t, s.post(captureDoor, marshal(t,
+				object{"event": "$exception", "uuid": "", "timestamp": time.Now(), "properties": object{
+					"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
+					"$current_url": "https://app.example.com/checkout",
+					"$exception_list": []object{{"type": "PaymentError", "value": value,
+						"stacktrace": object{"frames": []string{"pay"}}}, {"type": "Cause"}}}})))
 		}
 		const said = "User saw an error on the checkout page: PaymentError: "
 		assert.Equal(t, 1, throw("card_declined").Accepted)

@@ -74,7 +74,8 @@ func ExampleHandler() {
 }
 
 func ExampleSign() {
-	body := `{"event": {"event": "$pageview", "distinct_id": "user_42", "properties": {"$current_url": "https://app.acme.example/pricing"}}}`
+	body := `{"event": {"event": "$pageview", "distinct_id": "user_42", "properties": {"$current_url": ` +
+		`"https://app.acme.example/pricing"}}}`
 
 	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
 	if err != nil {
@@ -93,7 +94,8 @@ func ExampleSign() {
 }
 
 func ExampleIsSDKPath() {
-	for _, path := range []string{"/e/", "/ingest/i/v0/e/", "/array/phc_acme/config.js", "/users/acme/user_42/live-activity"} {
+	for _, path := range []string{"/e/", "/ingest/i/v0/e/", "/array/phc_acme/config.js",
+		"/users/acme/user_42/live-activity"} {
 		fmt.Println(path, posthog.IsSDKPath(path))
 	}
 	// Output:

@@ -35,8 +35,9 @@ func sdkEvent() object {
 // chain and the id of the person have moved out of the properties.
 func webhookBody() object {
 	return object{
-		"event": click(object{"timestamp": "2026-11-20T11:59:50Z", "elements_chain": exportChain, "distinct_id": "user_42", "properties.$elements_chain": nil,
-			"url": "https://us.posthog.com/project/1/events/x", "captured_at": nil}),
+		"event": click(object{"timestamp": "2026-11-20T11:59:50Z", "elements_chain": exportChain, "distinct_id": "user_42",
+			"properties.$elements_chain": nil,
+			"url":                        "https://us.posthog.com/project/1/events/x", "captured_at": nil}),
 		"person": object{"id": "018f", "properties": object{"email": "ada@example.com"}, "name": "ada@example.com"},
 	}
 }
@@ -64,15 +65,20 @@ var forms = []form{
 		return []byte(`{"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` + shopToken + `"}`)
 	}, true},
 	{"batch behind an event", func(t testing.TB) []byte {
-		return []byte(`{"event":{"event":"$pageview"},"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` + shopToken + `"}`)
+		return []byte(`{"event":{"event":"$pageview"},"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` +
+			shopToken + `"}`)
 	}, true},
 	{"webhook", jsonOf(webhookBody()), true},
 	{"array of webhook bodies", jsonOf([]any{webhookBody()}), true},
 	{"batch of webhook bodies", jsonOf(object{"batch": []any{webhookBody()}}), true},
 	{"flat", jsonOf(flatBody()), false},
 	{"array of flat bodies", jsonOf([]any{flatBody()}), false},
-	{"byte order mark", func(t testing.TB) []byte { return append([]byte("\xef\xbb\xbf"), marshal(t, sdkEvent())...) }, true},
-	{"white space around", func(t testing.TB) []byte { return []byte("\r\n\t " + string(marshal(t, sdkEvent())) + "\n\n") }, true},
+	{"byte order mark", func(t testing.TB) []byte { return append([]byte("\xef\xbb\xbf"), marshal(t, sdkEvent())...) },
+		true},
+	{"white space around", func(t testing.TB) []byte {
+		return []byte("\r\n\t " + string(marshal(t, sdkEvent())) +
+			"\n\n")
+	}, true},
 }
 
 // encoding is a way of wrapping a body, and the headers that come with it.
@@ -93,7 +99,8 @@ func escaped(b []byte) string {
 var encodings = []encoding{
 	{"plain", func(b []byte) []byte { return b }, []string{"Content-Type", "application/json"}},
 	{"plain as text", func(b []byte) []byte { return b }, []string{"Content-Type", "text/plain"}},
-	{"plain with a misleading type", func(b []byte) []byte { return b }, []string{"Content-Type", "application/x-www-form-urlencoded"}},
+	{"plain with a misleading type", func(b []byte) []byte { return b },
+		[]string{"Content-Type", "application/x-www-form-urlencoded"}},
 	{"identity", func(b []byte) []byte { return b }, []string{"Content-Encoding", "identity"}},
 	{"not what the header says", func(b []byte) []byte { return b }, []string{"Content-Encoding", "gzip"}},
 	{"gzip by its magic", gzipped, []string{"Content-Type", "text/plain"}},
@@ -119,7 +126,8 @@ var encodings = []encoding{
 	{"gzip of form", func(b []byte) []byte { return gzipped(formData(escaped)(b)) }, nil},
 	{"base64", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b)) }, nil},
 	{"base64 of gzip", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(gzipped(b))) }, nil},
-	{"base64 with a line break", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b) + "\r\n") }, nil},
+	{"base64 with a line break", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b) + "\r\n") },
+		nil},
 }
 
 // formEvent is what every form in every encoding brings.
@@ -185,7 +193,8 @@ func TestForms_webhookDefaultBody(t *testing.T) {
 		assert.Equal(t, "ada@example.com", e.Email)
 		actions, _ := seen([]activity.Event{e})
 		assert.Equal(t, did{"click", "Click See plans", "User clicked See plans on the settings page",
-			page{"http://shop.localhost:33649/account/settings?tab=billing#card", "http://shop.localhost:33649/account/settings"},
+			page{"http://shop.localhost:33649/account/settings?tab=billing#card",
+				"http://shop.localhost:33649/account/settings"},
 			visitor{"01a1f851-28a4-7a18-a7a3-677ced3213df", "user_42"}}, actions[0])
 	})
 }
@@ -194,7 +203,8 @@ func TestForms_webhookDefaultBody(t *testing.T) {
 // below a prefix of the SDK's host.
 func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e"} {
-		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/", path + "/?ip=0&_=1&ver=1.297.2"} {
+		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/",
+			path + "/?ip=0&_=1&ver=1.297.2"} {
 			t.Run(target, func(t *testing.T) {
 				s := newService(posthog.Options{})
 				w := s.post(door{path: target}, marshal(t, click(nil)))
@@ -215,7 +225,8 @@ func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	for i := range requests {
 		wg.Go(func() {
 			id, now := fmt.Sprintf("event-%d", i), time.Now()
-			event := click(object{"uuid": id, "timestamp": now, "sent_at": now, "properties.$el_text": id, "properties.$elements_chain": nil})
+			event := click(object{"uuid": id, "timestamp": now, "sent_at": now, "properties.$el_text": id,
+				"properties.$elements_chain": nil})
 			enc := encodings[i%len(encodings)]
 			w := s.post(doors[i%2], enc.encode(marshal(t, event)), enc.header...)
 			assert.Equal(t, http.StatusOK, w.Code, w.Body.String())
@@ -252,10 +263,13 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 		{"a click, an address that is a number", click(nil), object{"properties": object{"email": 5}}, 1, ""},
 		{"a click, as long as an address gets", click(nil), object{"properties": object{"email": longest}}, 1, longest},
 		{"a click, an address that is too long", click(nil), object{"properties": object{"email": "a" + longest}}, 1, ""},
-		{"a click, an address that is too long with the space around it", click(nil), object{"properties": object{"email": strings.Repeat(" ", 2033) + "ada@example.com.au"}}, 1, ""},
-		{"a click, an address on two lines", click(nil), object{"properties": object{"email": "ada\u2028b@example.com"}}, 1, ""},
+		{"a click, an address that is too long with the space around it", click(nil),
+			object{"properties": object{"email": strings.Repeat(" ", 2033) + "ada@example.com.au"}}, 1, ""},
+		{"a click, an address on two lines", click(nil), object{"properties": object{"email": "ada\u2028b@example.com"}},
+			1, ""},
 		{"the event's $set wins", click(object{"$set": object{"email": "new@example.com"}}), person, 1, "new@example.com"},
-		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1, "new@example.com"},
+		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1,
+			"new@example.com"},
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
@@ -294,14 +308,19 @@ func TestForms_eventsThatCarryIdentity(t *testing.T) {
 		event object
 		want  *knows // nil: ignored
 	}{
-		{"$identify", click(object{"event": "$identify", "$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"$identify", click(object{"event": "$identify", "$set": address}),
+			&knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
 		{"$identify without an address", click(object{"event": "$identify"}), &knows{visitor{"session-1", "user_42"}, ""}},
-		{"$set", click(object{"event": "$set", "properties.$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"$set", click(object{"event": "$set", "properties.$set": address}),
+			&knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
 		{"$create_alias", click(object{"event": "$create_alias"}), &knows{visitor{"session-1", "user_42"}, ""}},
-		{"another event with an address", click(object{"event": "$pageleave", "$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"another event with an address", click(object{"event": "$pageleave", "$set": address}),
+			&knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
 		{"another event without", click(object{"event": "$pageleave"}), nil},
-		{"$identify outside any session", click(object{"event": "$identify", "$set": address, "properties.$session_id": nil}), &knows{visitor{"", "user_42"}, "ada@example.com"}},
-		{"$identify outside any session, without an address", click(object{"event": "$identify", "properties.$session_id": nil}), nil},
+		{"$identify outside any session", click(object{"event": "$identify", "$set": address, "properties.$session_id": nil}),
+			&knows{visitor{"", "user_42"}, "ada@example.com"}},
+		{"$identify outside any session, without an address",
+			click(object{"event": "$identify", "properties.$session_id": nil}), nil},
 		{"$identify of nobody", click(object{"event": "$identify", "properties.distinct_id": nil}), nil},
 	}
 	for _, c := range cases {
@@ -321,7 +340,8 @@ func TestForms_eventsThatCarryIdentity(t *testing.T) {
 }
 
 func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
-	for _, name := range []string{"$rageclick", "$dead_click", "$pageleave", "$screen", "$snapshot", "$$heatmap", "$web_vitals",
+	for _, name := range []string{"$rageclick", "$dead_click", "$pageleave", "$screen", "$snapshot", "$$heatmap",
+		"$web_vitals",
 		"$exception", "$groupidentify", "$feature_flag_called", "order paid", "pageview", "$PAGEVIEW", "$autocapture ", ""} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(posthog.Options{})
@@ -340,8 +360,9 @@ func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 		body  object
 		email string
 	}{
-		"token":            {object{"event": inner, "token": shopToken}, "inside@example.com"},
-		"token and person": {object{"event": inner, "token": shopToken, "person": person("beside@example.com")}, "beside@example.com"},
+		"token": {object{"event": inner, "token": shopToken}, "inside@example.com"},
+		"token and person": {object{"event": inner, "token": shopToken, "person": person("beside@example.com")},
+			"beside@example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(posthog.Options{})

@@ -54,7 +54,8 @@ func requireSound(t *testing.T, e activity.Event) {
 		return
 	}
 	a := *e.Action
-	require.Contains(t, []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}, a.Type)
+	require.Contains(t, []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange},
+		a.Type)
 	require.NotEmpty(t, a.Title)
 	require.True(t, strings.HasPrefix(a.Description, "User "), a.Description)
 	require.LessOrEqual(t, utf8.RuneCountInString(a.Title), 120)
@@ -107,7 +108,8 @@ func FuzzParseChain(f *testing.F) {
 		require.NoError(f, json.Unmarshal(b, &e))
 		f.Add(e.Properties.Chain)
 	}
-	for _, chain := range []string{`a.b:c:text="\""attr__id="x\";b`, `;;:text=";`, `a:attr__`, `b:text="C:\";i:text="y"`, `b:text="a\";b:attr__x="y"`} {
+	for _, chain := range []string{`a.b:c:text="\""attr__id="x\";b`, `;;:text=";`, `a:attr__`, `b:text="C:\";i:text="y"`,
+		`b:text="a\";b:attr__x="y"`} {
 		f.Add(chain)
 	}
 	f.Fuzz(func(t *testing.T, chain string) {
@@ -140,7 +142,8 @@ func FuzzServe(f *testing.F) {
 	s := newService(posthog.Options{MaxDecoded: 256 << 10})
 	statuses := []int{200, 204, 301, 307, 400, 401, 404, 405, 413, 415}
 	f.Fuzz(func(t *testing.T, method, path, contentEncoding, origin, secret string, body []byte) {
-		r := &http.Request{Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, Host: "x", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		r := &http.Request{Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, Host: "x",
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: http.Header{"Content-Encoding": {contentEncoding}, "Origin": {origin}, "X-Posthog-Secret": {secret}},
 			Body:   http.NoBody, ContentLength: int64(len(body))}
 		if len(body) > 0 {

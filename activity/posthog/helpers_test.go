@@ -92,7 +92,8 @@ func (c catalogue) RespectsGPC(productID string) (bool, error) { return c[produc
 const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"
 
 var products = catalogue{
-	shop:   {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"}, signing: []string{shopSigns, shopSignsToo}},
+	shop: {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"},
+		signing: []string{shopSigns, shopSignsToo}},
 	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins, private: true},
 	closed: {tokens: []string{"phc_closed_token"}},
 }
@@ -123,7 +124,8 @@ func (s *sink) Record(ctx context.Context, productID string, events []activity.E
 }
 
 // settle gives the events their times and returns them as they came.
-func (s *sink) settle(ctx context.Context, productID string, events []activity.Event) (settled []activity.Event, err error) {
+func (s *sink) settle(ctx context.Context, productID string,
+	events []activity.Event) (settled []activity.Event, err error) {
 	book := musttest.New(directory.New(s.docs, s.ttl)).Book(productID)
 	if err = book.Open(ctx, events); err != nil {
 		return nil, err
@@ -146,7 +148,9 @@ func (s *sink) settle(ctx context.Context, productID string, events []activity.E
 }
 
 func position(events []activity.Event, e activity.Event) int {
-	return slices.IndexFunc(events, func(other activity.Event) bool { return other.ID == e.ID && other.Action == e.Action })
+	return slices.IndexFunc(events, func(other activity.Event) bool {
+		return other.ID == e.ID && other.Action == e.Action
+	})
 }
 
 // take returns what the product was handed since the last call.
@@ -172,7 +176,8 @@ type service struct {
 }
 
 func newService(opts posthog.Options) *service {
-	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
+	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry(),
+		mux: http.NewServeMux()}
 	opts.Metrics = s.metrics
 	h := musttest.New(posthog.NewHandler(s.sink, products, &opts))
 	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
@@ -235,7 +240,8 @@ func requireCounts(t testing.TB, w *httptest.ResponseRecorder, accepted, ignored
 }
 
 // leaks are what no client may read: the words of Go errors, and secrets.
-var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF", "invalid character", "unmarshal", "Go ",
+var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF", "invalid character",
+	"unmarshal", "Go ",
 	"unexpected end", "goroutine", "0x", "strconv", "sink", shopSecret, bankSecret, shopToken, bankToken}
 
 // requireError asserts an error as every one is written, and returns its sentence.

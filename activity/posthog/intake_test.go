@@ -42,7 +42,8 @@ func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 		for range 3 {
 			batch = append(batch, click(object{"uuid": "", "token": fmt.Sprint("phc_unknown_", i), "n": len(batch)}))
 		}
-		batch = append(batch, click(object{"uuid": "", "n": len(batch)}), click(object{"uuid": "", "n": -len(batch), "token": "phc_shop_second_token"}))
+		batch = append(batch, click(object{"uuid": "", "n": len(batch)}),
+			click(object{"uuid": "", "n": -len(batch), "token": "phc_shop_second_token"}))
 	}
 	// The token follows the batch.
 	w := s.post(captureDoor, append(append([]byte(`{"batch":`), marshal(t, batch)...), `,"api_key":"`+shopToken+`"}`...))
@@ -76,7 +77,8 @@ func TestEvents_keepNothingOfTheRequest(t *testing.T) {
 
 func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 	var log logtest.Buffer
-	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelDebug}))})
 	requireCounts(t, s.post(webhookDoor, marshal(t, []any{click(object{"event": "$pageleave"}), 7})), 0, 2)
 	assert.Contains(t, log.String(), "reason=other_event")
 	assert.Contains(t, log.String(), "reason=malformed")
@@ -96,5 +98,6 @@ func TestNewHandler_reportsEveryMistake(t *testing.T) {
 	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
 	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
 	assert.Nil(t, h)
-	assert.Equal(t, []string{"intake.sink", "intake.products", "intake.MaxBody", "intake.MaxDecoded", "intake.Metrics"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"intake.sink", "intake.products", "intake.MaxBody", "intake.MaxDecoded", "intake.Metrics"},
+		musttest.Mistakes(t, err))
 }

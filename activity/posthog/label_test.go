@@ -25,7 +25,8 @@ func postOne(t *testing.T, body any) activity.Action {
 
 // on returns an autocapture event of now on an elements chain.
 func on(eventType, text, chain string) object {
-	return click(object{"properties.$event_type": eventType, "properties.$el_text": text, "properties.$elements_chain": chain})
+	return click(object{"properties.$event_type": eventType, "properties.$el_text": text,
+		"properties.$elements_chain": chain})
 }
 
 func TestLabel_ofAClick(t *testing.T) {
@@ -36,28 +37,39 @@ func TestLabel_ofAClick(t *testing.T) {
 	}{
 		{"text of a button", "Buy", `button:text="Buy"`, "Click Buy", "User clicked Buy"},
 		{"text of a link", "Docs", `a:href="/docs"text="Docs"`, "Click Docs", "User clicked Docs"},
-		{"span in a button", "Add", `span:text="Add";button:text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
+		{"span in a button", "Add", `span:text="Add";button:text="Add to cart"`, "Click Add to cart",
+			"User clicked Add to cart"},
 		{"span in a link", "See", `span:text="See";a:text="See plans"`, "Click See plans", "User clicked See plans"},
-		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
-		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
-		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Click Delete row", "User clicked Delete row"},
+		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Click Add to cart",
+			"User clicked Add to cart"},
+		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Click Add to cart",
+			"User clicked Add to cart"},
+		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Click Delete row",
+			"User clicked Delete row"},
 		{"deep in a button", "", `path:;svg:;span:;button:attr__aria-label="Close"`, "Click Close", "User clicked Close"},
 		{"the nearest control", "x", `span:text="x";a:text="Docs";button:text="Menu"`, "Click Docs", "User clicked Docs"},
 		{"button without text around text", "Add", `span:text="Add";button:`, "Click Add", "User clicked Add"},
-		{"button without text around text, with aria-label", "Add", `span:text="Add";button:attr__aria-label="Add to cart"`, "Click Add", "User clicked Add"},
+		{"button without text around text, with aria-label", "Add", `span:text="Add";button:attr__aria-label="Add to cart"`,
+			"Click Add", "User clicked Add"},
 		{"text that only the chain has", "", `div:text="Card"`, "Click Card", "User clicked Card"},
 		{"text that only the event has", "Card", `div:`, "Click Card", "User clicked Card"},
 		{"no chain", "Card", ``, "Click Card", "User clicked Card"},
 
-		{"aria-label before all attributes", "", `button:attr__alt="c"attr__aria-label="a"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click a", "User clicked a"},
-		{"title before alt", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click b", "User clicked b"},
-		{"alt before name", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"`, "Click c", "User clicked c"},
+		{"aria-label before all attributes", "",
+			`button:attr__alt="c"attr__aria-label="a"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click a",
+			"User clicked a"},
+		{"title before alt", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`,
+			"Click b", "User clicked b"},
+		{"alt before name", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"`, "Click c",
+			"User clicked c"},
 		{"name before placeholder", "", `input:attr__id="f"attr__name="d"attr__placeholder="e"`, "Click d", "User clicked d"},
 		{"placeholder before id", "", `input:attr__id="f"attr__placeholder="e"`, "Click e", "User clicked e"},
 		{"id before tag", "", `button:attr__id="f"`, "Click #f", "User clicked #f"},
 		{"alt of an image in a link", "", `img:attr__alt="Home";a:href="/"`, "Click Home", "User clicked Home"},
-		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Click Home", "User clicked Home"},
-		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "Click #f", "User clicked #f"},
+		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Click Home",
+			"User clicked Home"},
+		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "Click #f",
+			"User clicked #f"},
 		{"invisible text is no label", "\u200b\u202e", "button:text=\"\u200b\"", "Click button", "User clicked a button"},
 
 		{"button", "", `button:`, "Click button", "User clicked a button"},
@@ -81,7 +93,8 @@ func TestLabel_ofAClick(t *testing.T) {
 		{"other scripts", "Größe wählen 日本語 🛒", `div:`, "Click Größe wählen 日本語 🛒", "User clicked Größe wählen 日本語 🛒"},
 		{"quotes", `say \"hi\"`, `button:text="say \"hi\""`, `Click say "hi"`, `User clicked say "hi"`},
 		{"long, cut at a word", long, `div:`, "Click " + long[:79] + "…", "User clicked " + long[:79] + "…"},
-		{"long, one word", strings.Repeat("ä", 100), `div:`, "Click " + strings.Repeat("ä", 79) + "…", "User clicked " + strings.Repeat("ä", 79) + "…"},
+		{"long, one word", strings.Repeat("ä", 100), `div:`, "Click " + strings.Repeat("ä", 79) + "…",
+			"User clicked " + strings.Repeat("ä", 79) + "…"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,17 +111,23 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 		name, typ, chain   string
 		title, description string
 	}{
-		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
-		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "Submit Sign up form", "User submitted the Sign up form"},
+		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "Submit signup form",
+			"User submitted the signup form"},
+		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "Submit Sign up form",
+			"User submitted the Sign up form"},
 		{"form by id", "submit", `form:attr__id="signup"`, "Submit #signup form", "User submitted the #signup form"},
-		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
+		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "Submit signup form",
+			"User submitted the signup form"},
 		{"form without a name", "submit", `form:`, "Submit form", "User submitted a form"},
 		{"form that is not in the chain", "submit", ``, "Submit form", "User submitted a form"},
 		{"in capitals", "SUBMIT", `form:attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
 
-		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`, "Change email field", "User changed the email field"},
-		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "Change E-mail field", "User changed the E-mail field"},
-		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "Change Search field", "User changed the Search field"},
+		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`,
+			"Change email field", "User changed the email field"},
+		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "Change E-mail field",
+			"User changed the E-mail field"},
+		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "Change Search field",
+			"User changed the Search field"},
 		{"field by id", "change", `input:attr__id="email"`, "Change #email field", "User changed the #email field"},
 		{"dropdown by name", "change", `select:attr__name="plan"`, "Change plan field", "User changed the plan field"},
 		{"the field, not its form", "change", `input:;form:attr__name="signup"`, "Change field", "User changed a field"},
@@ -145,16 +164,20 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 		{"input in a link", object{"tag_name": "input"}, []object{{"tag_name": "a"}}},
 		{"input in a label", object{"tag_name": "input"}, []object{{"tag_name": "label"}}},
 		{"inside of an input", object{"tag_name": "span"}, []object{{"tag_name": "input"}}},
-		{"link inside of an input", object{"tag_name": "a"}, []object{{"tag_name": "div"}, {"tag_name": "INPUT", "attr__type": "text"}}},
+		{"link inside of an input", object{"tag_name": "a"},
+			[]object{{"tag_name": "div"}, {"tag_name": "INPUT", "attr__type": "text"}}},
 		{"input in capitals", object{"tag_name": "INPUT"}, nil},
 		{"text area in capitals", object{"tag_name": "TextArea"}, nil},
 		{"editable", object{"tag_name": "div", "attr__contenteditable": "true"}, nil},
 		{"editable in capitals", object{"tag_name": "div", "attr__contenteditable": "TRUE"}, nil},
 		{"editable as plain text", object{"tag_name": "div", "attr__contenteditable": "plaintext-only"}, nil},
 		{"editable by the bare attribute", object{"tag_name": "div", "attr__contenteditable": ""}, nil},
-		{"inside of something editable", object{"tag_name": "b"}, []object{{"tag_name": "p"}, {"tag_name": "div", "attr__contenteditable": "true"}}},
-		{"link inside of something editable", object{"tag_name": "a"}, []object{{"tag_name": "div", "attr__contenteditable": "true"}}},
-		{"inside of something editable by the bare attribute", object{"tag_name": "b"}, []object{{"tag_name": "div", "attr__contenteditable": ""}}},
+		{"inside of something editable", object{"tag_name": "b"},
+			[]object{{"tag_name": "p"}, {"tag_name": "div", "attr__contenteditable": "true"}}},
+		{"link inside of something editable", object{"tag_name": "a"},
+			[]object{{"tag_name": "div", "attr__contenteditable": "true"}}},
+		{"inside of something editable by the bare attribute", object{"tag_name": "b"},
+			[]object{{"tag_name": "div", "attr__contenteditable": ""}}},
 	}
 	for _, element := range elements {
 		all := append([]object{element.target}, element.around...)
@@ -180,7 +203,8 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 // element, a change still is of something typed or chosen.
 func TestLabel_neverContainsWhatWasTypedOutsideOfAnElement(t *testing.T) {
 	flat := func(changes object) object {
-		e := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42", "button_or_link_text": "typed s3cret"}
+		e := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42",
+			"button_or_link_text": "typed s3cret"}
 		for key, value := range changes {
 			e[key] = value
 		}
@@ -249,22 +273,29 @@ func TestLabel_ofElementsWithoutAChain(t *testing.T) {
 		title    string
 	}{
 		{"button", []object{{"tag_name": "button", "$el_text": "Buy"}}, "Buy", "Click Buy"},
-		{"span in a button", []object{{"tag_name": "span", "$el_text": "Add"}, {"tag_name": "button", "$el_text": "Add to cart"}}, "Add", "Click Add to cart"},
-		{"aria-label", []object{{"tag_name": "button", "$el_text": "", "attr__aria-label": "Close", "attr__id": "x"}}, nil, "Click Close"},
+		{"span in a button", []object{{"tag_name": "span", "$el_text": "Add"},
+			{"tag_name": "button", "$el_text": "Add to cart"}}, "Add", "Click Add to cart"},
+		{"aria-label", []object{{"tag_name": "button", "$el_text": "", "attr__aria-label": "Close", "attr__id": "x"}}, nil,
+			"Click Close"},
 		{"id", []object{{"tag_name": "button", "attr__id": "x"}}, nil, "Click #x"},
 		{"checkbox", []object{{"tag_name": "input", "attr__type": "checkbox"}}, nil, "Click checkbox"},
 		{"tag in capitals", []object{{"tag_name": "A"}}, nil, "Click link"},
-		{"attributes of wrong types", []object{{"tag_name": "button", "attr__id": 5, "$el_text": []any{}, "classes": "x", "attr__title": "Go"}}, nil, "Click Go"},
+		{"attributes of wrong types", []object{{"tag_name": "button", "attr__id": 5, "$el_text": []any{}, "classes": "x",
+			"attr__title": "Go"}}, nil, "Click Go"},
 		{"none", []object{}, "Buy", "Click Buy"},
 		{"not an array", object{"tag_name": "button"}, "Buy", "Click Buy"},
 		{"junk", []any{nil, 5, "x", []any{}}, "Buy", "Click Buy"},
-		{"an editor beyond the last that is read", append(slices.Repeat([]object{{"tag_name": "p"}}, 128), object{"attr__contenteditable": ""}), "typed", "Click p"},
-		{"as PostHog stores them", []object{{"tag_name": "div", "$el_text": "typed", "attributes": object{"attr__contenteditable": "true"}}}, "typed", "Click div"},
-		{"fields spelt with hyphens", []object{{"tag_name": "vaadin-password-field", "$el_text": "typed"}}, "typed", "Click field"},
+		{"an editor beyond the last that is read", append(slices.Repeat([]object{{"tag_name": "p"}}, 128),
+			object{"attr__contenteditable": ""}), "typed", "Click p"},
+		{"as PostHog stores them", []object{{"tag_name": "div", "$el_text": "typed",
+			"attributes": object{"attr__contenteditable": "true"}}}, "typed", "Click div"},
+		{"fields spelt with hyphens", []object{{"tag_name": "vaadin-password-field", "$el_text": "typed"}}, "typed",
+			"Click field"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			a := postOne(t, click(object{"properties.$elements_chain": nil, "properties.$elements": c.elements, "properties.$el_text": c.text}))
+			a := postOne(t, click(object{"properties.$elements_chain": nil, "properties.$elements": c.elements,
+				"properties.$el_text": c.text}))
 			assert.Equal(t, c.title, a.Title)
 		})
 	}
@@ -282,7 +313,8 @@ func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 		"an attribute with no end":  `;div:attr__class="x`,
 		"an attribute nobody knows": `;div:style="x"`,
 	} {
-		a := postOne(t, click(object{"properties.$elements_chain": `p:nth-child="1"text="typed"` + chain + `;div:attr__contenteditable="true"`,
+		a := postOne(t, click(object{"properties.$elements_chain": `p:nth-child="1"text="typed"` + chain +
+			`;div:attr__contenteditable="true"`,
 			"properties.$el_text": "typed"}))
 		assert.Equal(t, "Click p", a.Title, name)
 	}
@@ -299,23 +331,36 @@ func TestLabel_ofAFlatBody(t *testing.T) {
 		typ, title  string
 		description string
 	}{
-		{"text of a button", object{"event_type": "click", "button_or_link_text": "Export CSV"}, "click", "Click Export CSV", "User clicked Export CSV on the dashboard page"},
-		{"text of a link", object{"event_type": "click", "button_or_link_text": "Docs", "link_destination": "/docs"}, "click", "Click Docs", "User clicked Docs on the dashboard page"},
-		{"link without text", object{"event_type": "click", "link_destination": "/docs"}, "click", "Click link", "User clicked a link on the dashboard page"},
-		{"element by id", object{"event_type": "click", "element_id": "export"}, "click", "Click #export", "User clicked #export on the dashboard page"},
-		{"field", object{"event_type": "change", "input_field_name": "plan"}, "change", "Change plan field", "User changed the plan field on the dashboard page"},
-		{"field that was clicked", object{"event_type": "click", "input_field_name": "plan"}, "click", "Click plan", "User clicked plan on the dashboard page"},
-		{"form", object{"event_type": "submit", "element_id": "signup"}, "submit", "Submit #signup form", "User submitted the #signup form on the dashboard page"},
-		{"form without a name", object{"event_type": "submit"}, "submit", "Submit form", "User submitted a form on the dashboard page"},
-		{"chain before fields", object{"event_type": "click", "elements_chain": `button:text="Buy"`, "element_id": "x"}, "click", "Click Buy", "User clicked Buy on the dashboard page"},
-		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Click Buy", "User clicked Buy on the dashboard page"},
+		{"text of a button", object{"event_type": "click", "button_or_link_text": "Export CSV"}, "click", "Click Export CSV",
+			"User clicked Export CSV on the dashboard page"},
+		{"text of a link", object{"event_type": "click", "button_or_link_text": "Docs", "link_destination": "/docs"}, "click",
+			"Click Docs", "User clicked Docs on the dashboard page"},
+		{"link without text", object{"event_type": "click", "link_destination": "/docs"}, "click", "Click link",
+			"User clicked a link on the dashboard page"},
+		{"element by id", object{"event_type": "click", "element_id": "export"}, "click", "Click #export",
+			"User clicked #export on the dashboard page"},
+		{"field", object{"event_type": "change", "input_field_name": "plan"}, "change", "Change plan field",
+			"User changed the plan field on the dashboard page"},
+		{"field that was clicked", object{"event_type": "click", "input_field_name": "plan"}, "click", "Click plan",
+			"User clicked plan on the dashboard page"},
+		{"form", object{"event_type": "submit", "element_id": "signup"}, "submit", "Submit #signup form",
+			"User submitted the #signup form on the dashboard page"},
+		{"form without a name", object{"event_type": "submit"}, "submit", "Submit form",
+			"User submitted a form on the dashboard page"},
+		{"chain before fields", object{"event_type": "click", "elements_chain": `button:text="Buy"`, "element_id": "x"},
+			"click", "Click Buy", "User clicked Buy on the dashboard page"},
+		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Click Buy",
+			"User clicked Buy on the dashboard page"},
 		{"nothing", object{}, "click", "Click element", "User clicked an element on the dashboard page"},
-		{"fields that are null", object{"event_type": nil, "element_id": nil, "input_field_name": nil, "link_destination": nil, "button_or_link_text": nil, "elements_chain": nil}, "click", "Click element", "User clicked an element on the dashboard page"},
+		{"fields that are null", object{"event_type": nil, "element_id": nil, "input_field_name": nil,
+			"link_destination": nil, "button_or_link_text": nil, "elements_chain": nil}, "click", "Click element",
+			"User clicked an element on the dashboard page"},
 		{"page view", object{"event": "$pageview"}, "pageview", "Page Load: Dashboard", "User landed on the dashboard page"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			body := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42", "current_url": "https://app.example.com/dashboard"}
+			body := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42",
+				"current_url": "https://app.example.com/dashboard"}
 			for key, value := range c.fields {
 				body[key] = value
 			}
@@ -333,14 +378,24 @@ func TestLabel_ofAPage(t *testing.T) {
 		title          string // of a page view
 		where          string // of a click
 	}{
-		{"a page", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
-		{"query and fragment", "https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings", "Page Load: Team settings", " on the team settings page"},
-		{"the root", "https://app.example.com", "https://app.example.com", "https://app.example.com/", "Page Load: Home", " on the home page"},
-		{"an identifier", "https://App.Example.com:443/projects/42", "https://App.Example.com:443/projects/42", "https://app.example.com/projects/:id", "Page Load: Projects detail", " on the projects detail page"},
-		{"a hash route", hash, hash, "https://app.example.com/#/orders/:id", "Page Load: Orders detail", " on the orders detail page"},
-		{"white space around", " https://app.example.com/dashboard\n", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
-		{"credentials", "https://ada:s3cret@app.example.com/dashboard", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
-		{"an address in the path", "https://app.example.com/users/ada@example.com", "https://app.example.com/users/ada@example.com", "https://app.example.com/users/:id", "Page Load: Users detail", " on the users detail page"},
+		{"a page", "https://app.example.com/dashboard", "https://app.example.com/dashboard",
+			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"query and fragment", "https://app.example.com/a/team-settings?tab=x#top",
+			"https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings",
+			"Page Load: Team settings", " on the team settings page"},
+		{"the root", "https://app.example.com", "https://app.example.com", "https://app.example.com/", "Page Load: Home",
+			" on the home page"},
+		{"an identifier", "https://App.Example.com:443/projects/42", "https://App.Example.com:443/projects/42",
+			"https://app.example.com/projects/:id", "Page Load: Projects detail", " on the projects detail page"},
+		{"a hash route", hash, hash, "https://app.example.com/#/orders/:id", "Page Load: Orders detail",
+			" on the orders detail page"},
+		{"white space around", " https://app.example.com/dashboard\n", "https://app.example.com/dashboard",
+			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"credentials", "https://ada:s3cret@app.example.com/dashboard", "https://app.example.com/dashboard",
+			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"an address in the path", "https://app.example.com/users/ada@example.com",
+			"https://app.example.com/users/ada@example.com", "https://app.example.com/users/:id", "Page Load: Users detail",
+			" on the users detail page"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -430,20 +485,24 @@ func TestLabel_neverContainsWhatWasTypedIntoARole(t *testing.T) {
 // A custom destination's own fields name what the chain does not.
 func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
 	flat := func(typ, chain, field, value string) object {
-		return object{"event": "$autocapture", "event_type": typ, "distinct_id": "user_42", "session_id": "s", "token": shopToken,
+		return object{"event": "$autocapture", "event_type": typ, "distinct_id": "user_42", "session_id": "s",
+			"token":       shopToken,
 			"current_url": "https://app.example.com/", "elements_chain": chain, field: value}
 	}
-	assert.Equal(t, "Change phone field", postOne(t, flat("change", `input:nth-child="1"`, "input_field_name", "phone")).Title)
+	assert.Equal(t, "Change phone field", postOne(t,
+		flat("change", `input:nth-child="1"`, "input_field_name", "phone")).Title)
 	assert.Equal(t, "Click #export", postOne(t, flat("click", `button:nth-child="1"`, "element_id", "export")).Title)
-	assert.Equal(t, "Click #own", postOne(t, flat("click", `button:attr_id="own"nth-child="1"`, "element_id", "export")).Title)
+	assert.Equal(t, "Click #own", postOne(t, flat("click", `button:attr_id="own"nth-child="1"`, "element_id",
+		"export")).Title)
 }
 
 // What a page is called must not depend on where its long URL is cut.
 func TestLabel_ofAPageWithALongURL(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for raw, want := range map[string][2]string{
-		"https://app.example.com/p?" + long + "#/orders/5": {"https://app.example.com/p#/orders/:id", "on the orders detail page"},
-		"https://app.example.com/p?" + long:                {"https://app.example.com/p", "on the p page"},
+		"https://app.example.com/p?" + long + "#/orders/5": {"https://app.example.com/p#/orders/:id",
+			"on the orders detail page"},
+		"https://app.example.com/p?" + long: {"https://app.example.com/p", "on the p page"},
 	} {
 		a := postOne(t, click(object{"properties.$current_url": raw}))
 		assert.Equal(t, want[0], a.CanonicalURL)
@@ -473,21 +532,27 @@ func TestScreen_isAPageView(t *testing.T) {
 // touch returns what a touch of the elements becomes.
 func touch(t *testing.T, elements ...any) activity.Action {
 	t.Helper()
-	return postOne(t, click(object{"properties.$event_type": "touch", "properties.$screen_name": "Cart", "properties.$current_url": nil,
-		"properties.$el_text": nil, "properties.$elements_chain": nil, "properties.$elements": elements}))
+	return postOne(t, click(object{"properties.$event_type": "touch", "properties.$screen_name": "Cart",
+		"properties.$current_url": nil,
+		"properties.$el_text":     nil, "properties.$elements_chain": nil, "properties.$elements": elements}))
 }
 
 func TestTouch_isAClick(t *testing.T) {
 	root := object{"tag_name": "View"}
 	for want, elements := range map[string][]any{
-		"Pay now":        {object{"tag_name": "Text", "$el_text": "Pay now"}, object{"tag_name": "TouchableOpacity"}, root},
-		"Open menu":      {object{"tag_name": "View"}, object{"tag_name": "ForwardRef-Pressable-", "attr__accessibilityLabel": "Open menu"}, root},
-		"#checkout":      {object{"tag_name": "Image"}, object{"tag_name": "TouchableHighlight", "attr__testID": "checkout"}, root},
-		"button":         {object{"tag_name": "Image"}, object{"tag_name": "TouchableHighlight"}, root},
-		"Buy the kettle": {object{"tag_name": "Buy-the-kettle", "$el_text": "?"}, object{"tag_name": "Buy-the-kettle", "attr__ph-label": "Buy the kettle"}, root},
-		"E-mail address": {object{"tag_name": "TextInput", "$el_text": "s3cret", "attr__accessibilityLabel": "E-mail address"}, root},
-		"#mail":          {object{"tag_name": "RCTSinglelineTextInputView", "$el_text": "s3cret"}, object{"tag_name": "TextInput", "attr__testID": "mail"}, root},
-		"field":          {object{"tag_name": "TextInput", "$el_text": "s3cret"}, root},
+		"Pay now": {object{"tag_name": "Text", "$el_text": "Pay now"}, object{"tag_name": "TouchableOpacity"}, root},
+		"Open menu": {object{"tag_name": "View"},
+			object{"tag_name": "ForwardRef-Pressable-", "attr__accessibilityLabel": "Open menu"}, root},
+		"#checkout": {object{"tag_name": "Image"}, object{"tag_name": "TouchableHighlight", "attr__testID": "checkout"},
+			root},
+		"button": {object{"tag_name": "Image"}, object{"tag_name": "TouchableHighlight"}, root},
+		"Buy the kettle": {object{"tag_name": "Buy-the-kettle", "$el_text": "?"},
+			object{"tag_name": "Buy-the-kettle", "attr__ph-label": "Buy the kettle"}, root},
+		"E-mail address": {object{"tag_name": "TextInput", "$el_text": "s3cret",
+			"attr__accessibilityLabel": "E-mail address"}, root},
+		"#mail": {object{"tag_name": "RCTSinglelineTextInputView", "$el_text": "s3cret"},
+			object{"tag_name": "TextInput", "attr__testID": "mail"}, root},
+		"field": {object{"tag_name": "TextInput", "$el_text": "s3cret"}, root},
 	} {
 		a := touch(t, elements...)
 		assert.Equal(t, activity.TypeClick, a.Type)
@@ -502,28 +567,31 @@ func TestTouch_isAClick(t *testing.T) {
 func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
 	secret := func(attributes string) string { return attributes + `nth-child="1"text="s3cret"` }
 	for chain, want := range map[string]string{
-		`option:` + secret(`attr__title="s3cret"attr__value="s3cret"attr__id="s3cret"`) + `;select:attr__name="plan"`: "Click option",
-		`li:` + secret(`attr__aria-label="s3cret"attr__role="option"`) + `;ul:attr__role="listbox"`:                   "Click option",
-		`span:` + secret(``) + `;li:` + secret(`attr__role="none OPTION"attr__name="s3cret"`):                         "Click option",
-		`button:` + secret(``) + `;div:attr__role="option"nth-child="1"`:                                              "Click option",
-		`div:` + secret(`attr__role="presentation textbox"`):                                                          "Click div",
-		`div:` + secret(`attr__role="	TextBox  none"`):                                                                "Click div",
-		`div:` + secret(`attr__Role="searchbox"`):                                                                     "Click div",
-		`div:` + secret(`attr__contentEditable=""`):                                                                   "Click div",
-		`span:` + secret(``) + `;div:attr__role="group combobox"nth-child="1"`:                                        "Click span",
-		`div:` + secret(`attr__role="spinbutton button"`):                                                             "Click button",
-		`ion-input:` + secret(``):                                                                                     "Click field",
-		`textarea:` + secret(`attr__value="s3cret"`):                                                                  "Click field",
-		`input:` + secret(`attr__type="text"attr__value="s3cret"`):                                                    "Click field",
-		`input:` + secret(`attr__type="radio"attr__value="s3cret"`):                                                   "Click radio button",
-		`input:` + secret(`attr__value="s3cret"`):                                                                     "Click field",
-		`input:attr__type="submit"attr__value="Pay now"attr__name="go"nth-child="1"`:                                  "Click Pay now",
-		`input:attr__type=" Button "attr__value="Add row"nth-child="1"`:                                               "Click Add row",
-		`input:attr__type="submit"nth-child="1"`:                                                                      "Click button",
-		`div:attr__role="tab"nth-child="1"text="Invoices"`:                                                            "Click Invoices",
-		`li:attr__role="none menuitem"nth-child="1"text="Rename"`:                                                     "Click Rename",
-		`div:attr__role="radio"nth-child="1"text="Monthly"`:                                                           "Click Monthly",
-		`span:nth-child="1"text="Add";div:attr__role="presentation button"nth-child="1"text="Add to cart"`:            "Click Add to cart",
+		`option:` + secret(`attr__title="s3cret"attr__value="s3cret"attr__id="s3cret"`) +
+			`;select:attr__name="plan"`: "Click option",
+		`li:` + secret(`attr__aria-label="s3cret"attr__role="option"`) +
+			`;ul:attr__role="listbox"`: "Click option",
+		`span:` + secret(``) + `;li:` +
+			secret(`attr__role="none OPTION"attr__name="s3cret"`): "Click option",
+		`button:` + secret(``) + `;div:attr__role="option"nth-child="1"`:                                   "Click option",
+		`div:` + secret(`attr__role="presentation textbox"`):                                               "Click div",
+		`div:` + secret(`attr__role="	TextBox  none"`):                                                     "Click div",
+		`div:` + secret(`attr__Role="searchbox"`):                                                          "Click div",
+		`div:` + secret(`attr__contentEditable=""`):                                                        "Click div",
+		`span:` + secret(``) + `;div:attr__role="group combobox"nth-child="1"`:                             "Click span",
+		`div:` + secret(`attr__role="spinbutton button"`):                                                  "Click button",
+		`ion-input:` + secret(``):                                                                          "Click field",
+		`textarea:` + secret(`attr__value="s3cret"`):                                                       "Click field",
+		`input:` + secret(`attr__type="text"attr__value="s3cret"`):                                         "Click field",
+		`input:` + secret(`attr__type="radio"attr__value="s3cret"`):                                        "Click radio button",
+		`input:` + secret(`attr__value="s3cret"`):                                                          "Click field",
+		`input:attr__type="submit"attr__value="Pay now"attr__name="go"nth-child="1"`:                       "Click Pay now",
+		`input:attr__type=" Button "attr__value="Add row"nth-child="1"`:                                    "Click Add row",
+		`input:attr__type="submit"nth-child="1"`:                                                           "Click button",
+		`div:attr__role="tab"nth-child="1"text="Invoices"`:                                                 "Click Invoices",
+		`li:attr__role="none menuitem"nth-child="1"text="Rename"`:                                          "Click Rename",
+		`div:attr__role="radio"nth-child="1"text="Monthly"`:                                                "Click Monthly",
+		`span:nth-child="1"text="Add";div:attr__role="presentation button"nth-child="1"text="Add to cart"`: "Click Add to cart",
 	} {
 		a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$el_text": nil}))
 		assert.Equal(t, want, a.Title, chain)
@@ -531,7 +599,8 @@ func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
 		a = postOne(t, click(object{"properties.$elements_chain": chain, "properties.$event_type": "change"}))
 		assert.NotContains(t, a.Title+a.Description, "s3cret", chain)
 	}
-	a := postOne(t, click(object{"properties.$elements_chain": `li:attr__role="option"nth-child="1"`, "properties.$el_text": "s3cret"}))
+	a := postOne(t, click(object{"properties.$elements_chain": `li:attr__role="option"nth-child="1"`,
+		"properties.$el_text": "s3cret"}))
 	assert.Equal(t, "User clicked an option on the dashboard page", a.Description)
 	require.NotContains(t, a.Title, "s3cret")
 }
@@ -566,7 +635,8 @@ func TestLabel_neverContainsWhatANativeViewHolds(t *testing.T) {
 	} {
 		for typ, text := range map[string]any{"touch": nil, "click": "s3cret", "change": "s3cret", "submit": "s3cret"} {
 			if strings.Contains(chain, "s3cret") || typ == "touch" {
-				a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$event_type": typ, "properties.$el_text": text}))
+				a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$event_type": typ,
+					"properties.$el_text": text}))
 				assert.NotContains(t, a.Title+a.Description, "s3cret", chain)
 				if a.Type == activity.TypeClick {
 					assert.Equal(t, want, a.Title, chain)
@@ -574,6 +644,7 @@ func TestLabel_neverContainsWhatANativeViewHolds(t *testing.T) {
 			}
 		}
 	}
-	a := touch(t, object{"tag_name": "PhoneEntry", "$el_text": "s3cret", "attr__class": "UITextField"}, object{"tag_name": "UIView"})
+	a := touch(t, object{"tag_name": "PhoneEntry", "$el_text": "s3cret", "attr__class": "UITextField"},
+		object{"tag_name": "UIView"})
 	assert.Equal(t, "Click field", a.Title)
 }

@@ -36,7 +36,8 @@ func TestLZ64_takesItsDigitsInAnyForm(t *testing.T) {
 	text := form.Get("data")
 	require.Contains(t, text, "+")
 	require.Contains(t, text, "/")
-	for _, text := range []string{text, strings.TrimRight(text, "="), strings.NewReplacer("+", "-", "/", "_").Replace(text)} {
+	for _, text := range []string{text, strings.TrimRight(text, "="),
+		strings.NewReplacer("+", "-", "/", "_").Replace(text)} {
 		s := newService(posthog.Options{})
 		requireCounts(t, s.post(captureDoor, []byte("compression=lz64&data="+text)), 3, 0)
 	}

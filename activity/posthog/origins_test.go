@@ -28,7 +28,8 @@ func bankClick(t testing.TB) []byte { return marshal(t, click(object{"properties
 func TestOrigins_aPageThatIsNotListedIsRefused(t *testing.T) {
 	for origin, allowed := range map[string]bool{
 		"": true, bankOrigin: true, "https://www.bank.example": true, "null": true, "capacitor://localhost": true,
-		"https://evil.example": false, "https://bank.example.evil": false, "http://bank.example": false, "ionic://localhost": false, "*": false,
+		"https://evil.example": false, "https://bank.example.evil": false, "http://bank.example": false,
+		"ionic://localhost": false, "*": false,
 	} {
 		t.Run(origin, func(t *testing.T) {
 			s := newService(posthog.Options{})
@@ -59,10 +60,13 @@ func requireRefusal(t *testing.T, w *httptest.ResponseRecorder) {
 // Where the URL names the token, what the product answers is not for others either.
 func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config", "/api/surveys/?token=%s",
-		"/api/early_access_features/?token=%s", "/flags/definitions?token=%s", "/api/feature_flag/local_evaluation/?token=%s&x"} {
+	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",
+		"/api/surveys/?token=%s",
+		"/api/early_access_features/?token=%s", "/flags/definitions?token=%s",
+		"/api/feature_flag/local_evaluation/?token=%s&x"} {
 		requireRefusal(t, s.call("GET", fmt.Sprintf(path, bankToken), "Origin", "https://evil.example"))
-		for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"}, {"phc_unknown", "https://evil.example"}} {
+		for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
+			{"phc_unknown", "https://evil.example"}} {
 			assert.Equal(t, http.StatusOK, s.call("GET", fmt.Sprintf(path, ok[0]), "Origin", ok[1]).Code)
 		}
 	}
@@ -79,7 +83,8 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 	for _, path := range []string{"/flags/?v=2", "/decide/?v=3", "/s/", "/ingest/s", "/ingest/flags"} {
 		for _, encode := range []func(string) []byte{body, recording} {
 			requireRefusal(t, s.post(door{path: path}, encode(bankToken), "Origin", "https://evil.example"))
-			for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"}, {"phc_unknown", "https://evil.example"}} {
+			for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
+				{"phc_unknown", "https://evil.example"}} {
 				assert.Equal(t, http.StatusOK, s.post(door{path: path}, encode(ok[0]), "Origin", ok[1]).Code)
 			}
 		}
@@ -89,7 +94,8 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 	}
 	large := bytes.Repeat([]byte(" "), intake.DefaultMaxBody+1)
 	assert.Equal(t, http.StatusOK, s.post(door{path: "/s/"}, large, "Origin", "https://evil.example").Code)
-	requireError(t, s.post(door{path: "/flags/"}, large, "Origin", "https://evil.example"), http.StatusRequestEntityTooLarge)
+	requireError(t, s.post(door{path: "/flags/"}, large, "Origin", "https://evil.example"),
+		http.StatusRequestEntityTooLarge)
 }
 
 // A recording is larger than what brings events, and a proxy may take its length away.
@@ -97,11 +103,14 @@ func TestOrigins_holdForWhatALargeRecordingNames(t *testing.T) {
 	s := newService(posthog.Options{})
 	noise := make([]byte, 3<<18)
 	rand.NewChaCha8([32]byte{}).Read(noise)
-	plain := marshal(t, []any{object{"event": "$snapshot", "properties": object{"$snapshot_data": hex.EncodeToString(noise), "token": bankToken}}})
-	for name, body := range map[string][]byte{"plain": plain, "packed": gzipped(slices.Concat(plain[:len(plain)-1], []byte(","), plain[1:]))} {
+	plain := marshal(t, []any{object{"event": "$snapshot",
+		"properties": object{"$snapshot_data": hex.EncodeToString(noise), "token": bankToken}}})
+	for name, body := range map[string][]byte{"plain": plain,
+		"packed": gzipped(slices.Concat(plain[:len(plain)-1], []byte(","), plain[1:]))} {
 		require.Greater(t, len(body), intake.DefaultMaxBody, name)
 		requireRefusal(t, s.post(door{path: "/s/"}, body, "Origin", "https://evil.example"))
-		requireRefusal(t, s.send(http.MethodPost, door{path: "/s/"}, iotest.OneByteReader(bytes.NewReader(body)), "Origin", "https://evil.example"))
+		requireRefusal(t, s.send(http.MethodPost, door{path: "/s/"}, iotest.OneByteReader(bytes.NewReader(body)), "Origin",
+			"https://evil.example"))
 		requireOK(t, s.post(door{path: "/s/"}, body, "Origin", bankOrigin))
 	}
 	assert.Equal(t, 4.0, s.refused(t))
@@ -130,7 +139,8 @@ func TestOrigins_refusalsAreCountedAndLoggedOncePerOrigin(t *testing.T) {
 	var log bytes.Buffer
 	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
-		for _, origin := range []string{"https://evil.example", "https://marketing.example", "https://" + strings.Repeat("x", 9000)} {
+		for _, origin := range []string{"https://evil.example", "https://marketing.example",
+			"https://" + strings.Repeat("x", 9000)} {
 			requireRefusal(t, s.post(captureDoor, bankClick(t), "Origin", origin))
 		}
 	}

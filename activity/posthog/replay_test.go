@@ -146,8 +146,10 @@ var replays = map[string]map[string]brought{
 			"021": {actions: []did{clicked(thanks, afterReset, "Click Buy now", "User clicked Buy now on the thanks page")}},
 		}
 	}(),
-	"base64":         shortVisit("http://shop.localhost:43971", "01a1f84c-d76c-7242-9782-2bfa9b0a85fb", "01a1f84c-d72b-7d1e-ae44-3c834be08d25", "003", "005", "006", "008", "011"),
-	"no_compression": shortVisit("http://shop.localhost:35813", "01a1f84c-acf2-7002-972c-21b7cf5dcdc5", "01a1f84c-acc6-792c-bb38-44749b27b9fe", "004", "006", "007", "009", "012"),
+	"base64": shortVisit("http://shop.localhost:43971", "01a1f84c-d76c-7242-9782-2bfa9b0a85fb",
+		"01a1f84c-d72b-7d1e-ae44-3c834be08d25", "003", "005", "006", "008", "011"),
+	"no_compression": shortVisit("http://shop.localhost:35813", "01a1f84c-acf2-7002-972c-21b7cf5dcdc5",
+		"01a1f84c-acc6-792c-bb38-44749b27b9fe", "004", "006", "007", "009", "012"),
 	"recommended_stub": func() map[string]brought {
 		const origin = "http://shop.localhost:36785"
 		home := page{origin + "/", origin + "/"}

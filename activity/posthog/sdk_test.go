@@ -19,7 +19,8 @@ import (
 
 func TestIsSDKPath(t *testing.T) {
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
-		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions", "/i/v1/analytics/events",
+		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions",
+		"/i/v1/analytics/events",
 		"/array/phc_x/config", "/array/phc_x/config.js", "/api/web_experiments", "/api/product_tours", "/i/v1/logs",
 		"/api/projects/@current/feature_flags/beta/remote_config"} {
 		for _, prefix := range []string{"", "/ingest", "/a/b/c", "/array", "/e"} {
@@ -28,10 +29,14 @@ func TestIsSDKPath(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"", "/", "//", "e", "e/", "/e//", "/E", "/e/x", "/ex", "/xe", "/.e", "/e.js", "/captures", "/flags.js", "/static/array.js",
-		"/static/recorder.js", "/static/1.434.18/surveys.js", "/static/", "/api/remote_config", "/array", "/array/", "/array/phc_x", "/array/phc_x/", "/array/phc_x/config.json", "/array/phc_x/config.js/x",
-		"/array//config.js", "/array/config.js", "/array/config", "/config.js", "/config", "/array/a/b/config.js", "/xarray/phc_x/config.js",
-		"array/phc_x/config.js", "/webhook/shop", "/users/shop/user_42/live-activity", "/mcp", "/healthz", "/e/..", "/e?x", "/e%2f"} {
+	for _, path := range []string{"", "/", "//", "e", "e/", "/e//", "/E", "/e/x", "/ex", "/xe", "/.e", "/e.js",
+		"/captures", "/flags.js", "/static/array.js",
+		"/static/recorder.js", "/static/1.434.18/surveys.js", "/static/", "/api/remote_config", "/array", "/array/",
+		"/array/phc_x", "/array/phc_x/", "/array/phc_x/config.json", "/array/phc_x/config.js/x",
+		"/array//config.js", "/array/config.js", "/array/config", "/config.js", "/config", "/array/a/b/config.js",
+		"/xarray/phc_x/config.js",
+		"array/phc_x/config.js", "/webhook/shop", "/users/shop/user_42/live-activity", "/mcp", "/healthz", "/e/..",
+		"/e?x", "/e%2f"} {
 		assert.False(t, posthog.IsSDKPath(path), path)
 	}
 }
@@ -48,7 +53,8 @@ func TestSDKPatterns_leadWhereSDKsCall(t *testing.T) {
 		return pattern != ""
 	}
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
-		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions", "/i/v1/analytics/events",
+		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions",
+		"/i/v1/analytics/events",
 		"/array/phc_x/config", "/array/phc_x/config.js"} {
 		assert.True(t, posthog.IsSDKPath(path) && matches(path), path)
 		if !strings.HasPrefix(path, "/array/") { // whose slash no SDK writes
@@ -91,7 +97,8 @@ func TestSDK_methods(t *testing.T) {
 // A preflight passes whatever its origin: the token that decides comes with the request.
 func TestSDK_preflight(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/i/v1/analytics/events", "/static/array.js",
+	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/i/v1/analytics/events",
+		"/static/array.js",
 		"/array/phc_x/config", "/array/" + bankToken + "/config.js"} {
 		t.Run(path, func(t *testing.T) {
 			w := s.call("OPTIONS", path, "Origin", "https://app.example.com", "Access-Control-Request-Method", "POST",
@@ -167,7 +174,8 @@ func TestWebhook_isNotForPages(t *testing.T) {
 
 func TestSDK_flagsAndDecide(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide", "/ingest/flags/"} {
+	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide",
+		"/ingest/flags/"} {
 		for _, body := range []string{"", "{}", `{"token":"phc_unknown"}`, "\x1f\x8b", "data=e30%3D", "not JSON"} {
 			t.Run(path+" "+body, func(t *testing.T) {
 				requireFlags(t, s.post(door{path: path}, []byte(body)))
@@ -215,7 +223,8 @@ func requireRemoteConfig(t *testing.T, body []byte, token string) {
 	t.Helper()
 	var config object
 	require.NoError(t, json.Unmarshal(body, &config))
-	assert.Equal(t, object{"token": token, "autocapture_opt_out": false, "supportedCompression": []any{"gzip-js"}, "hasFeatureFlags": true}, config)
+	assert.Equal(t, object{"token": token, "autocapture_opt_out": false, "supportedCompression": []any{"gzip-js"},
+		"hasFeatureFlags": true}, config)
 }
 
 // assignment is the only statement the script may hold.

@@ -39,10 +39,13 @@ func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
 		"nothing":          {identify(object{"$set": object{"email": "ada@x.example"}}), 0, 0},
 		"in properties":    {identify(object{"properties": object{"$user_hash": hash}}), activity.Signed, 0},
 		"without a dollar": {identify(object{"properties": object{"user_hash": hash}}), activity.Signed, 0},
-		"in $set":          {identify(object{"$set": object{"email": "ada@x.example", "$user_hash": hash, "email_hash": email}}), activity.Signed, activity.Signed},
-		"in properties.$set": {identify(object{"properties": object{"$set": object{"email": "ADA@x.example", "$email_hash": email}}}),
+		"in $set": {identify(object{"$set": object{"email": "ada@x.example", "$user_hash": hash,
+			"email_hash": email}}), activity.Signed, activity.Signed},
+		"in properties.$set": {identify(object{"properties": object{"$set": object{"email": "ADA@x.example",
+			"$email_hash": email}}}),
 			0, activity.Signed},
-		"in the person": {object{"event": identify(nil), "person": object{"properties": object{"email": "ada@x.example", "user_hash": hash}}},
+		"in the person": {object{"event": identify(nil),
+			"person": object{"properties": object{"email": "ada@x.example", "user_hash": hash}}},
 			activity.Signed, 0},
 		"another user's": {identify(object{"properties": object{"$user_hash": signedBy(shopSigns, "eve")}}), 0, 0},
 	} {
@@ -65,10 +68,13 @@ func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
 // their sessions and to no user.
 func TestNobody_hasNoUserID(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id", "Not_Authenticated",
-		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none", "null", "0", 0,
+	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id",
+		"Not_Authenticated",
+		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none",
+		"null", "0", 0,
 		"", " ", "\t\n", "\u00a0", `" "`, `"anonymous"`, "'guest'", `"null"`, "'0'", `"$posthog_cookieless"`,
-		" anonymous ", "\tundefined\n", `" anonymous "`, ` "null" `, " $posthog_cookieless", "00000000-0000-0000-0000-000000000000",
+		" anonymous ", "\tundefined\n", `" anonymous "`, ` "null" `, " $posthog_cookieless",
+		"00000000-0000-0000-0000-000000000000",
 		`"00000000-0000-0000-0000-000000000000"`} {
 		for _, changes := range []object{
 			{"properties.distinct_id": id},
@@ -89,13 +95,15 @@ func TestNobody_hasNoUserID(t *testing.T) {
 // cookieless visitors are the exception: they go to the stream.
 func TestNobody_withoutASession(t *testing.T) {
 	s := newService(posthog.Options{})
-	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous", "properties.$session_id": nil})))
+	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",
+		"properties.$session_id": nil})))
 	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
 	for _, id := range []string{"$posthog_cookieless", "anonymous"} {
 		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$set", "properties.distinct_id": id,
 			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))), 0, 1)
 	}
-	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 1, 0)
+	requireCounts(t, s.post(captureDoor, marshal(t,
+		click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 1, 0)
 	e := s.requireOneEvent(t)
 	assert.Equal(t, "Click Export CSV", e.Action.Title)
 	assert.Empty(t, e.SessionID+e.UserID)
@@ -103,7 +111,8 @@ func TestNobody_withoutASession(t *testing.T) {
 
 func TestNobody_isNoOneElse(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`, `"`, "''", "$posthog",
+	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`,
+		`"`, "''", "$posthog",
 		"00000000-0000-0000-0000-000000000001", " ada "} {
 		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": id}))), 1, 0)
 		assert.Equal(t, id, s.requireOneEvent(t).UserID)

@@ -24,13 +24,28 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 		"unique everything": func(i int) (string, string, string) {
 			return fmt.Sprint("s", i), fmt.Sprint("u", i), fmt.Sprint(page, i)
 		},
-		"long ids":                     func(i int) (string, string, string) { return fmt.Sprint(long, i), fmt.Sprint(long, i), page },
-		"long URLs":                    func(i int) (string, string, string) { return "s", fmt.Sprint("u", i), fmt.Sprint(page, long, long, i) },
-		"tiny":                         func(i int) (string, string, string) { return "", fmt.Sprint(i), "" },
-		"sessions of nobody":           func(i int) (string, string, string) { return fmt.Sprint(i), "", "" },
-		"many sessions of few users":   func(i int) (string, string, string) { return fmt.Sprint(long, i), fmt.Sprint("u", i%100), page },
-		"many users of few sessions":   func(i int) (string, string, string) { return fmt.Sprint("s", i%100), fmt.Sprint("u", i), page },
-		"users that change their size": func(i int) (string, string, string) { return "s", fmt.Sprint("u", i%500), page + long[:i%1000] },
+		"long ids": func(i int) (string, string, string) {
+			return fmt.Sprint(long, i),
+				fmt.Sprint(long, i), page
+		},
+		"long URLs": func(i int) (string, string, string) {
+			return "s", fmt.Sprint("u", i),
+				fmt.Sprint(page, long, long, i)
+		},
+		"tiny":               func(i int) (string, string, string) { return "", fmt.Sprint(i), "" },
+		"sessions of nobody": func(i int) (string, string, string) { return fmt.Sprint(i), "", "" },
+		"many sessions of few users": func(i int) (string, string, string) {
+			return fmt.Sprint(long, i),
+				fmt.Sprint("u", i%100), page
+		},
+		"many users of few sessions": func(i int) (string, string, string) {
+			return fmt.Sprint("s", i%100),
+				fmt.Sprint("u", i), page
+		},
+		"users that change their size": func(i int) (string, string, string) {
+			return "s", fmt.Sprint("u", i%500),
+				page + long[:i%1000]
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TotalBytes: total}))
@@ -55,7 +70,8 @@ func TestMemory_takesFromWhoHoldsMost(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TotalBytes: 1 << 20}))
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 20)
 	for i := range 5000 {
-		require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("loud", fmt.Sprint(i), fmt.Sprint(i), activitytest.Click(time.Now(), "Save", page))))
+		require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("loud", fmt.Sprint(i), fmt.Sprint(i),
+			activitytest.Click(time.Now(), "Save", page))))
 	}
 	assert.Equal(t, 20, count(t, m, "ada"))
 	assert.Greater(t, m.Bytes("loud"), int64(700_000), "the room is used")

@@ -21,7 +21,8 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42?tab=q3")
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.acme.example/reports/42?tab=q3")
 	click.ID = "event_1"
 	click.TimestampStart = activity.Seconds(time.Now())
 	err = store.Add(context.Background(), activity.Batch{

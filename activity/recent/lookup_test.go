@@ -75,10 +75,13 @@ func TestLookup_answersWithExactlyTheFields(t *testing.T) {
 	assert.Equal(t, map[string]any{
 		"product_id": "acme", "user_id": "ada", "count": 2.0,
 		"actions": []any{
-			map[string]any{"type": "pageview", "title": "Page Load: Projects detail", "description": "User landed on the projects detail page",
+			map[string]any{"type": "pageview", "title": "Page Load: Projects detail",
+				"description":     "User landed on the projects detail page",
 				"timestamp_start": first, "timestamp_end": first + 1.5, "index": 0.0,
-				"raw_url": "https://app.acme.example/projects/42?a=1&b=<2>", "canonical_url": "https://app.acme.example/projects/:id"},
-			map[string]any{"type": "click", "title": "Click Export CSV", "description": "User clicked Export CSV on the projects detail page",
+				"raw_url":       "https://app.acme.example/projects/42?a=1&b=<2>",
+				"canonical_url": "https://app.acme.example/projects/:id"},
+			map[string]any{"type": "click", "title": "Click Export CSV",
+				"description":     "User clicked Export CSV on the projects detail page",
 				"timestamp_start": first + 1.5, "timestamp_end": first + 1.5, "index": 1.0,
 				"raw_url": "https://app.acme.example/projects/42", "canonical_url": "https://app.acme.example/projects/:id"},
 		},
@@ -132,7 +135,8 @@ func TestLookup_defaultLimitIsThatOfTheSpecification(t *testing.T) {
 
 func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
 	h := newLookup(musttest.New(recent.NewMemory(nil)), 0)
-	for _, limit := range []string{"", "&limit=3", "abc", "1.5", "5.0", "1e3", "0x10", "1_000", "%201", "+1", "1%20", "--1", "-", "%00", "%EF%BC%95", "null", "NaN",
+	for _, limit := range []string{"", "&limit=3", "abc", "1.5", "5.0", "1e3", "0x10", "1_000", "%201", "+1", "1%20",
+		"--1", "-", "%00", "%EF%BC%95", "null", "NaN",
 		"%zz", "5;", "5%"} {
 		t.Run(limit, func(t *testing.T) {
 			w := request(h, "/users/acme/ada/live-activity?limit="+limit)

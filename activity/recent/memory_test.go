@@ -46,7 +46,8 @@ func TestMemory_defaults(t *testing.T) {
 
 func addClick(t testing.TB, s activitytest.Engine, user, session string, at time.Time) {
 	t.Helper()
-	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, activitytest.Click(at, "Save", page))))
+	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user,
+		activitytest.Click(at, "Save", page))))
 }
 
 // addClicks adds n clicks a second apart.
@@ -89,7 +90,8 @@ func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 		{"written again", func(t *testing.T, m *recent.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
 		{"read again", func(t *testing.T, m *recent.Memory) { count(t, m, "u1") }, "u1"},
 		{"read of nobody", func(t *testing.T, m *recent.Memory) { count(t, m, "nobody") }, "u1"},
-		{"action of nobody in the session", func(t *testing.T, m *recent.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u2"},
+		{"action of nobody in the session", func(t *testing.T, m *recent.Memory) { addClick(t, m, "", "s1", time.Now()) },
+			"u2"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,7 +145,8 @@ func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 // written first goes first, of either kind, and no other product loses anything.
 func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 64 << 10}))
-	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("globex", "s", "eve", activitytest.Click(time.Now(), "Save", "https://globex.example/"))))
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("globex", "s", "eve",
+		activitytest.Click(time.Now(), "Save", "https://globex.example/"))))
 	addClick(t, m, "ada", "of ada", time.Now())
 	for i := range 1000 {
 		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
@@ -223,7 +226,8 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 200 {
-				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20), activitytest.Click(time.Now(), "Save", page))
+				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20),
+					activitytest.Click(time.Now(), "Save", page))
 				assert.NoError(t, m.Add(t.Context(), b))
 				_, err := m.Recent(t.Context(), "acme", fmt.Sprint("u", i%20), 50)
 				assert.NoError(t, err)
@@ -301,7 +305,8 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 		"of no user":    func(m *recent.Memory, i int) { addClicks(t, m, "", fmt.Sprint("session", i), start, 2) },
 		"a long one that is forgotten": func(m *recent.Memory, i int) {
 			long := activitytest.Click(start.Add(-time.Second), "Save", page+strings.Repeat("x", 1000))
-			require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint("session", i), fmt.Sprint("user", i), long)))
+			require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint("session", i),
+				fmt.Sprint("user", i), long)))
 			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
 		},
 		"a shared session": func(m *recent.Memory, i int) {
@@ -329,7 +334,8 @@ func TestMemory_allocatesLittleForANewUser(t *testing.T) {
 	const runs = 1000
 	batches := make([]activity.Batch, runs+1)
 	for i := range batches {
-		batches[i] = activitytest.NewBatch("acme", fmt.Sprint("s", i), fmt.Sprint("u", i), activitytest.Click(time.Now(), "Save", page))
+		batches[i] = activitytest.NewBatch("acme", fmt.Sprint("s", i), fmt.Sprint("u", i),
+			activitytest.Click(time.Now(), "Save", page))
 	}
 	next := 0
 	assert.LessOrEqual(t, testing.AllocsPerRun(runs, func() {
@@ -388,7 +394,8 @@ func allocsOfRecent(t *testing.T, users int) float64 {
 func TestMemory_dropsAProductAndNoOther(t *testing.T) {
 	m := musttest.New(recent.NewMemory(nil))
 	addClick(t, m, "ada", "s", time.Now())
-	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada",
+		activitytest.Click(time.Now(), "Save", page))))
 	m.Drop("acme")
 	assert.Zero(t, count(t, m, "ada"))
 	assert.Equal(t, 1, m.Users("other"))

@@ -22,12 +22,15 @@ func TestRecord_encodesTimes(t *testing.T) {
 		start, end int64 // microseconds
 		want       string
 	}{
-		"whole seconds":     {1_700_000_000_000_000, 1_700_000_001_000_000, `"timestamp_start":1700000000,"timestamp_end":1700000001,`},
-		"microseconds":      {1_700_000_000_000_001, 1_700_000_000_123_456, `"timestamp_start":1700000000.000001,"timestamp_end":1700000000.123456,`},
-		"no trailing zeros": {1_700_000_000_500_000, 1_700_000_000_120_000, `"timestamp_start":1700000000.5,"timestamp_end":1700000000.12,`},
-		"epoch":             {0, 1, `"timestamp_start":0,"timestamp_end":0.000001,`},
-		"before the epoch":  {-1_500_000, -1, `"timestamp_start":-1.5,"timestamp_end":-0.000001,`},
-		"last in 32 bits":   {lastMicro, lastMicro, `"timestamp_start":4294967295.999999,"timestamp_end":4294967295.999999,`},
+		"whole seconds": {1_700_000_000_000_000, 1_700_000_001_000_000,
+			`"timestamp_start":1700000000,"timestamp_end":1700000001,`},
+		"microseconds": {1_700_000_000_000_001, 1_700_000_000_123_456,
+			`"timestamp_start":1700000000.000001,"timestamp_end":1700000000.123456,`},
+		"no trailing zeros": {1_700_000_000_500_000, 1_700_000_000_120_000,
+			`"timestamp_start":1700000000.5,"timestamp_end":1700000000.12,`},
+		"epoch":            {0, 1, `"timestamp_start":0,"timestamp_end":0.000001,`},
+		"before the epoch": {-1_500_000, -1, `"timestamp_start":-1.5,"timestamp_end":-0.000001,`},
+		"last in 32 bits":  {lastMicro, lastMicro, `"timestamp_start":4294967295.999999,"timestamp_end":4294967295.999999,`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +75,8 @@ func TestRecent_refusesADamagedRecord(t *testing.T) {
 // FuzzRecord holds records against encoding/json: both must decode to the same
 // action, whatever the texts and times.
 func FuzzRecord(f *testing.F) {
-	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456), int64(1_700_000_000_123_457), uint8(0))
+	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456),
+		int64(1_700_000_000_123_457), uint8(0))
 	f.Add("\"", "\\", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xed\xa0\x80", int64(0), int64(-1), uint8(7))
 	f.Add("", "</script>", "👩\u200d👧", "{\"a\":", "],\"", int64(-1_500_000), int64(1<<53), uint8(49))
 	f.Fuzz(func(t *testing.T, typ, title, description, raw, canonical string, start, end int64, index uint8) {
@@ -108,7 +112,8 @@ func throughJSON(t *testing.T, a activity.Action) activity.Action {
 
 func TestConstructors_reportEveryMistake(t *testing.T) {
 	_, err := recent.NewMemory(&recent.MemoryOptions{TTL: -1, MaxEvents: -1, MaxBytes: -1, TotalBytes: -1})
-	assert.Equal(t, []string{"recent.TTL", "recent.MaxEvents", "recent.MaxBytes", "recent.TotalBytes"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"recent.TTL", "recent.MaxEvents", "recent.MaxBytes", "recent.TotalBytes"},
+		musttest.Mistakes(t, err))
 	_, err = recent.NewLookup(nil, -1)
 	assert.Equal(t, []string{"recent.store", "recent.maxEvents"}, musttest.Mistakes(t, err))
 }
@@ -125,12 +130,14 @@ func TestRecent_knowsTheStayOnAPage(t *testing.T) {
 		recent      recent.Records
 		came, first int64
 	}{
-		"nothing":             {},
-		"one action":          {recent.Records{record(5, "s", page)}, 5, 5},
-		"without a page":      {recent.Records{record(5, "s", ""), record(6, "s", "")}, 5, 5},
-		"all on the page":     {recent.Records{record(5, "s", page), record(6, "s", page)}, 5, 5},
-		"back on the page":    {recent.Records{record(5, "s", page), record(6, "s", "https://a.example"), record(7, "s", page), record(8, "s", page)}, 7, 5},
-		"another session's":   {recent.Records{record(5, "s", page), record(6, "t", "https://a.example"), record(7, "s", page)}, 5, 5},
+		"nothing":         {},
+		"one action":      {recent.Records{record(5, "s", page)}, 5, 5},
+		"without a page":  {recent.Records{record(5, "s", ""), record(6, "s", "")}, 5, 5},
+		"all on the page": {recent.Records{record(5, "s", page), record(6, "s", page)}, 5, 5},
+		"back on the page": {recent.Records{record(5, "s", page), record(6, "s", "https://a.example"),
+			record(7, "s", page), record(8, "s", page)}, 7, 5},
+		"another session's": {recent.Records{record(5, "s", page), record(6, "t", "https://a.example"),
+			record(7, "s", page)}, 5, 5},
 		"the end of a longer": {recent.Records{record(5, "s", `x":"b`), record(6, "s", "b")}, 6, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

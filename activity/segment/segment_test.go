@@ -87,7 +87,8 @@ func TestDecode_recordedTraffic(t *testing.T) {
 		"rudderstack.json": {
 			"Page Load: Rs.html | http://shop.localhost:37785/rs.html?utm=1 | RUDDER | RUDDER:1795406216320",
 			"identity | user_42 | RUDDER:1795406216320 | was RUDDER | ada@example.com",
-			"Page Load: Settings | http://shop.localhost:37785" + settings + "RUDDER:1795406216320 | at RUDDER | ada@example.com",
+			"Page Load: Settings | http://shop.localhost:37785" + settings +
+				"RUDDER:1795406216320 | at RUDDER | ada@example.com",
 			"ignored: other_event",
 		},
 		"jitsu.json": {
@@ -107,7 +108,8 @@ func TestDecode_recordedTraffic(t *testing.T) {
 					lines = append(lines, decode(t, c.Body, intake.Request{Arrived: time.Now()})...)
 				}
 			}
-			short := strings.NewReplacer("17586fe3-bd59-4940-b64e-ebca9b7c7b7a", "SEG", "86323f51-3ee6-4d9f-875c-838ffe519635", "BATCH",
+			short := strings.NewReplacer("17586fe3-bd59-4940-b64e-ebca9b7c7b7a", "SEG",
+				"86323f51-3ee6-4d9f-875c-838ffe519635", "BATCH",
 				"30f50357-c366-43a9-863a-62b054dfd5c2", "RUDDER", "04d80501-afeb-447e-8a45-ccba933a7c2b", "JITSU")
 			assert.Equal(t, want, strings.Split(short.Replace(strings.Join(lines, "\n")), "\n"))
 		})
@@ -118,34 +120,49 @@ func TestDecode_meanings(t *testing.T) {
 	const url = `"properties":{"url":"https://x.example/a"}`
 	const onA = "Page Load: A | https://x.example/a | "
 	for name, tt := range map[string]struct{ body, kind, want string }{
-		"a type of the path":             {`{"anonymousId":"d",` + url + `}`, "page", onA + "d | d"},
-		"its own type before the path's": {`{"type":"identify","anonymousId":"d","traits":{"email":"a@b.co"}}`, "page", "identity | d | d | a@b.co"},
-		"no type":                        {`{"anonymousId":"d",` + url + `}`, "", "ignored: malformed"},
-		"another type":                   {`{"type":"group","anonymousId":"d","traits":{"email":"all@b.co"}}`, "", "ignored: other_event"},
-		"an erasure":                     {`{"type":"delete","userId":"u"}`, "", "erases u"},
-		"an erasure of nobody":           {`{"type":"delete","userId":"null"}`, "", "ignored: malformed"},
-		"no object":                      {`[7]`, "identify", "ignored: malformed"},
-		"a page's name":                  {`{"type":"page","userId":"u","name":"Order Details"}`, "", "Page Load: Order details | app://screen/order-details | u | "},
-		"a page without an address":      {`{"type":"page","anonymousId":"d"}`, "", "ignored: malformed"},
-		"the page that it came from":     {`{"type":"page","anonymousId":"d","context":{"page":{"url":"https://x.example/a"}}}`, "", onA + "d | d"},
-		"the tab's address": {`{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/c","tab_url":"https://x.example/a"}}`,
+		"a type of the path": {`{"anonymousId":"d",` + url + `}`, "page", onA + "d | d"},
+		"its own type before the path's": {`{"type":"identify","anonymousId":"d","traits":{"email":"a@b.co"}}`, "page",
+			"identity | d | d | a@b.co"},
+		"no type": {`{"anonymousId":"d",` + url + `}`, "", "ignored: malformed"},
+		"another type": {`{"type":"group","anonymousId":"d","traits":{"email":"all@b.co"}}`, "",
+			"ignored: other_event"},
+		"an erasure":           {`{"type":"delete","userId":"u"}`, "", "erases u"},
+		"an erasure of nobody": {`{"type":"delete","userId":"null"}`, "", "ignored: malformed"},
+		"no object":            {`[7]`, "identify", "ignored: malformed"},
+		"a page's name": {`{"type":"page","userId":"u","name":"Order Details"}`, "",
+			"Page Load: Order details | app://screen/order-details | u | "},
+		"a page without an address": {`{"type":"page","anonymousId":"d"}`, "", "ignored: malformed"},
+		"the page that it came from": {`{"type":"page","anonymousId":"d","context":{"page":{"url":"https://x.example/` +
+			`a"}}}`, "", onA + "d | d"},
+		"the tab's address": {`{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/c",` +
+			`"tab_url":"https://x.example/a"}}`,
 			"", onA + "d | d"},
-		"a screen":               {`{"type":"screen","anonymousId":"d","name":"Order Details"}`, "", "Page Load: Order details | app://screen/order-details | d | d"},
-		"a screen's property":    {`{"type":"screen","anonymousId":"d","properties":{"name":"Cart"}}`, "", "Page Load: Cart | app://screen/cart | d | d"},
-		"a screen without name":  {`{"type":"screen","anonymousId":"d"}`, "", "ignored: malformed"},
-		"a session's number":     {`{"type":"page","anonymousId":"d","context":{"sessionId":17},` + url + `}`, "", onA + "d | d:17"},
-		"a number of nobody":     {`{"type":"page","userId":"u","context":{"sessionId":17},` + url + `}`, "", onA + "u | "},
-		"the site's session":     {`{"type":"page","anonymousId":"d","context":{"sessionId":17,"session_id":"s"},` + url + `}`, "", onA + "d | s"},
-		"the property's session": {`{"type":"page","userId":"u","properties":{"url":"https://x.example/a","session_id":"s"}}`, "", onA + "u | s"},
-		"a numeric user":         {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d | at d"},
-		"a user of many":         {`{"type":"page","userId":"undefined","anonymousId":"null",` + url + `}`, "", "ignored: no_session_and_user"},
-		"a shared device":        {`{"type":"page","userId":"u","anonymousId":"undefined",` + url + `}`, "", onA + "u | "},
-		"an id too long":         {`{"type":"page","anonymousId":"` + strings.Repeat("d", 1025) + `",` + url + `}`, "", "ignored: malformed"},
-		"an alias":               {`{"type":"alias","userId":"u","anonymousId":"d","previousId":"other"}`, "", "identity | u | d | was d"},
-		"a server's alias":       {`{"type":"alias","userId":"u","previousId":"d"}`, "", "identity | u | d | was d"},
-		"an identify by address": {`{"type":"identify","anonymousId":"d","context":{"traits":{"email":"a@b.co"}}}`, "", "identity | d | d | a@b.co"},
-		"an identify of nobody":  {`{"type":"identify","userId":"u"}`, "", "ignored: no_identity"},
-		"a time that is none":    {`{"type":"page","anonymousId":"d","timestamp":"soon",` + url + `}`, "", "ignored: malformed"},
+		"a screen": {`{"type":"screen","anonymousId":"d","name":"Order Details"}`, "",
+			"Page Load: Order details | app://screen/order-details | d | d"},
+		"a screen's property": {`{"type":"screen","anonymousId":"d","properties":{"name":"Cart"}}`, "",
+			"Page Load: Cart | app://screen/cart | d | d"},
+		"a screen without name": {`{"type":"screen","anonymousId":"d"}`, "", "ignored: malformed"},
+		"a session's number": {`{"type":"page","anonymousId":"d","context":{"sessionId":17},` + url + `}`, "",
+			onA + "d | d:17"},
+		"a number of nobody": {`{"type":"page","userId":"u","context":{"sessionId":17},` + url + `}`, "", onA + "u | "},
+		"the site's session": {`{"type":"page","anonymousId":"d","context":{"sessionId":17,"session_id":"s"},` + url +
+			`}`, "", onA + "d | s"},
+		"the property's session": {`{"type":"page","userId":"u","properties":{"url":"https://x.example/a","session_id":"s"}}`,
+			"", onA + "u | s"},
+		"a numeric user": {`{"type":"page","userId":42,"anonymousId":"d",` + url + `}`, "", onA + "42 | d | at d"},
+		"a user of many": {`{"type":"page","userId":"undefined","anonymousId":"null",` + url + `}`, "",
+			"ignored: no_session_and_user"},
+		"a shared device": {`{"type":"page","userId":"u","anonymousId":"undefined",` + url + `}`, "", onA + "u | "},
+		"an id too long": {`{"type":"page","anonymousId":"` + strings.Repeat("d", 1025) + `",` + url + `}`, "",
+			"ignored: malformed"},
+		"an alias": {`{"type":"alias","userId":"u","anonymousId":"d","previousId":"other"}`, "",
+			"identity | u | d | was d"},
+		"a server's alias": {`{"type":"alias","userId":"u","previousId":"d"}`, "", "identity | u | d | was d"},
+		"an identify by address": {`{"type":"identify","anonymousId":"d","context":{"traits":{"email":"a@b.co"}}}`, "",
+			"identity | d | d | a@b.co"},
+		"an identify of nobody": {`{"type":"identify","userId":"u"}`, "", "ignored: no_identity"},
+		"a time that is none": {`{"type":"page","anonymousId":"d","timestamp":"soon",` + url + `}`, "",
+			"ignored: malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, []string{tt.want}, decode(t, tt.body, intake.Request{Kind: tt.kind}))
@@ -162,23 +179,27 @@ func TestDecode_times(t *testing.T) {
 		time, sent string
 		server     bool
 	}{
-		"original first":       {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `"`, false, at, "", false},
-		"timestamp":            {`"timestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, false, at, "2026-11-23T03:56:01Z", false},
-		"none":                 {`"sentAt":"2026-11-23T03:56:01Z"`, false, "2026-11-23T04:00:00Z", "", true},
-		"webhook":              {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `","sentAt":"` + at + `"`, true, corrected, at, true},
-		"webhook, as recorded": {`"originalTimestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, true, at, "2026-11-23T03:56:01Z", false},
+		"original first": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `"`, false, at, "", false},
+		"timestamp": {`"timestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, false, at,
+			"2026-11-23T03:56:01Z", false},
+		"none": {`"sentAt":"2026-11-23T03:56:01Z"`, false, "2026-11-23T04:00:00Z", "", true},
+		"webhook": {`"timestamp":"` + corrected + `","originalTimestamp":"` + at + `","sentAt":"` + at + `"`,
+			true, corrected, at, true},
+		"webhook, as recorded": {`"originalTimestamp":"` + at + `","sentAt":"2026-11-23T03:56:01Z"`, true, at,
+			"2026-11-23T03:56:01Z", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := `{"type":"page","anonymousId":"d","properties":{"url":"https://x.example/"},` + tt.fields + `}`
-			_, err := segment.Source.Decode([]byte(body), intake.Request{Arrived: arrived, Webhook: tt.webhook}, func(m *intake.Meaning) {
-				assert.Equal(t, tt.time, m.Time.Format(time.RFC3339))
-				assert.Equal(t, tt.server, m.ServerTime)
-				if tt.sent == "" {
-					assert.True(t, m.Sent.IsZero())
-				} else {
-					assert.Equal(t, tt.sent, m.Sent.Format(time.RFC3339))
-				}
-			})
+			_, err := segment.Source.Decode([]byte(body), intake.Request{Arrived: arrived, Webhook: tt.webhook},
+				func(m *intake.Meaning) {
+					assert.Equal(t, tt.time, m.Time.Format(time.RFC3339))
+					assert.Equal(t, tt.server, m.ServerTime)
+					if tt.sent == "" {
+						assert.True(t, m.Sent.IsZero())
+					} else {
+						assert.Equal(t, tt.sent, m.Sent.Format(time.RFC3339))
+					}
+				})
 			require.NoError(t, err)
 		})
 	}
@@ -186,10 +207,13 @@ func TestDecode_times(t *testing.T) {
 
 // A batch says when it was sent for all of its events, and may come as an array.
 func TestDecode_batches(t *testing.T) {
-	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://x.example/"}}`
+	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://` +
+		`x.example/"}}`
 	for _, body := range []string{`{"batch":[` + page + `,null],"sentAt":"2026-11-23T03:57:00Z"}`, `[` + page + `,{}]`} {
 		sent := []bool{}
-		n, err := segment.Source.Decode([]byte(body), intake.Request{}, func(m *intake.Meaning) { sent = append(sent, !m.Sent.IsZero()) })
+		n, err := segment.Source.Decode([]byte(body), intake.Request{}, func(m *intake.Meaning) {
+			sent = append(sent, !m.Sent.IsZero())
+		})
 		require.NoError(t, err)
 		assert.Equal(t, 2, n)
 		assert.Equal(t, []bool{strings.Contains(body, "sentAt"), false}, sent)
@@ -204,15 +228,17 @@ func TestDecode_proofs(t *testing.T) {
 		if nested {
 			proof = `{"` + inner + `":` + proof + `}`
 		}
-		_, err := segment.Source.Decode([]byte(`{"type":"identify","userId":"u","`+outer+`":`+proof+`}`), intake.Request{}, func(m *intake.Meaning) {
-			assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof, field)
-		})
+		_, err := segment.Source.Decode([]byte(`{"type":"identify","userId":"u","`+outer+`":`+proof+`}`), intake.Request{},
+			func(m *intake.Meaning) {
+				assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof, field)
+			})
 		require.NoError(t, err)
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, file := range []string{"segment.json", "segment-batch.json", "rudderstack.json", "jitsu.json", "server-sdks.json"} {
+	for _, file := range []string{"segment.json", "segment-batch.json", "rudderstack.json", "jitsu.json",
+		"server-sdks.json"} {
 		for _, c := range captures(f, file) {
 			f.Add([]byte(c.Body), "page")
 		}
@@ -238,7 +264,8 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestDecode_tracksListedEvents(t *testing.T) {
-	const body = `{"type":"track","anonymousId":"d","event":"Invoice Sent","properties":{"plan":"pro","card":"4111"},"context":{"page":{"url":"https://x.example/billing"}}}`
+	const body = `{"type":"track","anonymousId":"d","event":"Invoice ` +
+		`Sent","properties":{"plan":"pro","card":"4111"},"context":{"page":{"url":"https://x.example/billing"}}}`
 	assert.Equal(t, []string{"ignored: other_event"}, decode(t, body, intake.Request{}))
 	events := intake.NewEvents(intake.Rules{"Invoice *": {Properties: []string{"plan"}, Sentence: "sent an invoice"}})
 	_, err := segment.Source.Decode([]byte(body), intake.Request{Events: events}, func(m *intake.Meaning) {

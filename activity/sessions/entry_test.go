@@ -12,7 +12,8 @@ import (
 )
 
 func TestNewEntry_hasTheNewestActionAndTheFirstTime(t *testing.T) {
-	first, last := activitytest.Click(noon, "Save", "https://app.example.com/a"), activitytest.Click(noon.Add(time.Second), "Send", "https://app.example.com/b")
+	first, last := activitytest.Click(noon, "Save", "https://app.example.com/a"),
+		activitytest.Click(noon.Add(time.Second), "Send", "https://app.example.com/b")
 	batch := activitytest.NewBatch("acme", "s", "ada", first, last)
 	batch.Actions[1].Index = 7
 	batch.Email = "ada@example.com"

@@ -44,7 +44,8 @@ func fill(m *sessions.Memory, product string, n int) time.Time {
 }
 
 // list returns a listing and its cursor, "" at the end.
-func list(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (found []sessions.Session, next string) {
+func list(t require.TestingT, m *sessions.Memory, q sessions.Query,
+	now time.Time) (found []sessions.Session, next string) {
 	listing, err := m.List("acme", q, now)
 	require.NoError(t, err)
 	require.NotNil(t, listing.Sessions)

@@ -27,8 +27,10 @@ func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
 	found, next := list(t, m, sessions.Query{Limit: 1}, noon)
 	assert.NotEmpty(t, next)
 	assert.Equal(t, []sessions.Session{{
-		SessionID: "a", UserID: "user of a", Email: "a@example.com", Page: "projects detail", CanonicalURL: "https://app.example.com/projects/:id",
-		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()), LastSeen: float64(noon.Unix()) + 3, Actions: 1,
+		SessionID: "a", UserID: "user of a", Email: "a@example.com", Page: "projects detail",
+		CanonicalURL: "https://app.example.com/projects/:id",
+		LastAction:   "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()),
+		LastSeen: float64(noon.Unix()) + 3, Actions: 1,
 	}}, found)
 	nobody, err := m.List("initech", sessions.Query{}, noon)
 	require.NoError(t, err)
@@ -40,13 +42,15 @@ func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon))
 	late := seen("a", noon.Add(-time.Minute))
-	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "", "https://app.example.com/late", "late", 7
+	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "",
+		"https://app.example.com/late", "late", 7
 	m.Add("acme", late)
 	s, ok := m.Session("acme", "a", noon)
 	require.True(t, ok)
 	assert.Equal(t, sessions.Session{
 		SessionID: "a", UserID: "ada", Page: "projects detail", CanonicalURL: "https://app.example.com/projects/:id",
-		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()) - 60, LastSeen: float64(noon.Unix()), Actions: 7,
+		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()) - 60,
+		LastSeen: float64(noon.Unix()), Actions: 7,
 	}, s)
 }
 
@@ -138,7 +142,8 @@ func TestMemory_goesOnAtTheCursorOfAnother(t *testing.T) {
 func TestMemory_looksForAPrefix(t *testing.T) {
 	m := newMemory(t, nil)
 	for i, s := range []struct{ id, user, mail string }{
-		{"s-1", "u-1", "Ada@Example.com"}, {"S-2", "u-2", "adam@example.com"}, {"s-3", "ADA", ""}, {"ada-4", "", ""}, {"s-5", "not ada", "x.ada@example.com"},
+		{"s-1", "u-1", "Ada@Example.com"}, {"S-2", "u-2", "adam@example.com"}, {"s-3", "ADA", ""}, {"ada-4", "", ""},
+		{"s-5", "not ada", "x.ada@example.com"},
 		{"s-6", "ÖZGE", ""}, {"s-7", "K7", ""}, {"s-8", "\u212a8", ""}, {"s-9", "日本", ""}, {"s-10", "", "ſam@example.com"},
 	} {
 		e := seen(s.id, noon.Add(time.Duration(-i)*time.Second))
@@ -146,8 +151,10 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 		m.Add("acme", e)
 	}
 	for prefix, want := range map[string]string{
-		"ada": "s-1 S-2 s-3 ada-4", "ADA": "s-1 S-2 s-3 ada-4", "ada@": "s-1", "ada@example.com": "s-1", "ada@example.com.": "", "s-2": "S-2",
-		"özg": "s-6", "k": "s-7 s-8", "\u212a": "s-7 s-8", "\u212a7": "s-7", "日": "s-9", "日本人": "", "sam@": "s-10", "not ": "s-5", " ": "", "%": "",
+		"ada": "s-1 S-2 s-3 ada-4", "ADA": "s-1 S-2 s-3 ada-4", "ada@": "s-1", "ada@example.com": "s-1",
+		"ada@example.com.": "", "s-2": "S-2",
+		"özg": "s-6", "k": "s-7 s-8", "\u212a": "s-7 s-8", "\u212a7": "s-7", "日": "s-9", "日本人": "", "sam@": "s-10",
+		"not ": "s-5", " ": "", "%": "",
 		strings.Repeat("x", sessions.MaxPrefix): "",
 	} {
 		assert.Equal(t, want, strings.Join(walk(t, m, sessions.Query{Prefix: prefix}, noon), " "), "%q", prefix)
@@ -403,7 +410,8 @@ func BenchmarkMemory_Add(b *testing.B) {
 func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) sessions.Entry {
-		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada", Email: "Ada@example.com"}
+		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada",
+			Email: "Ada@example.com"}
 	}
 	m.Add("acme", signsIn("s", "user of s")) // there is no such session yet
 	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("s", ""), signsIn("t", "user of s"))

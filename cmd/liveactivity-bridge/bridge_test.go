@@ -18,16 +18,19 @@ import (
 func TestContext_returnsWhatWasReported(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, proctest.AnyPort)
-	assert.JSONEq(t, `{"status":"accepted","count":1}`, s.report("s1", "Vendors", `,"type":"pageview","url":"https://portal.example.com/vendors"`))
+	assert.JSONEq(t, `{"status":"accepted","count":1}`,
+		s.report("s1", "Vendors", `,"type":"pageview","url":"https://portal.example.com/vendors"`))
 	assert.JSONEq(t, `{"status":"accepted","count":2}`, s.report("s1", "Approve vendor",
 		`,"vendor":{"id":"7","name":"Acme Supplies","status":"blocked","missing_documents":["W-9 form"]}`))
 	s.report("s2", "Send reminder", "")
 
 	c := s.context("s1")
 	assert.Equal(t, "s1", c.SessionID)
-	assert.Equal(t, "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form is missing.", c.Summary)
+	assert.Equal(t, "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 "+
+		"form is missing.", c.Summary)
 	assert.Equal(t, []string{"Vendors", "Approve vendor"}, s.titles("s1"))
-	assert.Equal(t, &bridge.Vendor{ID: "7", Name: "Acme Supplies", Status: bridge.Blocked, MissingDocuments: []string{"W-9 form"}}, c.Vendor)
+	assert.Equal(t, &bridge.Vendor{ID: "7", Name: "Acme Supplies", Status: bridge.Blocked,
+		MissingDocuments: []string{"W-9 form"}}, c.Vendor)
 	assert.Equal(t, c.Summary, s.get("/context/s1", "Accept: text/plain"))
 	assert.Equal(t, []string{"Send reminder"}, s.titles("s2"), "sessions do not mix")
 	assert.Nil(t, s.context("s2").Vendor)
@@ -74,7 +77,8 @@ func TestMetrics_areValid(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 	assert.Contains(t, metrics, "\nliveactivity_bridge_sessions 1\n")
-	assert.Contains(t, metrics, "\nliveactivity_http_request_duration_seconds_count{code=\"200\",route=\"GET /context/{session_id}\"} 1\n")
+	assert.Contains(t, metrics, "\nliveactivity_http_request_duration_seconds_count{code=\"200\",route=\"GET "+
+		"/context/{session_id}\"} 1\n")
 	assert.NotContains(t, metrics, "session-1")
 	assert.NotContains(t, metrics, "liveactivity_consumer", "there is no stream")
 }

@@ -25,7 +25,8 @@ var flags = proctest.Flags{
 }
 
 // elsewhere is the environment of a bridge whose stream is not there.
-var elsewhere = []string{"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0", "LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
+var elsewhere = []string{"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0",
+	"LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
 
 // Not parallel: others would take the time.
 func TestStart_takesLessThanASecond(t *testing.T) { command.CheckStartTime(t, nil) }
@@ -87,7 +88,8 @@ func TestFlags_aStreamNeedsAToken(t *testing.T) {
 
 func TestFlags_areAllNamedAtOnce(t *testing.T) {
 	t.Parallel()
-	words := proctest.Refused(t, command.Launch(t, nil, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme", "--token="+token+" "+token, "--addr=localhost",
+	words := proctest.Refused(t, command.Launch(t, nil, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme",
+		"--token="+token+" "+token, "--addr=localhost",
 		"--allowed-origin=*", "--activity-ttl=soon", "--log-format=xml", "--log-level=loud"))
 	for _, f := range flags {
 		assert.Contains(t, words, "--"+f.Name)
@@ -100,7 +102,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	s := launch(t, []string{
-		"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0", "LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS=https://portal.example.com,http://localhost:3000",
+		"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0",
+		"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS=https://portal.example.com,http://localhost:3000",
 		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token, "ACTIVITY_TTL_S=1.5",
 		"LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
 	})

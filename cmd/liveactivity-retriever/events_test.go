@@ -22,7 +22,9 @@ func TestRecords_areTheSameOnBothWays(t *testing.T) {
 	begun := time.Now().Truncate(time.Millisecond)
 	for _, thing := range []string{"a", "b", "c", "d", "e", "f"} {
 		stream.Send(did("s1", "ada@example.com", thing))
-		waittest.Until(t, "it knows "+thing, func() bool { return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing) })
+		waittest.Until(t, "it knows "+thing, func() bool {
+			return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing)
+		})
 	}
 	assert.Equal(t, []string{"f", "e", "d", "c", "b", "a"}, s.records("s1"), "one of each batch, newest first")
 	assert.Equal(t, s.get("/events?session_id=s1"), s.get("/events?email=ada@example.com"))
@@ -78,7 +80,8 @@ func TestPaths_forgiveADoubledSlashBeforeThem(t *testing.T) {
 		assert.Equal(t, http.StatusOK, status, slashes)
 		assert.Equal(t, []string{"a"}, said(t, body))
 	}
-	for _, path := range []string{"//", "//x", "//example.com/retrieval", "/x//retrieval", "/./retrieval", "//../retrieval"} {
+	for _, path := range []string{"//", "//x", "//example.com/retrieval", "/x//retrieval", "/./retrieval",
+		"//../retrieval"} {
 		status, _ := proctest.Request(t, http.MethodPost, s.url+path, `{"knowledge_id":"s1"}`)
 		assert.Equal(t, http.StatusNotFound, status, path)
 	}

@@ -34,14 +34,16 @@ var flags = proctest.Flags{
 
 // enough is the environment of a retriever that starts, though its stream is
 // not there.
-var enough = []string{"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0", "LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
+var enough = []string{"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
+	"LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
 
 // Not parallel: others would take the time.
 func TestStart_takesLessThanASecond(t *testing.T) { command.CheckStartTime(t, enough) }
 
 func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	t.Parallel()
-	command.CheckHelp(t, []string{"LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey, "OPENAI_API_KEY=" + openAIKey}, flags)
+	command.CheckHelp(t, []string{"LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey,
+		"OPENAI_API_KEY=" + openAIKey}, flags)
 }
 
 func TestStart_reportsThatThePortIsTaken(t *testing.T) {
@@ -106,7 +108,8 @@ func TestFlags_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"LIVEACTIVITY_RETRIEVER_API_KEY", "LIVEACTIVITY_LLM_MODEL"} {
 		t.Run(name, func(t *testing.T) {
-			assert.Contains(t, proctest.Refused(t, command.Launch(t, append([]string{name + "="}, enough...))), name+": must not be empty")
+			assert.Contains(t, proctest.Refused(t, command.Launch(t, append([]string{name + "="}, enough...))),
+				name+": must not be empty")
 		})
 	}
 }
@@ -121,9 +124,12 @@ func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {
 func TestFlags_areAllNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	env := []string{"LIVEACTIVITY_STREAM_TOKEN=" + token + " " + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey + "\n",
-		"LIVEACTIVITY_LLM_MODEL=gpt-4o-mini", "OPENAI_API_KEY=" + openAIKey + " " + openAIKey, "OPENAI_BASE_URL=http://user:s3cr3t@127.0.0.1/v1"}
-	words := proctest.Refused(t, command.Launch(t, env, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme", "--addr=localhost", "--key-by=user_id",
-		"--debounce-ms=-1", "--threshold=0", "--max-chunks=0", "--max-sessions=0", "--activity-ttl=0", "--log-format=xml", "--log-level=loud"))
+		"LIVEACTIVITY_LLM_MODEL=gpt-4o-mini", "OPENAI_API_KEY=" + openAIKey + " " + openAIKey,
+		"OPENAI_BASE_URL=http://user:s3cr3t@127.0.0.1/v1"}
+	words := proctest.Refused(t, command.Launch(t, env, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme",
+		"--addr=localhost", "--key-by=user_id",
+		"--debounce-ms=-1", "--threshold=0", "--max-chunks=0", "--max-sessions=0", "--activity-ttl=0", "--log-format=xml",
+		"--log-level=loud"))
 	for _, f := range flags {
 		name := "--" + f.Name
 		if slices.ContainsFunc(env, func(set string) bool { return strings.HasPrefix(set, f.Env+"=") }) {
@@ -148,8 +154,10 @@ func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	stream, model := newStream(t), newModel(t)
 	s := launch(t, []string{
-		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
-		"LIVEACTIVITY_RETRIEVER_KEY_BY=email", "LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS=1000", "LIVEACTIVITY_RETRIEVER_THRESHOLD=3",
+		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token,
+		"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
+		"LIVEACTIVITY_RETRIEVER_KEY_BY=email", "LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS=1000",
+		"LIVEACTIVITY_RETRIEVER_THRESHOLD=3",
 		"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS=2", "LIVEACTIVITY_RETRIEVER_MAX_SESSIONS=2", "ACTIVITY_TTL_S=600",
 		"LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey, "LIVEACTIVITY_LLM_MODEL=llama3.2",
 		"OPENAI_BASE_URL=" + model.BaseURL(), "OPENAI_API_KEY=" + openAIKey,
@@ -158,7 +166,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 	status, _ := proctest.Request(t, http.MethodGet, s.url+"/events?session_id=s1", "")
 	assert.Equal(t, http.StatusUnauthorized, status)
 	retrieve := func() []string {
-		_, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", `{"knowledge_id":"ada@example.com"}`, "Authorization: Bearer "+apiKey)
+		_, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", `{"knowledge_id":"ada@example.com"}`,
+			"Authorization: Bearer "+apiKey)
 		return said(t, body)
 	}
 	stream.Send(did("s1", "ada@example.com", "a"), did("s1", "", "b"))
@@ -172,7 +181,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 	}
 	s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "5")
 	eventsOf := func(session string) []string {
-		_, body := proctest.Request(t, http.MethodGet, s.url+"/events?session_id="+session, "", "Authorization: Bearer "+apiKey)
+		_, body := proctest.Request(t, http.MethodGet, s.url+"/events?session_id="+session, "",
+			"Authorization: Bearer "+apiKey)
 		return said(t, body)
 	}
 	waittest.Until(t, "it knows both sessions", func() bool { return len(eventsOf("s2")) > 0 && len(eventsOf("s3")) > 0 })

@@ -38,7 +38,8 @@ func awaitQuestions(t *testing.T, model *llmtest.Server, n int) {
 func followWith(t *testing.T, m *llmtest.Server, s *streamtest.Server, args ...string) *service {
 	t.Helper()
 	return launch(t, []string{"OPENAI_BASE_URL=" + m.BaseURL(), "OPENAI_API_KEY=" + openAIKey},
-		append([]string{proctest.AnyPort, "--stream-url=" + s.URL(), "--token=" + token, "--threshold=3", "--llm-model=llama3.2"}, args...)...)
+		append([]string{proctest.AnyPort, "--stream-url=" + s.URL(), "--token=" + token, "--threshold=3",
+			"--llm-model=llama3.2"}, args...)...)
 }
 
 func TestModel_writesTheSummary(t *testing.T) {
@@ -88,7 +89,9 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	stream.Send(did("s1", "", "a", "b", "c"))
 	awaitQuestions(t, model, 1)
 	s.await("s1", "a", "b", "c")
-	waittest.Until(t, "the failure is logged", func() bool { return strings.Contains(s.Stderr.String(), "not summarized") })
+	waittest.Until(t, "the failure is logged", func() bool {
+		return strings.Contains(s.Stderr.String(), "not summarized")
+	})
 	assert.Empty(t, elsewhere.Asked(), "a redirect is not followed")
 	dump := <-seen
 	assert.Contains(t, dump, token)

@@ -56,7 +56,8 @@ func TestStream_whatIsRetainedIsThereAgainAfterAKill(t *testing.T) {
 }
 
 // stderrLine is what a command that logs nothing below errors says at its end.
-var stderrLine = regexp.MustCompile(`^liveactivity-retriever: stream: the server refuses the stream: \d{3} [A-Za-z ]+: [A-Z][^\n]+\n$`)
+var stderrLine = regexp.MustCompile(`^liveactivity-retriever: stream: the server refuses the stream: \d{3} [A-Za-z ` +
+	`]+: [A-Z][^\n]+\n$`)
 
 func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 	t.Parallel()
@@ -68,7 +69,8 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
 		fromTheStart, later := newStream(t), newStream(t)
 		fromTheStart.Refuse(status, -1)
-		p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+fromTheStart.URL(), "--token="+token, "--log-level=error")
+		p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+fromTheStart.URL(), "--token="+token,
+			"--log-level=error")
 		trials = append(trials, trial{&service{Process: p, t: t}, status})
 
 		s := follow(t, later, "--log-level=error")
@@ -134,7 +136,8 @@ func TestMetrics_areValid(t *testing.T) {
 	}
 }
 
-const retrieveS1 = `{"knowledge_id":"s1","query":"what did I do?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
+const retrieveS1 = `{"knowledge_id":"s1","query":"what did I ` +
+	`do?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
 
 func TestStop_finishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,8 @@ func (a attacked) send(t *testing.T, body []byte) int {
 
 // event returns a click with one more property, whose value is JSON.
 func event(property, value string) []byte {
-	return []byte(`{"api_key":"` + captureToken + `","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
+	return []byte(`{"api_key":"` + captureToken +
+		`","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
 }
 
 // batch returns a request of n events that a format makes of their numbers.
@@ -64,11 +65,12 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
 	ones := "[1" + fill(",1") + "]"
 	return map[string][]byte{
-		"numbers as elements":        event("$elements", ones),
-		"objects as elements":        event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
-		"no credential":              bytes.Replace(event("$elements", ones), []byte(captureToken), []byte("phc_unknown"), 1),
-		"a chain":                    event("$elements_chain", `"`+fill(`a:text=\"x\";`)+`"`),
-		"a URL":                      bytes.Replace(event("$current_url", `"https://x/`+fill("a")[20:]+`"`), []byte("$autocapture"), []byte("$pageview"), 1),
+		"numbers as elements": event("$elements", ones),
+		"objects as elements": event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
+		"no credential":       bytes.Replace(event("$elements", ones), []byte(captureToken), []byte("phc_unknown"), 1),
+		"a chain":             event("$elements_chain", `"`+fill(`a:text=\"x\";`)+`"`),
+		"a URL": bytes.Replace(event("$current_url", `"https://x/`+fill("a")[20:]+`"`),
+			[]byte("$autocapture"), []byte("$pageview"), 1),
 		"a session of space":         event("$session_id", `"`+fill(" ")+`ab"`),
 		"a label":                    event("$el_text", `"`+fill("x ")+`"`),
 		"escapes":                    event("$el_text", `"`+fill(`\u00e9`)+`"`),
@@ -78,23 +80,50 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"the same key over and over": []byte(`{"api_key":"` + captureToken + `",` + fill(`"event":{},`) + `"event":1}`),
 		"space":                      append(event("x", "1"), fill(" ")[1000:]...),
 		"space first":                append([]byte(fill(" ")[1000:]), event("x", "1")...),
-		"many events":                batch(9_999, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/","x":"`+strings.Repeat("x", 600)+`"}}`),
-		"paths of identifiers":       batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
-		"paths of escapes":           batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
-		"many URLs":                  batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
-		"labels":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
-		"chains":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
-		"the longest URLs":           batch(3_700, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
-		"the longest ids":            batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
-		"long sessions":              batch(9_400, `{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s", 715)+`%07[1]d","$current_url":"/"}}`),
-		"URLs of many":               batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
-		"URLs of line separators":    batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/a\u2028", 130)+`"}}`),
-		"ids of line separators":     batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 350)+`%07[1]d","properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
-		"long addresses":             batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e", 242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s", 60)+`%07[1]d","$current_url":"https://x/n%[1]d/abc"}}`),
-		"identified users":           batch(4_300, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 700)+`%07[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("s", 700)+`%07[1]d"}}`),
-		"two kinds of a URL":         batch(7_000, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"s%[1]d","$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
-		"too much":                   batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("u", 90)+`%07[1]d","$set":{"email":"`+strings.Repeat("e", 180)+`%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("s", 90)+`%07[1]d"}}`),
-		"other tokens":               batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
+		"many events": batch(9_999,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/",`+
+				`"x":"`+strings.Repeat("x", 600)+`"}}`),
+		"paths of identifiers": batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes":     batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"many URLs": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/`+
+				`n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
+		"labels": batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
+		"chains": batch(9_990,
+			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
+		"the longest URLs": batch(3_700,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
+		"the longest ids": batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
+			1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
+		"long sessions": batch(9_400,
+			`{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s",
+				715)+`%07[1]d","$current_url":"/"}}`),
+		"URLs of many": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
+		"URLs of line separators": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$current_url":"https://x/n%[1]d`+strings.Repeat("/a\u2028", 130)+`"}}`),
+		"ids of line separators": batch(9_990,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085",
+				350)+`%07[1]d","properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
+		"long addresses": batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
+			60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
+			242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s",
+			60)+`%07[1]d","$current_url":"https://x/n%[1]d/abc"}}`),
+		"identified users": batch(4_300, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
+			700)+`%07[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("s",
+			700)+`%07[1]d"}}`),
+		"two kinds of a URL": batch(7_000, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"s%[1]d","$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
+		"too much": batch(9_990,
+			`{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("u",
+				90)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
+				180)+`%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("\u0085",
+				64)+strings.Repeat("s", 90)+`%07[1]d"}}`),
+		"other tokens": batch(5_000,
+			`{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
 })
 
@@ -173,9 +202,15 @@ func TestBudget_ofManyUsers(t *testing.T) {
 		event string
 		pass  func(passes) time.Duration
 	}{
-		"page views":      {`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`, scanned},
-		"clicks":          {`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$event_type":"click","$el_text":"Buy it","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 90) + `"}}`, scanned},
-		"identities":      {`{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"u%[1]d@example.com"},"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`, scanned},
+		"page views": {`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d",` +
+			`"properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":"` +
+			strings.Repeat("x", 130) + `"}}`, scanned},
+		"clicks": {`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d",` +
+			`"properties":{"$session_id":"s%[1]d","$event_type":"click","$el_text":"Buy ` +
+			`it","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 90) + `"}}`, scanned},
+		"identities": {`{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d",` +
+			`"$set":{"email":"u%[1]d@example.com"},"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) +
+			`"}}`, scanned},
 		"smallest clicks": {`{"event":"$autocapture","distinct_id":"%d","session_id":"%[1]d"}`, decoded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +263,8 @@ func TestServer_boundsBodiesThatNeverEnd(t *testing.T) {
 		require.NoError(t, err)
 		defer conn.Close()
 		sent.Go(func() {
-			fmt.Fprintf(conn, "POST /chatbot-webhook/acme HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: sha1=0\r\nContent-Length: %d\r\n\r\n", mebibyte)
+			fmt.Fprintf(conn, "POST /chatbot-webhook/acme HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: sha1=0\r\nContent-Length: "+
+				"%d\r\n\r\n", mebibyte)
 			_, _ = conn.Write(bytes.Repeat([]byte(" "), mebibyte-1)) // those that gave way are cut off
 		})
 	}

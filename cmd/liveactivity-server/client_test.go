@@ -24,23 +24,30 @@ func TestSend_isReadBackAndTailed(t *testing.T) {
 	server := launch(t, nil, anyPort, "--config="+file)
 	url := server.URL()
 	tail := launch(t, nil, "tail", "--url="+url, "--config="+file)
-	waittest.Until(t, "the stream is open", func() bool { return strings.Contains(tail.Stderr.String(), "stream is open") })
+	waittest.Until(t, "the stream is open", func() bool {
+		return strings.Contains(tail.Stderr.String(), "stream is open")
+	})
 
-	sent := launch(t, nil, "send", "--url="+url, "--config="+file, "--product=acme", "--user=grace", "--email=grace@acme.example",
+	sent := launch(t, nil, "send", "--url="+url, "--config="+file, "--product=acme", "--user=grace",
+		"--email=grace@acme.example",
 		"--click=Export\u202e CSV")
 	assert.Zero(t, sent.Wait(ends), sent.Stderr.String())
 	assert.Equal(t, "acme accepted an event of grace\nread back: User clicked Export CSV on the dashboard page\n",
 		strings.ReplaceAll(sent.Stdout.String(), "  ", " "))
 	waittest.Until(t, "it is printed", func() bool { return strings.HasSuffix(tail.Stdout.String(), "dashboard page\n") })
-	assert.Regexp(t, `^\d\d:\d\d:\d\d  grace@acme\.example  User clicked Export +CSV on the dashboard page\n$`, tail.Stdout.String())
+	assert.Regexp(t, `^\d\d:\d\d:\d\d  grace@acme\.example  User clicked Export +CSV on the dashboard page\n$`,
+		tail.Stdout.String())
 	tail.Signal(os.Interrupt)
 	assert.Zero(t, tail.Wait(ends), tail.Stderr.String())
 
-	viewed := launch(t, nil, "send", "--url="+url, "--product=acme", "--webhook-secret="+webhookSecret, "--page=https://app.acme.example/pricing")
+	viewed := launch(t, nil, "send", "--url="+url, "--product=acme", "--webhook-secret="+webhookSecret,
+		"--page=https://app.acme.example/pricing")
 	assert.Zero(t, viewed.Wait(ends))
 	assert.Equal(t, "acme accepted an event of ada\n", viewed.Stdout.String(), "without a key nothing is read")
 	recent := launch(t, nil, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
-	waittest.Until(t, "earlier entries are printed", func() bool { return strings.Count(recent.Stdout.String(), "\n") == 2 })
+	waittest.Until(t, "earlier entries are printed", func() bool {
+		return strings.Count(recent.Stdout.String(), "\n") == 2
+	})
 }
 
 // As in `liveactivity-server tail | head -n 1`.
@@ -48,8 +55,11 @@ func TestTail_endsWithItsReader(t *testing.T) {
 	t.Parallel()
 	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
 	post(t, url, pageview("first", "https://app.acme.example/first"))
-	tail := command.LaunchBy(t, `exec "$0" "$@" > >(head -n 1)`, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
-	waittest.Until(t, "its reader has one line", func() bool { return strings.HasSuffix(tail.Stdout.String(), "first page\n") })
+	tail := command.LaunchBy(t, `exec "$0" "$@" > >(head -n 1)`, "tail", "--url="+url, "--product=acme", "--key="+key,
+		"--since=10m")
+	waittest.Until(t, "its reader has one line", func() bool {
+		return strings.HasSuffix(tail.Stdout.String(), "first page\n")
+	})
 	n := 0
 	waittest.Until(t, "it does not go on for nobody", func() bool {
 		n++
@@ -62,7 +72,8 @@ func TestTail_endsWithItsReader(t *testing.T) {
 
 func TestSubcommands_failWithoutRoomForTheirOutput(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"version"}, {"check", "--config=" + productFile(t, `{"products": [{"product_id": "acme"}]}`)}} {
+	for _, args := range [][]string{{"version"},
+		{"check", "--config=" + productFile(t, `{"products": [{"product_id": "acme"}]}`)}} {
 		p := command.LaunchBy(t, `exec "$0" "$@" >/dev/full`, args...)
 		assert.Equal(t, 1, p.Wait(ends), args)
 		assert.Contains(t, p.Stderr.String(), "the output is not complete: write /dev/stdout: no space left on device")
@@ -85,7 +96,8 @@ func TestSend_followsNoRedirect(t *testing.T) {
 	}))
 	t.Cleanup(proxy.Close)
 	for product, said := range map[string]string{
-		"acme": "answers 307 Temporary Redirect: it leads to " + elsewhere.URL + "/webhook/acme\n", "away": "answers 502 Bad Gateway\n",
+		"acme": "answers 307 Temporary Redirect: it leads to " + elsewhere.URL + "/webhook/acme\n",
+		"away": "answers 502 Bad Gateway\n",
 	} {
 		p := launch(t, nil, "send", "--url="+proxy.URL, "--product="+product, "--webhook-secret="+webhookSecret)
 		assert.Equal(t, 1, p.Wait(ends))
@@ -129,21 +141,27 @@ func TestClientCommands_sayWhatIsWrong(t *testing.T) {
 		args []string
 		says string
 	}{
-		"a wrong secret":    {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=x"}, "401 Unauthorized: The X-Webhook-Secret header is missing or wrong."},
-		"another product":   {[]string{"send", "--url=" + url, "--webhook-secret=x"}, "404 Not Found: Unknown product."},
-		"a wrong key":       {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret, "--key=x"}, "401 Unauthorized"},
-		"nobody's event":    {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret, "--page=", "--user=", "--session="}, "the event was ignored: "},
-		"no secret":         {[]string{"send", "--url=" + url}, "--webhook-secret: is missing"},
-		"no address":        {[]string{"send", "--url=localhost", "--webhook-secret=x"}, "--url: must be a URL"},
-		"no server":         {[]string{"send", "--url=http://127.0.0.1:1", "--webhook-secret=x"}, "no server answers at http://127.0.0.1:1"},
+		"a wrong secret": {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=x"},
+			"401 Unauthorized: The X-Webhook-Secret header is missing or wrong."},
+		"another product": {[]string{"send", "--url=" + url, "--webhook-secret=x"}, "404 Not Found: Unknown product."},
+		"a wrong key": {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret,
+			"--key=x"}, "401 Unauthorized"},
+		"nobody's event": {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret,
+			"--page=", "--user=", "--session="}, "the event was ignored: "},
+		"no secret":  {[]string{"send", "--url=" + url}, "--webhook-secret: is missing"},
+		"no address": {[]string{"send", "--url=localhost", "--webhook-secret=x"}, "--url: must be a URL"},
+		"no server": {[]string{"send", "--url=http://127.0.0.1:1", "--webhook-secret=x"},
+			"no server answers at http://127.0.0.1:1"},
 		"no key":            {[]string{"tail", "--url=" + url}, "--key: is missing"},
 		"a key of no scope": {[]string{"tail", "--url=" + url, "--product=acme", "--key=x"}, "401"},
-		"no file":           {[]string{"check", "--config=nofile.json"}, "\n--config: product file: open nofile.json: no such file or directory"},
-		"a time to come":    {[]string{"tail", "--key=x", "--since=-5m"}, "--since: must be a number of seconds or a duration such as 4h, above zero"},
-		"no time at all":    {[]string{"zendesk", "test", "--timeout=0"}, "--timeout: must be a number of seconds"},
-		"nobody healthy":    {[]string{"healthcheck", "--addr=127.0.0.1:1"}, "no server answers"},
-		"no port":           {[]string{"healthcheck", "--addr=here"}, "--addr: must be HOST:PORT"},
-		"no PostHog":        {[]string{"posthog", "provision"}, "POSTHOG_API_KEY: is missing"},
+		"no file": {[]string{"check", "--config=nofile.json"},
+			"\n--config: product file: open nofile.json: no such file or directory"},
+		"a time to come": {[]string{"tail", "--key=x", "--since=-5m"},
+			"--since: must be a number of seconds or a duration such as 4h, above zero"},
+		"no time at all": {[]string{"zendesk", "test", "--timeout=0"}, "--timeout: must be a number of seconds"},
+		"nobody healthy": {[]string{"healthcheck", "--addr=127.0.0.1:1"}, "no server answers"},
+		"no port":        {[]string{"healthcheck", "--addr=here"}, "--addr: must be HOST:PORT"},
+		"no PostHog":     {[]string{"posthog", "provision"}, "POSTHOG_API_KEY: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, tt.args...)
@@ -189,12 +207,14 @@ func TestPostHogProvision_createsTheDestination(t *testing.T) {
 	file := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "`+webhookSecret+`",
 		"events": {"Invoice Sent": {}, "Checkout *": {}, "$exception": {}, "$pageview": {}}}]}`)
 	run := func(args ...string) *proctest.Process {
-		p := launch(t, []string{"POSTHOG_API_KEY=phx_s3cr3t"}, append([]string{"posthog", "provision", "--config=" + file, "--product=acme",
-			"--public-url=https://live.example.com/la/", "--posthog-host=" + posthog.URL, "--project=7"}, args...)...)
+		p := launch(t, []string{"POSTHOG_API_KEY=phx_s3cr3t"},
+			append([]string{"posthog", "provision", "--config=" + file, "--product=acme",
+				"--public-url=https://live.example.com/la/", "--posthog-host=" + posthog.URL, "--project=7"}, args...)...)
 		assert.Zero(t, p.Wait(ends), p.Stderr.String())
 		return p
 	}
-	const advice = "events \"Checkout *\": PostHog sends no events by the beginning of their name; add them in its page by hand\n"
+	const advice = "events \"Checkout *\": PostHog sends no events by the beginning of their name; add them in its page " +
+		"by hand\n"
 	assert.Equal(t, advice+"destination \"liveactivity: acme\": would be created\n", run("--dry-run").Stdout.String())
 	assert.Nil(t, created)
 	assert.Equal(t, advice+"destination \"liveactivity: acme\": created\n", run().Stdout.String())
@@ -202,7 +222,8 @@ func TestPostHogProvision_createsTheDestination(t *testing.T) {
 	for _, event := range created["filters"].(map[string]any)["events"].([]any) {
 		names = append(names, event.(map[string]any)["id"].(string))
 	}
-	assert.Equal(t, []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias", "$exception", "Invoice Sent"}, names)
+	assert.Equal(t, []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias", "$exception",
+		"Invoice Sent"}, names)
 	inputs := created["inputs"].(map[string]any)
 	assert.Equal(t, "https://live.example.com/la/webhook/acme", inputs["url"].(map[string]any)["value"])
 	assert.Equal(t, webhookSecret, inputs["headers"].(map[string]any)["value"].(map[string]any)["X-PostHog-Secret"])

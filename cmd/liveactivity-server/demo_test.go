@@ -31,7 +31,8 @@ func (v visitor) follow(page string) {
 // desk waits until the desk shows that many parts of a kind which hold a text.
 func (v visitor) desk(count int, kind, text string) {
 	v.Await(fmt.Sprintf("the desk shows %q %d times", text, count),
-		fmt.Sprintf(`[...document.querySelectorAll("#desk .part.%s")].filter((p) => p.innerText.includes(%q)).length === %d`, kind, text, count))
+		fmt.Sprintf(`[...document.querySelectorAll("#desk .part.%s")].filter((p) => p.innerText.includes(%q)).length === %d`,
+			kind, text, count))
 }
 
 // console waits until the console shows a text.
@@ -42,7 +43,8 @@ func (v visitor) console(text string) {
 // demoPage returns the printed address of the demo.
 func demoPage(t *testing.T, p *proctest.Process, url string) string {
 	t.Helper()
-	page := regexp.MustCompile(`(?m)^  (` + regexp.QuoteMeta(url) + `/demo/\?secret=\S+)$`).FindStringSubmatch(p.Stdout.String())
+	page := regexp.MustCompile(`(?m)^  (` + regexp.QuoteMeta(url) +
+		`/demo/\?secret=\S+)$`).FindStringSubmatch(p.Stdout.String())
 	require.NotNil(t, page, "%s", p.Stdout.String())
 	return page[1]
 }
@@ -75,15 +77,18 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	visit("/products/halo-lamp", "halo lamp")
 
 	const markup = `<img src=x onerror="document.title='owned'"> Hi`
-	v.Do("write in the chat", chromedp.Click(chromedp.CSS("#chat .bubble")), chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
+	v.Do("write in the chat", chromedp.Click(chromedp.CSS("#chat .bubble")),
+		chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
 	v.desk(1, "note", "[5] User landed on the halo lamp page")
 	note := v.desksTexts("note")
-	for _, did := range []string{"User landed on the shop page", "User clicked Aurora desk lamp on the shop page", "User landed on the aurora lamp page", "User clicked Halo floor lamp on the aurora lamp page"} {
+	for _, did := range []string{"User landed on the shop page", "User clicked Aurora desk lamp on the shop page",
+		"User landed on the aurora lamp page", "User clicked Halo floor lamp on the aurora lamp page"} {
 		assert.Contains(t, note, did)
 	}
 	v.desk(1, "reply", "User landed on the halo lamp page")
 	assert.Equal(t, markup, v.desksTexts("message"))
-	v.Await("the chat shows the reply", `document.querySelector("#chat .chat-log").innerText.includes("This reply is built into the demo")`)
+	v.Await("the chat shows the reply", `document.querySelector("#chat .chat-log").innerText.includes("This reply is `+
+		`built into the demo")`)
 	assert.NotContains(t, v.Texts("#chat .chat-log"), "session_id", "the visitor sees no notes")
 
 	v.Do("close the chat", chromedp.KeyEvent(kb.Escape))
@@ -92,7 +97,8 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.follow("")
 	visit("/products/ridge-mug", "ridge mug")
 	assert.Less(t, fastest, time.Second, "the console follows within a second")
-	for v.Eval(`String(document.querySelectorAll("#desk .part.offer").length)`) == "0" { // it waits until the talk is some seconds old
+	// it waits until the talk is some seconds old
+	for v.Eval(`String(document.querySelectorAll("#desk .part.offer").length)`) == "0" {
 		v.follow("/products/pour-over")
 		v.follow("/products/ridge-mug")
 		time.Sleep(500 * time.Millisecond)
@@ -105,13 +111,15 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.desk(1, "message", "Compare them")
 	v.Do("close the chat", chromedp.KeyEvent(kb.Escape))
 
-	v.Await("the desk shows a summary", `document.querySelector("#desk .part.summary")?.innerText.includes("Visited shop, aurora lamp, halo lamp, cart")`)
+	v.Await("the desk shows a summary", `document.querySelector("#desk .part.summary")?.innerText.includes("Visited `+
+		`shop, aurora lamp, halo lamp, cart")`)
 	v.desk(0, "note", "[5] User landed on the halo lamp page")
 	assert.Regexp(t, `^\d+ notes were replaced by this summary$`, v.Texts("#desk .replaced"))
 
 	v.follow("/account")
 	v.Do("sign in", chromedp.SendKeys(chromedp.CSS(`#shop input[name=email]`), "ada@example.com"+kb.Enter))
-	v.Await("the shop knows who it is", `document.querySelector("#shop .page").innerText.includes("Signed in as ada@example.com")`)
+	v.Await("the shop knows who it is", `document.querySelector("#shop .page").innerText.includes("Signed in as `+
+		`ada@example.com")`)
 	v.desk(1, "note", "User submitted the sign in form on the account page")
 	assert.NotContains(t, v.Texts("#desk .note"), "ada@example.com", "what is typed is not reported")
 	v.Await("every step is done", `document.querySelectorAll("#steps .done").length === 5`)
@@ -132,16 +140,19 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(width), v.Eval("String(document.documentElement.scrollWidth)"), "at %d pixels", width)
 	}
 	assert.Empty(t, v.Complaints())
-	assert.Equal(t, "TypeError", v.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
+	assert.Equal(t, "TypeError", v.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch `+
+		`(e) { return e.name } })()`))
 	assert.NotContains(t, p.Stderr.String(), "level=ERROR")
 
 	p.Stop()
 	p = launch(t, nil, "--addr="+strings.TrimPrefix(url, "http://"))
 	p.URL()
 	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
-	v.Await("the page tells that it has a new address", `document.body.innerText.includes("the address that the server printed")`)
+	v.Await("the page tells that it has a new address",
+		`document.body.innerText.includes("the address that the server printed")`)
 	v.Do("open the new address", chromedp.Navigate(demoPage(t, p, url)))
-	v.Await("the page reports to the new server", fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
+	v.Await("the page reports to the new server",
+		fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
 	v.console("User landed on the shop page")
 }
 

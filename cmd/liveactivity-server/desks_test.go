@@ -24,7 +24,8 @@ func withZendesk(t *testing.T, config string) string {
 }
 
 func zendeskConfig(desk *helpdesktest.Zendesk, signingSecret string) string {
-	return `{"base_url": "` + desk.URL() + `", "email": "` + helpdesktest.ZendeskEmail + `", "api_token": "` + helpdesktest.ZendeskAPIToken + `"` + signingSecret + `}`
+	return `{"base_url": "` + desk.URL() + `", "email": "` + helpdesktest.ZendeskEmail + `", "api_token": "` +
+		helpdesktest.ZendeskAPIToken + `"` + signingSecret + `}`
 }
 
 func TestCheck_saysWhatWorks(t *testing.T) {
@@ -35,7 +36,8 @@ func TestCheck_saysWhatWorks(t *testing.T) {
 	assert.Zero(t, p.Wait(ends))
 	assert.Equal(t, "product acme\n  zendesk\n    ok       The credentials work; they are an administrator's.\n"+
 		"    ok       The user may set up webhooks and triggers.\n"+
-		"  note     Without a signature, links by /sessions/link lead to notes alone, which are written last: sign the users with identity.secrets.\n"+
+		"  note     Without a signature, links by /sessions/link lead to notes alone, which are written last: sign the "+
+		"users with identity.secrets.\n"+
 		"product globex\n  ok       It has no help desk.\n", p.Stdout.String())
 	assert.Empty(t, p.Stderr.String())
 	for _, r := range desk.Requests() {
@@ -75,15 +77,18 @@ func TestCheck_triesThePublicAddress(t *testing.T) {
 
 	signed := withZendesk(t, zendeskConfig(desk, `, "signing_secret": `+secrets))
 	again := launch(t, nil, anyPort, "--config="+signed).URL()
-	assert.Contains(t, check(signed, again, 1, "acme"), `The webhook "liveactivity context: acme" leads to another address`)
+	assert.Contains(t, check(signed, again, 1, "acme"),
+		`The webhook "liveactivity context: acme" leads to another address`)
 	p = launch(t, nil, "zendesk", "provision", "--config="+signed, "--product=acme", "--public-url="+again)
 	require.Zero(t, p.Wait(ends))
 	assert.NotContains(t, check(signed, again, 0, "acme"), "missing")
 	assert.Contains(t, check(signed, again, 0, "globex"), "ok       /webhook/globex is there")
 
 	other := productFile(t, `{"products": [{"product_id": "hooli", "webhook_secret": "x"}]}`)
-	assert.Contains(t, check(other, again+"/", 1, "hooli"), "missing  /webhook/hooli is not there: the server does not serve this product")
-	assert.Contains(t, check(other, "http://127.0.0.1:1", 1, "hooli"), "missing  No server that is ready is at http://127.0.0.1:1: nothing answers there.")
+	assert.Contains(t, check(other, again+"/", 1, "hooli"),
+		"missing  /webhook/hooli is not there: the server does not serve this product")
+	assert.Contains(t, check(other, "http://127.0.0.1:1", 1, "hooli"),
+		"missing  No server that is ready is at http://127.0.0.1:1: nothing answers there.")
 }
 
 func TestCheck_saysWhomRepliesAreMadeFor(t *testing.T) {
@@ -108,9 +113,12 @@ func TestCheck_failsWhereSomethingIsMissing(t *testing.T) {
 		config, says, ends string
 		args               []string
 	}{
-		"a signing secret":  {zendeskConfig(desk, ""), "    missing  Without signing_secret every webhook is accepted", "one thing is missing, see above", nil},
-		"right credentials": {strings.Replace(zendeskConfig(desk, ""), helpdesktest.ZendeskAPIToken, apiToken, 1), "    missing  Zendesk refuses the credentials.", "missing, see above", nil},
-		"an account":        {`{"base_url": "http://127.0.0.1:1", "oauth_token": "` + apiToken + `"}`, "    missing  Zendesk cannot be reached at base_url.", "missing, see above", []string{"--product=acme"}},
+		"a signing secret": {zendeskConfig(desk, ""), "    missing  Without signing_secret every webhook is accepted",
+			"one thing is missing, see above", nil},
+		"right credentials": {strings.Replace(zendeskConfig(desk, ""), helpdesktest.ZendeskAPIToken, apiToken, 1),
+			"    missing  Zendesk refuses the credentials.", "missing, see above", nil},
+		"an account": {`{"base_url": "http://127.0.0.1:1", "oauth_token": "` + apiToken + `"}`,
+			"    missing  Zendesk cannot be reached at base_url.", "missing, see above", []string{"--product=acme"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, append([]string{"check", "--config=" + withZendesk(t, tt.config)}, tt.args...)...)
@@ -131,18 +139,26 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"check without a file":      {[]string{"check"}, []string{"--config: is missing"}},
-		"check of nothing":          {[]string{"check", "--config=/none"}, []string{"/none"}},
-		"check of a broken file":    {[]string{"check", "--config=" + broken}, []string{".zendesk.base_url: ", ".zendesk.email: "}},
-		"check of another product":  {[]string{"check", "--config=" + path, "--product=acne"}, []string{"--product: names no product of the file"}},
-		"an argument too many":      {[]string{"check", "acme"}, []string{"acme"}},
-		"provision without flags":   {[]string{"zendesk", "provision"}, []string{"--config: ", "--product: ", "--public-url: "}},
-		"provision of another":      {[]string{"zendesk", "provision", "--config=" + path, "--product=acne", "--public-url=https://a.b"}, []string{"--product: names no product of the file"}},
-		"provision of no Zendesk":   {[]string{"zendesk", "provision", "--config=" + path, "--product=globex", "--public-url=https://a.b"}, []string{"--product: the product globex has no zendesk"}},
-		"provision at no URL":       {[]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=https://"}, []string{"--public-url: must be a URL"}},
-		"provision at a bare name":  {[]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=nothing"}, []string{"--public-url: must be a URL"}},
-		"test without flags":        {[]string{"zendesk", "test"}, []string{"--config: ", "--product: "}},
-		"test of no Intercom":       {[]string{"intercom", "test", "--config=" + path, "--product=globex"}, []string{"--product: the product globex has no intercom"}},
+		"check without a file": {[]string{"check"}, []string{"--config: is missing"}},
+		"check of nothing":     {[]string{"check", "--config=/none"}, []string{"/none"}},
+		"check of a broken file": {[]string{"check", "--config=" + broken},
+			[]string{".zendesk.base_url: ", ".zendesk.email: "}},
+		"check of another product": {[]string{"check", "--config=" + path, "--product=acne"},
+			[]string{"--product: names no product of the file"}},
+		"an argument too many": {[]string{"check", "acme"}, []string{"acme"}},
+		"provision without flags": {[]string{"zendesk", "provision"},
+			[]string{"--config: ", "--product: ", "--public-url: "}},
+		"provision of another": {[]string{"zendesk", "provision", "--config=" + path, "--product=acne",
+			"--public-url=https://a.b"}, []string{"--product: names no product of the file"}},
+		"provision of no Zendesk": {[]string{"zendesk", "provision", "--config=" + path, "--product=globex",
+			"--public-url=https://a.b"}, []string{"--product: the product globex has no zendesk"}},
+		"provision at no URL": {[]string{"zendesk", "provision", "--config=" + path, "--product=acme",
+			"--public-url=https://"}, []string{"--public-url: must be a URL"}},
+		"provision at a bare name": {[]string{"zendesk", "provision", "--config=" + path, "--product=acme",
+			"--public-url=nothing"}, []string{"--public-url: must be a URL"}},
+		"test without flags": {[]string{"zendesk", "test"}, []string{"--config: ", "--product: "}},
+		"test of no Intercom": {[]string{"intercom", "test", "--config=" + path, "--product=globex"},
+			[]string{"--product: the product globex has no intercom"}},
 		"a command that is not one": {[]string{"zendesk", "delete"}, []string{"zendesk"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +174,8 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 // provisioned runs zendesk provision for acme, and returns what it printed.
 func provisioned(t *testing.T, path string, flags ...string) string {
 	t.Helper()
-	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=https://live.example.com"}, flags...)...)
+	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme",
+		"--public-url=https://live.example.com"}, flags...)...)
 	require.Zero(t, p.Wait(ends), p.Stderr.String())
 	return p.Stdout.String()
 }
@@ -211,7 +228,8 @@ func TestProvision_saysWhatItDidBeforeItFailed(t *testing.T) {
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
 	desk.Fail(helpdesktest.Fault{Method: "POST", Path: "/api/v2/triggers", Status: 503})
-	p := launch(t, nil, "zendesk", "provision", "--config="+withZendesk(t, zendeskConfig(desk, "")), "--product=acme", "--public-url=https://live.example.com")
+	p := launch(t, nil, "zendesk", "provision", "--config="+withZendesk(t, zendeskConfig(desk, "")), "--product=acme",
+		"--public-url=https://live.example.com")
 	assert.Equal(t, 1, p.Wait(ends))
 	assert.Contains(t, p.Stdout.String(), `webhook "liveactivity context: acme": created`)
 	assert.Contains(t, p.Stderr.String(), "create trigger: 503")

@@ -57,7 +57,8 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 				case line != "" && !elsewhere.MatchString(line):
 					assert.Regexp(t, "^curl ", line, path)
 					curls++
-					assert.Regexp(t, `^20\d|^404 .*/admin/grants/acme/[0-9a-f]+$`, curl(t, strings.ReplaceAll(line, "https://live.example.com", server)), "%s: %s", path, line)
+					assert.Regexp(t, `^20\d|^404 .*/admin/grants/acme/[0-9a-f]+$`,
+						curl(t, strings.ReplaceAll(line, "https://live.example.com", server)), "%s: %s", path, line)
 				}
 			}
 		}

@@ -95,10 +95,13 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 
 func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 	t.Parallel()
-	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": [{"key": "`+key+`", "external_id": "acne"}]}`)
-	words := proctest.Refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0", "--log-max-bytes=0", "--heartbeat=0",
+	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": `+
+		`[{"key": "`+key+`", "external_id": "acne"}]}`)
+	words := proctest.Refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0",
+		"--log-max-bytes=0", "--heartbeat=0",
 		"--public-url=live.example.com", "--metrics-addr=localhost", "--config="+path))
-	for _, want := range []string{"--addr", "--metrics-addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes", "--heartbeat", "--public-url",
+	for _, want := range []string{"--addr", "--metrics-addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes",
+		"--heartbeat", "--public-url",
 		path + ": products[0].product_id", path + ": keys[0].external_id"} {
 		assert.Contains(t, words, want)
 	}
@@ -108,7 +111,8 @@ func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 // A value that cannot even be read does not hide the mistakes beside it.
 func TestFlags_areAllNamedAtOnceWhenTheyCannotBeRead(t *testing.T) {
 	t.Parallel()
-	words := proctest.Refused(t, launch(t, nil, "--activity-ttl=soon", "--heartbeat=often", "--addr=localhost", "--config=/none/products.json"))
+	words := proctest.Refused(t, launch(t, nil, "--activity-ttl=soon", "--heartbeat=often", "--addr=localhost",
+		"--config=/none/products.json"))
 	for _, want := range []string{"--activity-ttl", "--heartbeat", "--addr", "/none/products.json"} {
 		assert.Contains(t, words, want)
 	}
@@ -119,7 +123,8 @@ func TestConfig_isRefusedWhenWrong(t *testing.T) {
 	for name, content := range map[string]string{
 		"no JSON":          "products:",
 		"an unknown field": `{"products": [{"product_id": "a", "webhok_secret": "` + webhookSecret + `"}]}`,
-		"an unset name":    `{"keys": [{"key": "${LIVEACTIVITY_TEST_NOT_SET}", "external_id": "a"}], "products": [{"product_id": "a"}]}`,
+		"an unset name": `{"keys": [{"key": "${LIVEACTIVITY_TEST_NOT_SET}", "external_id": "a"}], "products": ` +
+			`[{"product_id": "a"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, content)
@@ -136,7 +141,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 	p := launch(t, []string{
 		"LIVEACTIVITY_ADDR=127.0.0.1:0", "LIVEACTIVITY_CONFIG=" + acme(t), "LIVEACTIVITY_ADMIN_KEY=" + adminKey,
 		"LIVEACTIVITY_PUBLIC_URL=https://live.example.com", "LIVEACTIVITY_HEARTBEAT=100ms", "ACTIVITY_TTL_S=60",
-		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=65536", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
+		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=65536", "LIVEACTIVITY_LOG_FORMAT=json",
+		"LIVEACTIVITY_LOG_LEVEL=debug",
 	})
 	url := p.URL()
 	status, body := proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
@@ -153,7 +159,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 	assert.NotContains(t, body, fmt.Sprintf(`liveactivity_log_entries{product_id="acme"} %d`, events))
 
 	old := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
-	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("late", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
+	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme",
+		strings.Replace(pageview("late", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
 		"X-PostHog-Secret: "+webhookSecret)
 	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1,"reasons":{"expired":1}}`, body)
 
@@ -170,7 +177,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 // without something that was meant to be.
 func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL", "LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY",
+	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL",
+		"LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY",
 		"LIVEACTIVITY_PUBLIC_URL", "LIVEACTIVITY_LLM_MODEL", "LIVEACTIVITY_LOG_MAX_BYTES", "LIVEACTIVITY_STATE_MAX_BYTES"} {
 		t.Run(name, func(t *testing.T) {
 			assert.Contains(t, proctest.Refused(t, launch(t, []string{name + "="}, anyPort)), name+": must not be empty")
@@ -181,7 +189,8 @@ func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 // An error names what was set, a flag or a variable, each where both are wrong.
 func TestErrors_nameWhatWasSet(t *testing.T) {
 	t.Parallel()
-	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=0"},
+	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1",
+		"LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=0"},
 		anyPort, "--log-max-bytes=2", "--redis-url=redis://localhost"))
 	for _, want := range []string{
 		"\nLIVEACTIVITY_HEARTBEAT: must be at least 100ms\n", "\n--log-max-bytes: must be at least 65536\n",
@@ -236,7 +245,8 @@ func TestFlags_goBeforeTheEnvironment(t *testing.T) {
 
 func TestFlags_takeDurationsAndSeconds(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--activity-ttl=4h", "--heartbeat=1.5"}, {"--activity-ttl", "60", "--heartbeat", "1m30s"}} {
+	for _, args := range [][]string{{"--activity-ttl=4h", "--heartbeat=1.5"},
+		{"--activity-ttl", "60", "--heartbeat", "1m30s"}} {
 		p := launch(t, nil, append(args, anyPort)...)
 		p.URL()
 		p.Stop()

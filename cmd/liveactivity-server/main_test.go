@@ -52,7 +52,8 @@ func acme(t *testing.T) string {
 }
 
 func pageview(uuid, url string) string {
-	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":"s1","$current_url":%q},"$set":{"email":"ada@example.com"}}`, uuid, url)
+	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":"s1",`+
+		`"$current_url":%q},"$set":{"email":"ada@example.com"}}`, uuid, url)
 }
 
 // post posts an event to acme's webhook, which must take it.

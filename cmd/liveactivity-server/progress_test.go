@@ -29,10 +29,12 @@ func largeLog(t *testing.T) (dir string) {
 	now := activity.Seconds(time.Now())
 	entries := make([]eventlog.Entry, 0, largeEntries/4)
 	for n := range largeEntries {
-		b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: fmt.Sprint("s", n), UserID: fmt.Sprint("u", n), ForwardedAt: now}
+		b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: fmt.Sprint("s", n),
+			UserID: fmt.Sprint("u", n), ForwardedAt: now}
 		e := eventlog.Entry{SessionID: b.SessionID}
 		for i := range 50 {
-			a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/%d/%s", i, strings.Repeat("x", 200)))
+			a := activity.NewAction(activity.TypePageview, activity.Target{},
+				fmt.Sprintf("https://app.example.com/%d/%s", i, strings.Repeat("x", 200)))
 			a.TimestampStart, a.TimestampEnd = now, now
 			b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: b.UserID})
 			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, " ", i)))
@@ -104,5 +106,6 @@ func TestStop_saysWhatTheServerDid(t *testing.T) {
 	post(t, url, event)
 	post(t, url, `{"event":"$rageclick","distinct_id":"ada"}`)
 	p.Stop()
-	assert.Regexp(t, `msg=stopped ran=[\d.]+m?s accepted=1 ignored=1 duplicate=1 actions=1 notes=0 summaries=0 offers=0 readers=1 readers_cut_off=0\n`, p.Stderr.String())
+	assert.Regexp(t, `msg=stopped ran=[\d.]+m?s accepted=1 ignored=1 duplicate=1 actions=1 notes=0 summaries=0 offers=0 `+
+		`readers=1 readers_cut_off=0\n`, p.Stderr.String())
 }

@@ -39,7 +39,9 @@ func withDesk(t *testing.T, desk, config string) string {
 func publicAddress(t *testing.T) (address string, leadTo func(server string)) {
 	t.Helper()
 	var proxy atomic.Pointer[httputil.ReverseProxy]
-	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.Load().ServeHTTP(w, r) }))
+	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxy.Load().ServeHTTP(w, r)
+	}))
 	t.Cleanup(public.Close)
 	return public.URL, func(server string) {
 		target, err := url.Parse(server)
@@ -56,7 +58,8 @@ func withRehearsedZendesk(t *testing.T, provision bool, secret string) rehearsed
 	t.Cleanup(desk.Close)
 	public, leadTo := publicAddress(t)
 	if provision {
-		p := launch(t, nil, "zendesk", "provision", "--config="+withDesk(t, "zendesk", zendeskConfig(desk, "")), "--product=acme", "--public-url="+public)
+		p := launch(t, nil, "zendesk", "provision", "--config="+withDesk(t, "zendesk", zendeskConfig(desk, "")),
+			"--product=acme", "--public-url="+public)
 		require.Zero(t, p.Wait(ends), p.Stderr.String())
 		_, line, _ := strings.Cut(p.Stdout.String(), `"signing_secret": `)
 		line, _, _ = strings.Cut(line, "\n")
@@ -85,7 +88,8 @@ func withRehearsedIntercom(t *testing.T, subscribed bool, secret string) rehears
 }
 
 func (r rehearsed) start(flags ...string) *proctest.Process {
-	return launch(r.T, nil, append([]string{r.desk, "test", "--config=" + r.file, "--product=acme", "--url=" + r.url}, flags...)...)
+	return launch(r.T, nil, append([]string{r.desk, "test", "--config=" + r.file, "--product=acme", "--url=" + r.url},
+		flags...)...)
 }
 
 // ended waits for the command, checks that nothing is left at the desk, and returns its words.
@@ -126,7 +130,8 @@ func TestRehearsal_saysWhyThereIsNoNote(t *testing.T) {
 		says []string
 	}{
 		"Zendesk without webhooks": {func(t *testing.T) rehearsed { return withRehearsedZendesk(t, false, `"x"`) },
-			[]string{"No webhook of the desk arrived", "No webhook of the account leads to /chatbot-webhook/acme: run liveactivity-server zendesk provision."}},
+			[]string{"No webhook of the desk arrived",
+				"No webhook of the account leads to /chatbot-webhook/acme: run liveactivity-server zendesk provision."}},
 		"Zendesk with another secret": {func(t *testing.T) rehearsed { return withRehearsedZendesk(t, true, `"x"`) },
 			[]string{refused, "signing_secret lacks the secret of a webhook"}},
 		"Intercom without a topic": {func(t *testing.T) rehearsed { return withRehearsedIntercom(t, false, "x") },
@@ -152,7 +157,9 @@ func TestRehearsal_cleansUp(t *testing.T) {
 	t.Parallel()
 	r := withRehearsedIntercom(t, false, "x")
 	p := r.start()
-	waittest.Until(t, "the conversation was created", func() bool { return strings.Contains(p.Stdout.String(), "was created") })
+	waittest.Until(t, "the conversation was created", func() bool {
+		return strings.Contains(p.Stdout.String(), "was created")
+	})
 	p.Signal(os.Interrupt)
 	said := r.ended(p, 1)
 	assert.Contains(t, said, "interrupted")
@@ -167,7 +174,8 @@ func TestRehearsal_cleansUp(t *testing.T) {
 	r.server.Fail(helpdesktest.Fault{Method: "DELETE", Status: 503})
 	p = r.start("--timeout=1ms")
 	assert.Equal(t, 1, p.Wait(ends))
-	assert.Regexp(t, `(?s)failed  clean-up .*Delete conversation \d+ and the user liveactivity-test-\w+@example.com by hand`, p.Stdout.String())
+	assert.Regexp(t, `(?s)failed  clean-up .*Delete conversation \d+ and the user liveactivity-test-\w+@example.com by `+
+		`hand`, p.Stdout.String())
 }
 
 // What cannot succeed makes nothing at the desk.
@@ -183,10 +191,14 @@ func TestRehearsal_endsBeforeItBeginsAConversation(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"no server":       {[]string{"--url=http://127.0.0.1:1"}, []string{"failed  activity", "no server answers at http://127.0.0.1:1", "Start the server"}},
-		"another product": {[]string{changed("acme", "globex"), "--product=globex"}, []string{"failed  activity", "404 Not Found", "does not serve this product"}},
-		"another secret":  {[]string{changed(webhookSecret, "x")}, []string{"failed  activity", "401 Unauthorized", "another webhook_secret than the file"}},
-		"another token":   {[]string{changed(helpdesktest.IntercomAccessToken, "x")}, []string{"failed  account", "Intercom refuses the access token"}},
+		"no server": {[]string{"--url=http://127.0.0.1:1"},
+			[]string{"failed  activity", "no server answers at http://127.0.0.1:1", "Start the server"}},
+		"another product": {[]string{changed("acme", "globex"), "--product=globex"},
+			[]string{"failed  activity", "404 Not Found", "does not serve this product"}},
+		"another secret": {[]string{changed(webhookSecret, "x")},
+			[]string{"failed  activity", "401 Unauthorized", "another webhook_secret than the file"}},
+		"another token": {[]string{changed(helpdesktest.IntercomAccessToken, "x")},
+			[]string{"failed  account", "Intercom refuses the access token"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := r.ended(r.start(tt.args...), 1)

@@ -47,7 +47,8 @@ func (v *visits) do(productID, sessionID, typ, label, page string) {
 	v.t.Helper()
 	v.events++
 	action := activity.NewAction(typ, activity.Target{Label: label}, "https://app.example.com"+page)
-	_, err := v.recorder.Record(context.Background(), productID, []activity.Event{{ID: fmt.Sprint(v.events), Time: time.Now(), SessionID: sessionID, Action: &action}})
+	_, err := v.recorder.Record(context.Background(), productID,
+		[]activity.Event{{ID: fmt.Sprint(v.events), Time: time.Now(), SessionID: sessionID, Action: &action}})
 	require.NoError(v.t, err)
 	time.Sleep(time.Second)
 }
@@ -65,7 +66,8 @@ func replayed(t *testing.T, dir string, flags ...string) string {
 	p := launch(t, nil, append([]string{"proactive", "replay", "--data-dir=" + dir}, flags...)...)
 	require.Zero(t, p.Wait(ends), p.Stderr.String())
 	assert.Empty(t, p.Stderr.String())
-	_, said, ok := strings.Cut(p.Stdout.String(), "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.\n\n")
+	_, said, ok := strings.Cut(p.Stdout.String(),
+		"Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.\n\n")
 	require.True(t, ok, p.Stdout.String())
 	return said
 }
@@ -158,21 +160,27 @@ func TestReplay_refusesWhatItCannotReplay(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(damaged, boltlog.FileName), content[:len(content)/4], 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(foreign, boltlog.FileName), []byte(strings.Repeat("no database ", 1000)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(foreign, boltlog.FileName),
+		[]byte(strings.Repeat("no database ", 1000)), 0o600))
 	used := t.TempDir()
 	server := launch(t, nil, "--data-dir="+used, anyPort)
 	server.URL()
 	for name, tt := range map[string]struct{ args, says []string }{
-		"no folder":             {nil, []string{"--data-dir: is missing"}},
-		"a folder that is not":  {[]string{"--data-dir=" + dir + "/none"}, []string{"--data-dir: ", "/none/liveactivity.db", "no such file"}},
-		"an empty folder":       {[]string{"--data-dir=" + t.TempDir()}, []string{"--data-dir: ", "no such file"}},
-		"a damaged file":        {[]string{"--data-dir=" + damaged}, []string{"--data-dir: ", "the file is damaged"}},
-		"a foreign file":        {[]string{"--data-dir=" + foreign}, []string{"--data-dir: ", "not of this program"}},
-		"a file in use":         {[]string{"--data-dir=" + used}, []string{"--data-dir: ", "in use by another process; stop the server first"}},
-		"an unknown product":    {[]string{"--data-dir=" + dir, "--product=acne"}, []string{"--product: names no product of the log"}},
-		"no product file":       {[]string{"--data-dir=" + dir, "--config=/none"}, []string{"/none"}},
-		"a broken product file": {[]string{"--data-dir=" + dir, "--config=" + productFile(t, `{"products": [{"product_id": "acme", "integration_config": {"proactive": {"triggers": [{"id": "rage"}]}}}]}`)}, []string{".proactive.triggers[0].id", "rage_clicks"}},
-		"an argument too many":  {[]string{"acme"}, []string{"acme"}},
+		"no folder": {nil, []string{"--data-dir: is missing"}},
+		"a folder that is not": {[]string{"--data-dir=" + dir + "/none"},
+			[]string{"--data-dir: ", "/none/liveactivity.db", "no such file"}},
+		"an empty folder": {[]string{"--data-dir=" + t.TempDir()}, []string{"--data-dir: ", "no such file"}},
+		"a damaged file":  {[]string{"--data-dir=" + damaged}, []string{"--data-dir: ", "the file is damaged"}},
+		"a foreign file":  {[]string{"--data-dir=" + foreign}, []string{"--data-dir: ", "not of this program"}},
+		"a file in use": {[]string{"--data-dir=" + used},
+			[]string{"--data-dir: ", "in use by another process; stop the server first"}},
+		"an unknown product": {[]string{"--data-dir=" + dir, "--product=acne"},
+			[]string{"--product: names no product of the log"}},
+		"no product file": {[]string{"--data-dir=" + dir, "--config=/none"}, []string{"/none"}},
+		"a broken product file": {[]string{"--data-dir=" + dir,
+			"--config=" + productFile(t, `{"products": [{"product_id": "acme", "integration_config": {"proactive": `+
+				`{"triggers": [{"id": "rage"}]}}}]}`)}, []string{".proactive.triggers[0].id", "rage_clicks"}},
+		"an argument too many": {[]string{"acme"}, []string{"acme"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			words := proctest.Refused(t, launch(t, nil, append([]string{"proactive", "replay"}, tt.args...)...))

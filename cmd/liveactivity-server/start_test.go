@@ -47,20 +47,23 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 			return proctest.Request(t, http.MethodPost, url+"/e/", `{"api_key":"`+token+`","batch":[`+event+`]}`)
 		},
 		"live activity": func() (int, string) {
-			return proctest.Request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1), "", "Authorization: Bearer "+key)
+			return proctest.Request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1),
+				"", "Authorization: Bearer "+key)
 		},
 		"event stream": func() (int, string) {
 			return proctest.Request(t, http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer "+key)
 		},
 		"MCP server": func() (int, string) {
-			return proctest.Request(t, http.MethodPost, printed(t, p, "MCP server"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+			return proctest.Request(t, http.MethodPost, printed(t, p, "MCP server"),
+				`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 				"Authorization: Bearer "+key, "Content-Type: application/json")
 		},
 	} {
 		status, body := got()
 		assert.Equal(t, http.StatusOK, status, "%s: %s", what, body)
 	}
-	status, body := proctest.Request(t, http.MethodPost, url+"/oauth/register", `{"redirect_uris":["https://claude.ai/cb"]}`)
+	status, body := proctest.Request(t, http.MethodPost, url+"/oauth/register",
+		`{"redirect_uris":["https://claude.ai/cb"]}`)
 	assert.Equal(t, http.StatusBadRequest, status, "without a public URL clients do not sign in")
 	assert.Contains(t, body, "takes a key of the product as bearer token, and has no sign-in")
 	status, _ = proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
@@ -94,7 +97,8 @@ func TestStart_makesFreshSecretsEachTime(t *testing.T) {
 // Whoever pastes the line sees one action.
 func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
 	t.Parallel()
-	for name, addr := range map[string]string{"one address": "127.0.0.1:0", "all addresses": ":0", "a name": "localhost:0"} {
+	for name, addr := range map[string]string{"one address": "127.0.0.1:0", "all addresses": ":0",
+		"a name": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, "--addr="+addr)
 			p.URL()

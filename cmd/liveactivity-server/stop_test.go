@@ -40,7 +40,8 @@ func TestStop_finishesWhatIsInFlight(t *testing.T) {
 			url := p.URL()
 			early, late := openStream(t, url), openStream(t, url)
 			for i := range events {
-				post(t, url, pageview(fmt.Sprint("u", i), fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 1000), i)))
+				post(t, url, pageview(fmt.Sprint("u", i), fmt.Sprintf("https://app.example.com/%s/%d",
+					strings.Repeat("x", 1000), i)))
 			}
 			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
 			p.Signal(sig)
@@ -118,7 +119,8 @@ func TestProcess_outlives(t *testing.T) {
 // what parts of the server log that are given no logger.
 func TestLog_isAsTheFlagsAsk(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--redis-prefix=x", "--log-format=json", "--log-level=warn")
+	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--redis-prefix=x",
+		"--log-format=json", "--log-level=warn")
 	p.URL()
 	waittest.Until(t, "the server says that it cannot connect", func() bool {
 		return strings.Contains(p.Stderr.String(), `"msg":"cannot connect to Redis"`)
@@ -135,7 +137,8 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			p := launch(t, nil, anyPort, "--config="+acme(t), "--admin-key="+adminKey, "--log-level=debug", "--log-format="+format)
+			p := launch(t, nil, anyPort, "--config="+acme(t), "--admin-key="+adminKey, "--log-level=debug",
+				"--log-format="+format)
 			url := p.URL()
 			openStream(t, url)
 			event := pageview("u1", "https://app.example.com/a?token=query-s3cr3t")
@@ -151,14 +154,18 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 				{http.MethodGet, "/users/acme/ada@example.com/live-activity?limit=" + key, "", bearer(key)},
 				{http.MethodGet, "/users/acme/ada/live-activity?key=" + key, ""},
 				{http.MethodGet, "/users/other/ada/live-activity", "", bearer(key)},
-				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, bearer(key), "Content-Type: application/json"},
-				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + key + `"}`, bearer(key), "Content-Type: application/json"},
+				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, bearer(key),
+					"Content-Type: application/json"},
+				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + key + `"}`, bearer(key),
+					"Content-Type: application/json"},
 				{http.MethodGet, "/array/" + captureToken + "/config.js", ""},
 				{http.MethodGet, "/" + key, "", "Cookie: " + key, "X-Request-Id: request-1"},
 				{http.MethodGet, "/admin/products", "", "X-Admin-Key: " + adminKey},
 				{http.MethodGet, "/admin/products", "", "X-Admin-Key: wrong-s3cr3t"},
-				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"intercom":{"access_token":"s3cr3t"}}}`, bearer(adminKey)},
-				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, bearer(adminKey)},
+				{http.MethodPost, "/admin/products", `{"product_id":"initech",` +
+					`"integration_config":{"intercom":{"access_token":"s3cr3t"}}}`, bearer(adminKey)},
+				{http.MethodPost, "/admin/products", `{"product_id":"initech",` +
+					`"integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, bearer(adminKey)},
 			} {
 				proctest.Request(t, r[0], url+r[1], r[2], r[3:]...)
 			}

@@ -110,7 +110,8 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 	endpoint, got := collect(t)
 	desk := helpdesktest.NewIntercom(nil)
 	t.Cleanup(desk.Close)
-	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_METRIC_EXPORT_INTERVAL=200"},
+	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + endpoint, "OTEL_BSP_SCHEDULE_DELAY=100",
+		"OTEL_METRIC_EXPORT_INTERVAL=200"},
 		anyPort, "--config="+withDesk(t, "intercom", string(desk.Config())))
 	url := server.URL()
 	desk.Subscribe(url + "/chatbot-webhook/acme")
@@ -125,16 +126,19 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 	assert.Contains(t, answer, "pricing")
 
 	waittest.Until(t, "everything was exported", func() bool {
-		return got.has([]string{"ingest", "append", "note", "lookup"}, []string{"liveactivity_actions_total", "go_goroutines"})
+		return got.has([]string{"ingest", "append", "note", "lookup"},
+			[]string{"liveactivity_actions_total", "go_goroutines"})
 	})
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	click := got.spans["ingest"][0]
 	for _, name := range []string{"append", "note"} {
-		assert.Equal(t, [2]string{click.TraceID, click.SpanID}, [2]string{got.spans[name][0].TraceID, got.spans[name][0].ParentSpanID}, name)
+		assert.Equal(t, [2]string{click.TraceID, click.SpanID},
+			[2]string{got.spans[name][0].TraceID, got.spans[name][0].ParentSpanID}, name)
 	}
 	require.Len(t, got.spans["lookup"][0].Links, 1)
-	assert.Equal(t, [2]string{click.TraceID, click.SpanID}, [2]string{got.spans["lookup"][0].Links[0].TraceID, got.spans["lookup"][0].Links[0].SpanID})
+	assert.Equal(t, [2]string{click.TraceID, click.SpanID},
+		[2]string{got.spans["lookup"][0].Links[0].TraceID, got.spans["lookup"][0].Links[0].SpanID})
 	status, metrics := proctest.Request(t, http.MethodGet, url+"/metrics", "")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, metrics, "liveactivity_actions_total{")
@@ -144,10 +148,13 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 // A collector that is away harms nothing but telemetry.
 func TestTelemetry_canBeAway(t *testing.T) {
 	t.Parallel()
-	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_TIMEOUT=100"},
+	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50",
+		"OTEL_EXPORTER_OTLP_TIMEOUT=100"},
 		anyPort, "--config="+acme(t))
 	post(t, server.URL(), pageview("u1", "https://app.example.com/pricing"))
-	waittest.Until(t, "the log says so", func() bool { return strings.Contains(server.Stderr.String(), "telemetry is not exported") })
+	waittest.Until(t, "the log says so", func() bool {
+		return strings.Contains(server.Stderr.String(), "telemetry is not exported")
+	})
 	server.Stop()
 	wrong := launch(t, []string{"OTEL_TRACES_EXPORTER=zipkin"}, anyPort, "--config="+acme(t))
 	assert.Equal(t, 1, wrong.Wait(ends))

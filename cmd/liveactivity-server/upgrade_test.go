@@ -75,10 +75,12 @@ func (u *upgrade) visit(user, first, second string) *customer {
 	c.isNoted("a", "b", "c")
 
 	var registered map[string]string
-	status, body := proctest.Request(u.t, http.MethodPost, first+"/admin/products", `{"product_id":"of-`+user+`"}`, "X-Admin-Key: "+adminKey)
+	status, body := proctest.Request(u.t, http.MethodPost, first+"/admin/products", `{"product_id":"of-`+user+`"}`,
+		"X-Admin-Key: "+adminKey)
 	require.Equal(u.t, http.StatusCreated, status, body)
 	require.NoError(u.t, json.Unmarshal([]byte(body), &registered))
-	status, body = proctest.Request(u.t, http.MethodGet, second+"/sessions/of-"+user, "", "Authorization: Bearer "+registered["key"])
+	status, body = proctest.Request(u.t, http.MethodGet, second+"/sessions/of-"+user, "",
+		"Authorization: Bearer "+registered["key"])
 	assert.Equal(u.t, http.StatusOK, status, body)
 	return c
 }
@@ -92,7 +94,8 @@ func (c *customer) act(server, page string) {
 
 // known returns how many actions of the customer a server has.
 func (c *customer) known(server string) (count int) {
-	status, body := proctest.Request(c.t, http.MethodGet, server+"/users/acme/"+c.user+"/live-activity", "", "Authorization: Bearer "+key)
+	status, body := proctest.Request(c.t, http.MethodGet, server+"/users/acme/"+c.user+"/live-activity", "",
+		"Authorization: Bearer "+key)
 	require.Equal(c.t, http.StatusOK, status, body)
 	var live struct{ Count int }
 	require.NoError(c.t, json.Unmarshal([]byte(body), &live))
@@ -117,7 +120,8 @@ var notedPage = regexp.MustCompile(`User landed on the (\w+) page`)
 // users and pages.
 func (c *customer) streamed(server, last string) (all []string) {
 	c.t.Helper()
-	resp := proctest.Do(c.t, http.MethodGet, server+"/stream/acme?since=0", "", "Authorization: Bearer "+key, "Last-Event-ID: "+c.cursor)
+	resp := proctest.Do(c.t, http.MethodGet, server+"/stream/acme?since=0", "", "Authorization: Bearer "+key,
+		"Last-Event-ID: "+c.cursor)
 	require.Equal(c.t, http.StatusOK, resp.StatusCode)
 	for lines := bufio.NewScanner(resp.Body); len(all) == 0 || all[len(all)-1] != last; {
 		require.True(c.t, lines.Scan(), "after %q", all)

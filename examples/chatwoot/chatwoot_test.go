@@ -38,8 +38,10 @@ type fakeChatwoot struct {
 
 func newFakeChatwoot() *fakeChatwoot {
 	fake := &fakeChatwoot{}
-	fake.messages = []map[string]any{{"id": 100, "content": "Hello?", "message_type": 0, "private": false, "created_at": time.Now().Unix()}}
-	fake.Server = helpdesktest.NewServer(http.HandlerFunc(fake.serve), &helpdesktest.ServerOptions{InMemory: true, Name: "chatwoot"})
+	fake.messages = []map[string]any{{"id": 100, "content": "Hello?", "message_type": 0, "private": false,
+		"created_at": time.Now().Unix()}}
+	fake.Server = helpdesktest.NewServer(http.HandlerFunc(fake.serve),
+		&helpdesktest.ServerOptions{InMemory: true, Name: "chatwoot"})
 	return fake
 }
 
@@ -78,7 +80,8 @@ func (c *fakeChatwoot) notes() (texts []string) {
 
 var escaped = regexp.MustCompile(`\\(.)`)
 
-const signing = `{"base_url":"https://chatwoot.test","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`
+const signing = `{"base_url":"https://chatwoot.test","account_id":3,"api_access_token":"token",` +
+	`"webhook_secret":"secret"}`
 
 func TestDesk(t *testing.T) {
 	helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
@@ -119,15 +122,18 @@ func webhook(desk helpdesk.Desk, secret, body string, at time.Time) (helpdesk.Ev
 }
 
 const (
-	created = `{"event":"conversation_created","id":7,"meta":{"sender":{"id":1,"email":"jane@acme.example","identifier":"user-7"}}}`
-	wrote   = `{"event":"message_created","id":100,"content":"Hello?","message_type":"incoming","sender":{"email":null},"conversation":{"id":7}}`
+	created = `{"event":"conversation_created","id":7,"meta":{"sender":{"id":1,"email":"jane@acme.example",` +
+		`"identifier":"user-7"}}}`
+	wrote = `{"event":"message_created","id":100,"content":"Hello?","message_type":"incoming",` +
+		`"sender":{"email":null},"conversation":{"id":7}}`
 )
 
 func TestDesk_readsSignedWebhooks(t *testing.T) {
 	desk := opened(t, signing)
 	event, err := webhook(desk, "secret", created, time.Now())
 	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "d1", ConversationID: "7", Contact: helpdesk.Contact{Email: "jane@acme.example", UserID: "user-7"}}, event)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "d1", ConversationID: "7",
+		Contact: helpdesk.Contact{Email: "jane@acme.example", UserID: "user-7"}}, event)
 	event, err = webhook(desk, "secret", `{"event":"message_created","message_type":"outgoing"}`, time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventIgnored, event.Type)
@@ -155,10 +161,12 @@ func TestKind_reportsMistakes(t *testing.T) {
 func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 	product, key := liveactivity.NewProduct("acme")
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{
-		"chatwoot": json.RawMessage(`{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`),
+		"chatwoot": json.RawMessage(`{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token",` +
+			`"webhook_secret":"secret"}`),
 	}
 	service, err := liveactivity.New(&liveactivity.Options{
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{kind}, Logger: slog.New(slog.DiscardHandler),
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{kind},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	post := func(path, body string, header http.Header) string {
@@ -169,7 +177,8 @@ func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.Code, w.Body)
 		return w.Body.String()
 	}
-	post("/webhook/acme", `{"event":{"event":"$pageview","distinct_id":"user-7","properties":{"$session_id":"s1","$current_url":"https://acme.example/pricing"}},"person":{"properties":{"email":"jane@acme.example"}}}`,
+	post("/webhook/acme", `{"event":{"event":"$pageview","distinct_id":"user-7","properties":{"$session_id":"s1",`+
+		`"$current_url":"https://acme.example/pricing"}},"person":{"properties":{"email":"jane@acme.example"}}}`,
 		http.Header{"X-Posthog-Secret": {product.WebhookSecret}})
 	assert.JSONEq(t, `{"status":"linked"}`, post("/chatbot-webhook/acme", created, sign("secret", created, time.Now())))
 }
@@ -181,7 +190,8 @@ func TestCommand_knowsTheDesk(t *testing.T) {
 		"chatwoot": {"base_url": "https://chatwoot.example", "account_id": 3, "api_access_token": "token"}}}]}`), 0o600))
 	var stdout strings.Builder
 	args := []string{"check", "--config", file}
-	require.NoError(t, servercmd.Run(t.Context(), args, &stdout, io.Discard, &liveactivity.Options{Desks: []helpdesk.Kind{kind}}))
+	require.NoError(t, servercmd.Run(t.Context(), args, &stdout, io.Discard,
+		&liveactivity.Options{Desks: []helpdesk.Kind{kind}}))
 	assert.Equal(t, "product acme\n  chatwoot\n    ok       This kind of desk cannot be checked.\n", stdout.String())
 	require.ErrorContains(t, servercmd.Run(t.Context(), args, &stdout, io.Discard, nil), "chatwoot: is not a known field")
 }

@@ -33,7 +33,8 @@ func args(server *streamtest.Server, file string) []string {
 
 // clicked is what is streamed of a click.
 func clicked(sessionID, email, label string) activity.Batch {
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/reports/42?tab=x")
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: label},
+		"https://app.example.com/reports/42?tab=x")
 	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
 	return activity.Batch{SessionID: sessionID, Email: email, Actions: []activity.BatchAction{{Action: click}}}
 }
@@ -119,7 +120,8 @@ func TestRun_saysWhatIsLost(t *testing.T) {
 func TestRun_endsWhenRefused(t *testing.T) {
 	server := newServer(t, nil)
 	t.Setenv("LIVEACTIVITY_STREAM_TOKEN", "an-old-key")
-	err := run(t.Context(), []string{"--stream-url", server.URL(), "--cursor-file", filepath.Join(t.TempDir(), "cursor")}, io.Discard)
+	err := run(t.Context(), []string{"--stream-url", server.URL(), "--cursor-file", filepath.Join(t.TempDir(), "cursor")},
+		io.Discard)
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)

@@ -77,7 +77,8 @@ func (s *shop) get(path string) string {
 func (s *shop) report(user, page string) {
 	s.t.Helper()
 	status, answer := s.do(http.MethodPost, "/webhook/shop", "X-PostHog-Secret: "+s.product.WebhookSecret, fmt.Sprintf(
-		`{"event":"$pageview","distinct_id":%q,"properties":{"$session_id":"session of %s","$current_url":"https://shop.example/%s"}}`, user, user, page))
+		`{"event":"$pageview","distinct_id":%q,"properties":{"$session_id":"session of `+
+			`%s","$current_url":"https://shop.example/%s"}}`, user, user, page))
 	require.Equal(s.t, http.StatusOK, status, answer)
 	require.JSONEq(s.t, `{"status":"ok","accepted":1,"ignored":0}`, answer)
 }

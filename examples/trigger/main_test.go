@@ -86,7 +86,9 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 		t.Helper()
 		views++
 		r, err := http.NewRequest(http.MethodPost, web.URL+"/webhook/shop", strings.NewReader(fmt.Sprintf(
-			`{"event":"$pageview","uuid":"view %d","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example%s"},"$set":{"email":"ada@shop.example"}}`, views, page)))
+			`{"event":"$pageview","uuid":"view `+
+				`%d","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example%s"},`+
+				`"$set":{"email":"ada@shop.example"}}`, views, page)))
 		require.NoError(t, err)
 		r.Header.Set("X-PostHog-Secret", product.WebhookSecret)
 		send(r)
@@ -108,5 +110,6 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	}
 	assert.Equal(t, "Is something missing?", offer.Text)
 	send(desk.Replied(hooks, conversation, "shipping costs"))
-	assert.Equal(t, proactive.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, <-guided)
+	assert.Equal(t, proactive.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation,
+		TriggerID: "undecided", Label: "Shipping costs"}, <-guided)
 }

@@ -23,13 +23,16 @@ func TestWatch_alertsOnce(t *testing.T) {
 		alerts  []string
 	}{
 		{"too few views", []activity.Batch{views("ada", 1), views("ada", 1)}, nil},
-		{"three views, one by one", []activity.Batch{views("ada", 1), views("ada", 1), views("ada", 1)}, []string{"ada@example.com"}},
+		{"three views, one by one", []activity.Batch{views("ada", 1), views("ada", 1), views("ada", 1)},
+			[]string{"ada@example.com"}},
 		{"three views at once", []activity.Batch{views("ada", 3)}, []string{"ada@example.com"}},
 		{"many views", []activity.Batch{views("ada", 2), views("ada", 2), views("ada", 5)}, []string{"ada@example.com"}},
 		{"of two people", []activity.Batch{views("ada", 2), views("bob", 2)}, nil},
-		{"of two people, enough of one", []activity.Batch{views("ada", 2), views("bob", 2), views("bob", 1)}, []string{"bob@example.com"}},
+		{"of two people, enough of one", []activity.Batch{views("ada", 2), views("bob", 2), views("bob", 1)},
+			[]string{"bob@example.com"}},
 		{"of another page", []activity.Batch{on("https://app.example.com/account", "ada", 3)}, nil},
-		{"with a query", []activity.Batch{on("https://app.example.com/account/cancel/?from=mail", "ada", 3)}, []string{"ada@example.com"}},
+		{"with a query", []activity.Batch{on("https://app.example.com/account/cancel/?from=mail", "ada", 3)},
+			[]string{"ada@example.com"}},
 		{"outside any session", []activity.Batch{views("", 3)}, nil},
 	}
 	for _, c := range cases {
@@ -92,7 +95,8 @@ func TestWatch_waitsForAnOverloadedServer(t *testing.T) {
 
 		requests := c.server.Requests()
 		require.Len(t, requests, 4)
-		for i, status := range []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusOK} {
+		for i, status := range []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable,
+			http.StatusOK} {
 			require.Equal(t, status, requests[i].Status)
 		}
 		require.GreaterOrEqual(t, requests[2].At.Sub(requests[1].At), time.Second, "the server asked for that pause")

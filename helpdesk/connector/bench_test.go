@@ -28,10 +28,12 @@ import (
 // BenchmarkServeWebhook is a webhook of Zendesk's from its bytes to the answer, with
 // its signature verified and its effect stored in memory.
 func BenchmarkServeWebhook(b *testing.B) {
-	for name, email := range map[string]string{"waits for its session": "nobody@acme.example", "of a linked session": "ada@acme.example"} {
+	for name, email := range map[string]string{"waits for its session": "nobody@acme.example",
+		"of a linked session": "ada@acme.example"} {
 		b.Run(name, func(b *testing.B) {
 			d := newDoors(b, nil)
-			desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com", SigningSecret: zendesk.Secrets{"secret"}}, nil)
+			desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com",
+				SigningSecret: zendesk.Secrets{"secret"}}, nil)
 			require.NoError(b, err)
 			d.products = always(Product{Notes: promptNotes(), Desks: []Desk{{"zendesk", desk}}})
 			d.visitAs(b, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
@@ -60,7 +62,8 @@ func BenchmarkServeWebhook(b *testing.B) {
 // BenchmarkServeWebhook_refused is what a request costs that anybody can send.
 func BenchmarkServeWebhook_refused(b *testing.B) {
 	d := newDoors(b, nil)
-	desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com", SigningSecret: zendesk.Secrets{"secret"}}, nil)
+	desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com", SigningSecret: zendesk.Secrets{"secret"}},
+		nil)
 	require.NoError(b, err)
 	d.products = always(Product{Desks: []Desk{{"zendesk", desk}}})
 	body, err := json.Marshal(helpdesk.Event{})
@@ -82,7 +85,8 @@ func BenchmarkServeWebhook_refused(b *testing.B) {
 func BenchmarkFollow(b *testing.B) {
 	const conversations = 1000
 	d := newDesk()
-	s := newService(b, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
+	s := newService(b, musttest.New(memorylog.New(nil)),
+		Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() {
@@ -122,10 +126,12 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	d := c.delivery("acme")
 	docs := make([]document.Document, conversations)
 	for i := range docs {
-		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
+		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i),
+			ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
 		change, _, err := c.store.change(&r)
 		require.NoError(t, err)
-		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))), Value: change.Value, Version: 1}
+		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))),
+			Value: change.Value, Version: 1}
 	}
 	perLinked := heaptest.After(func() {
 		for _, doc := range docs {

@@ -28,26 +28,43 @@ func TestServeLink_answersByWhatCame(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"linked":                     {link, []string{ownPage}, 200, "linked"},
-		"with the desk's name":       {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"chat"}`, []string{ownPage}, 200, "linked"},
-		"with more fields":           {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","x":1}`, []string{ownPage}, 200, "linked"},
-		"an id that is a number":     {`{"product_id":"acme","session_id":"s1","conversation_id":12345678901234567890}`, []string{ownPage}, 200, "linked"},
-		"unknown session":            {`{"product_id":"acme","session_id":"s9","conversation_id":"c1"}`, []string{ownPage}, 404, "Unknown session: nothing has been reported of it yet."},
-		"unknown product":            {`{"product_id":"globex","session_id":"s1","conversation_id":"c1"}`, []string{ownPage}, 404, "Unknown product."},
-		"unknown desk":               {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`, []string{ownPage}, 400, "The field desk does not name a help desk of the product."},
-		"no origin":                  {link, nil, 403, "Pages of this origin may not link sessions of the product."},
-		"an empty origin":            {link, []string{"Origin: "}, 403, "Pages of this origin may not link sessions of the product."},
-		"another origin":             {link, []string{"Origin: https://evil.example"}, 403, "Pages of this origin may not link sessions of the product."},
-		"an opaque origin":           {link, []string{"Origin: null"}, 403, "Pages of this origin may not link sessions of the product."},
-		"without a session":          {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400, "The field session_id is missing or empty."},
-		"an empty conversation":      {`{"product_id":"acme","session_id":"s1","conversation_id":" "}`, []string{ownPage}, 400, "The field conversation_id is missing or empty."},
-		"a conversation that is odd": {`{"product_id":"acme","session_id":"s1","conversation_id":{}}`, []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
-		"a long conversation":        {`{"product_id":"acme","session_id":"s1","conversation_id":"` + strings.Repeat("c", 257) + `"}`, []string{ownPage}, 400, "The field conversation_id is longer than 256 bytes."},
-		"without a product":          {`{}`, []string{ownPage}, 400, "The field product_id is missing or empty."},
-		"an array":                   {`[]`, []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
-		"truncated":                  {link[:20], []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
-		"too large":                  {link + strings.Repeat(" ", maxLink), []string{ownPage}, 413, "The request body is larger than the limit of 16384 bytes."},
-		"plain text":                 {link, []string{ownPage, "Content-Type: text/plain"}, 415, "The Content-Type must be application/json."},
+		"linked": {link, []string{ownPage}, 200, "linked"},
+		"with the desk's name": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"chat"}`,
+			[]string{ownPage}, 200, "linked"},
+		"with more fields": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","x":1}`,
+			[]string{ownPage}, 200, "linked"},
+		"an id that is a number": {`{"product_id":"acme","session_id":"s1","conversation_id":12345678901234567890}`,
+			[]string{ownPage}, 200, "linked"},
+		"unknown session": {`{"product_id":"acme","session_id":"s9","conversation_id":"c1"}`, []string{ownPage},
+			404, "Unknown session: nothing has been reported of it yet."},
+		"unknown product": {`{"product_id":"globex","session_id":"s1","conversation_id":"c1"}`, []string{ownPage},
+			404, "Unknown product."},
+		"unknown desk": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`,
+			[]string{ownPage}, 400, "The field desk does not name a help desk of the product."},
+		"no origin": {link, nil, 403, "Pages of this origin may not link sessions of the product."},
+		"an empty origin": {link, []string{"Origin: "}, 403,
+			"Pages of this origin may not link sessions of the product."},
+		"another origin": {link, []string{"Origin: https://evil.example"}, 403,
+			"Pages of this origin may not link sessions of the product."},
+		"an opaque origin": {link, []string{"Origin: null"}, 403,
+			"Pages of this origin may not link sessions of the product."},
+		"without a session": {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400,
+			"The field session_id is missing or empty."},
+		"an empty conversation": {`{"product_id":"acme","session_id":"s1","conversation_id":" "}`, []string{ownPage},
+			400, "The field conversation_id is missing or empty."},
+		"a conversation that is odd": {`{"product_id":"acme","session_id":"s1","conversation_id":{}}`, []string{ownPage}, 400,
+			"The body must be a JSON object with product_id, session_id and conversation_id."},
+		"a long conversation": {`{"product_id":"acme","session_id":"s1","conversation_id":"` +
+			strings.Repeat("c", 257) + `"}`, []string{ownPage}, 400, "The field conversation_id is longer than 256 bytes."},
+		"without a product": {`{}`, []string{ownPage}, 400, "The field product_id is missing or empty."},
+		"an array": {`[]`, []string{ownPage}, 400,
+			"The body must be a JSON object with product_id, session_id and conversation_id."},
+		"truncated": {link[:20], []string{ownPage}, 400,
+			"The body must be a JSON object with product_id, session_id and conversation_id."},
+		"too large": {link + strings.Repeat(" ", maxLink), []string{ownPage}, 413,
+			"The request body is larger than the limit of 16384 bytes."},
+		"plain text": {link, []string{ownPage, "Content-Type: text/plain"}, 415,
+			"The Content-Type must be application/json."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
@@ -66,7 +83,8 @@ func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
 	d := newDoors(t, nil)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 	link := func(conversation string) (int, string) {
-		return d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"`+conversation+`"}`, ownPage)
+		return d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"`+conversation+`"}`,
+			ownPage)
 	}
 	_, says := link("c1")
 	assert.Equal(t, "linked", says)
@@ -95,22 +113,25 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 		proof string
 		says  string
 	}{
-		"a hash":                      {`"user_hash":"` + hashOf("ada") + `"`, "linked"},
-		"a token":                     {`"token":"` + tokenOf("ada", soon) + `"`, "linked"},
-		"a hash beside an old token":  {`"token":"` + tokenOf("ada", time.Now()) + `","user_hash":"` + hashOf("ada") + `"`, "linked"},
-		"another user's hash":         {`"user_hash":"` + hashOf("bob") + `"`, refusal},
-		"a hash of nobody":            {`"user_hash":"` + hashOf("") + `"`, refusal},
-		"a hash under another secret": {`"user_hash":"` + hex.EncodeToString(intake.Sign("guess", []byte("ada"))) + `"`, refusal},
-		"no hash":                     {`"user_hash":"ada"`, refusal},
-		"another user's token":        {`"token":"` + tokenOf("bob", soon) + `"`, refusal},
-		"an expired token":            {`"token":"` + tokenOf("ada", time.Now()) + `"`, refusal},
-		"a token for too long":        {`"token":"` + tokenOf("ada", soon.Add(24*time.Hour)) + `"`, refusal},
-		"no token":                    {`"token":"ada"`, refusal},
+		"a hash":  {`"user_hash":"` + hashOf("ada") + `"`, "linked"},
+		"a token": {`"token":"` + tokenOf("ada", soon) + `"`, "linked"},
+		"a hash beside an old token": {`"token":"` + tokenOf("ada", time.Now()) + `","user_hash":"` + hashOf("ada") + `"`,
+			"linked"},
+		"another user's hash": {`"user_hash":"` + hashOf("bob") + `"`, refusal},
+		"a hash of nobody":    {`"user_hash":"` + hashOf("") + `"`, refusal},
+		"a hash under another secret": {`"user_hash":"` + hex.EncodeToString(intake.Sign("guess", []byte("ada"))) + `"`,
+			refusal},
+		"no hash":              {`"user_hash":"ada"`, refusal},
+		"another user's token": {`"token":"` + tokenOf("bob", soon) + `"`, refusal},
+		"an expired token":     {`"token":"` + tokenOf("ada", time.Now()) + `"`, refusal},
+		"a token for too long": {`"token":"` + tokenOf("ada", soon.Add(24*time.Hour)) + `"`, refusal},
+		"no token":             {`"token":"ada"`, refusal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
 			link := func(session string) (int, string) {
-				return d.post("/sessions/link", `{"product_id":"acme","session_id":"`+session+`","conversation_id":"c1",`+tt.proof+`}`, ownPage)
+				return d.post("/sessions/link",
+					`{"product_id":"acme","session_id":"`+session+`","conversation_id":"c1",`+tt.proof+`}`, ownPage)
 			}
 			for i := range MaxStrangeLinks {
 				session := fmt.Sprint("s", i)
@@ -159,7 +180,8 @@ func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {
 	assert.Empty(t, other.Get("Access-Control-Allow-Origin"))
 	assert.Equal(t, []string{"Origin"}, other.Values("Vary"))
 
-	preflight := d.request(http.MethodOptions, "/sessions/link", "", ownPage, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type")
+	preflight := d.request(http.MethodOptions, "/sessions/link", "", ownPage, "Access-Control-Request-Method: POST",
+		"Access-Control-Request-Headers: content-type")
 	assert.Equal(t, 204, preflight.Code)
 	assert.Equal(t, "https://app.acme.example", preflight.Header().Get("Access-Control-Allow-Origin"))
 	assert.Equal(t, "POST", preflight.Header().Get("Access-Control-Allow-Methods"))
@@ -170,7 +192,8 @@ func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {
 func TestSnippet_fitsIntoAPage(t *testing.T) {
 	s, err := Snippet("https://live.example.com/base/", "acme", "intercom")
 	require.NoError(t, err)
-	assert.Contains(t, s, `var url = "https://live.example.com/base/sessions/link", link = {"desk":"intercom","product_id":"acme"};`)
+	assert.Contains(t, s, `var url = "https://live.example.com/base/sessions/link", link = `+
+		`{"desk":"intercom","product_id":"acme"};`)
 	s, err = Snippet("http://localhost:8080", `a</script>"'`, "")
 	assert.Error(t, err, "it has a slash")
 	assert.Empty(t, s)
@@ -182,7 +205,8 @@ func TestSnippet_fitsIntoAPage(t *testing.T) {
 }
 
 func TestSnippet_reportsEveryMistake(t *testing.T) {
-	for base, id := range map[string]string{"": "", "live.example.com": "a/b", "https://": "", "ftp://a.b": "/", "https://u:p@a.b": "", "https://a.b?x": "", "https://a.b#x": "", "https://a b": ""} {
+	for base, id := range map[string]string{"": "", "live.example.com": "a/b", "https://": "", "ftp://a.b": "/",
+		"https://u:p@a.b": "", "https://a.b?x": "", "https://a.b#x": "", "https://a b": ""} {
 		_, err := Snippet(base, id, "")
 		joined, ok := err.(interface{ Unwrap() []error })
 		require.True(t, ok, "%q: %v", base, err)

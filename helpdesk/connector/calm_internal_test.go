@@ -100,7 +100,8 @@ func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 				notes := DefaultNotes()
 				notes.SummaryThreshold = 0
 				d := newDesk()
-				s := newService(t, skewedLog{log, by, docs}, Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil)
+				s := newService(t, skewedLog{log, by, docs},
+					Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil)
 				f := &following{service: s, desk: d}
 				f.follow(t)
 				time.Sleep(time.Minute)

@@ -163,7 +163,8 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		defer w.close()
 		s := w.start(connector.Options{})
 		w.visit("/home")
-		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
+		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: jane}, "")
 		require.Equal(t, "linked", w.deliver(s, webhook))
 		for n := range 2000 {
 			w.visitAs(fmt.Sprint("flood", n), fmt.Sprintf("flood%d@example.com", n), "/home")

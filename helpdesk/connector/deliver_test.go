@@ -40,7 +40,8 @@ type following struct {
 func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, f *following)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		s := newService(t, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, opts)
+		s := newService(t, musttest.New(memorylog.New(nil)),
+			Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, opts)
 		f := &following{service: s, desk: d}
 		f.follow(t)
 		time.Sleep(time.Minute)
@@ -163,7 +164,8 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 
 func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
 	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
-		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b") // bytes
+		// bytes
+		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b")
 		f.visit(t, "s", "a", "b", "c", strings.Repeat("d", 100), "e")
 		f.linkAs(t, "7", "s", byWebhook)
 		synctest.Wait()
@@ -269,7 +271,8 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, f.desk.texts("7"), 3)
 		time.Sleep(15 * time.Second)
-		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c", "[1] User visited d", "Summary 2"}, f.desk.texts("7"))
+		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c", "[1] User visited d",
+			"Summary 2"}, f.desk.texts("7"))
 		for i, n := range f.desk.notes["7"] {
 			assert.Equal(t, i < 2, n.redacted, n.text)
 		}
@@ -491,7 +494,8 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 		f.desk.refuses(nil)
 		time.Sleep(36 * time.Second)
 		for i := range 100 {
-			assert.Equal(t, []string{"[1] User visited first", "[1] User visited x\n[2] User visited y"}, f.desk.texts(fmt.Sprint(i)))
+			assert.Equal(t, []string{"[1] User visited first", "[1] User visited x\n[2] User visited y"},
+				f.desk.texts(fmt.Sprint(i)))
 		}
 		assert.Zero(t, f.parkedNow(t))
 		assert.Positive(t, valueOf(t, f.metrics.retries.WithLabelValues("acme", "zendesk", "503")))
@@ -520,7 +524,8 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 				}
 				synctest.Wait()
 				for i := range healthy {
-					assert.Contains(t, strings.Join(f.desk.texts(fmt.Sprint(i)), " "), fmt.Sprintf("visited x%d.", n), "%d: %d", status, n)
+					assert.Contains(t, strings.Join(f.desk.texts(fmt.Sprint(i)), " "), fmt.Sprintf("visited x%d.", n),
+						"%d: %d", status, n)
 				}
 			}
 			assert.Less(t, f.desk.count("note"), all+20*healthy+12*12, "those refused keep their back-off")
@@ -585,7 +590,8 @@ func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
 		time.Sleep(time.Until(until) - time.Nanosecond)
 		assert.Equal(t, 11, f.desk.count("note"), "nothing while the account is limited")
 		time.Sleep(5 * time.Second)
-		assert.Equal(t, "[1] User visited a\n\n[2] User visited b", strings.Replace(f.desk.texts("1")[1], "\n[2]", "\n\n[2]", 1), "merged")
+		assert.Equal(t, "[1] User visited a\n\n[2] User visited b",
+			strings.Replace(f.desk.texts("1")[1], "\n[2]", "\n\n[2]", 1), "merged")
 		assert.Equal(t, 21, f.desk.count("note"))
 	})
 }
@@ -757,7 +763,9 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 
 // identify records who a session belongs to.
 func (s *service) identify(sessionID, userID, email string) error {
-	_, err := s.recorder.Record(context.Background(), "acme", []activity.Event{{ID: sessionID + userID, Time: time.Now(), ServerTime: true, SessionID: sessionID, UserID: userID, Email: email, Identified: true}})
+	_, err := s.recorder.Record(context.Background(), "acme",
+		[]activity.Event{{ID: sessionID + userID, Time: time.Now(), ServerTime: true, SessionID: sessionID, UserID: userID,
+			Email: email, Identified: true}})
 	return err
 }
 
@@ -813,7 +821,8 @@ func TestFollow_writesWhatIsLeftWhenTheLogIsClosed(t *testing.T) {
 		}
 		stopped := f.closes(t)
 		assert.Less(t, stopped, 6*time.Second)
-		assert.Equal(t, []string{"[1] User visited first", "[1] User visited while it is written", "[1] User visited last"}, f.desk.texts("0"))
+		assert.Equal(t, []string{"[1] User visited first", "[1] User visited while it is written", "[1] User visited last"},
+			f.desk.texts("0"))
 		for i := range 9 {
 			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts(fmt.Sprint(i+1)))
 		}

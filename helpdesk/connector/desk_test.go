@@ -149,7 +149,8 @@ func (d *desk) Note(ctx context.Context, conversationID, text string) (string, e
 	return id, nil
 }
 
-func (d *desk) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (string, bool, error) {
+func (d *desk) FindNote(ctx context.Context, conversationID, text, after string,
+	since time.Time) (string, bool, error) {
 	var id string
 	var found bool
 	err := d.request(ctx, "find", conversationID, func() {

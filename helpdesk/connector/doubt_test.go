@@ -212,19 +212,21 @@ func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 
 func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 	doubt := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Count: 1}}
-	summary := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Summary: &summed{Text: "text"}}}
+	summary := conversation{Sessions: []session{{ID: "s"}},
+		Writing: &writing{Session: "s", Summary: &summed{Text: "text"}}}
 	same := conversation{Sessions: []session{{ID: "s", Summary: &summed{Text: "text"}}}, Writing: summary.Writing}
 	for name, c := range map[string]struct {
 		of            conversation
 		can           helpdesk.Capabilities
 		redacts, left int
 	}{
-		"a note that the log has not":                {doubt, capable(newDesk()), 0, 1},
-		"a summary":                                  {summary, capable(newDesk()), 1, 0},
-		"a summary at a desk that cannot look":       {summary, helpdesk.Capabilities{Redactor: newDesk()}, 0, 1},
-		"a summary at a desk that cannot redact":     {summary, helpdesk.Capabilities{Finder: newDesk()}, 0, 1},
-		"a summary that says the same, so no note":   {same, capable(newDesk()), 0, 0},
-		"a note of an erased person, counted before": {conversation{Writing: &writing{Session: "s", Blank: "text"}}, capable(newDesk()), 0, 0},
+		"a note that the log has not":              {doubt, capable(newDesk()), 0, 1},
+		"a summary":                                {summary, capable(newDesk()), 1, 0},
+		"a summary at a desk that cannot look":     {summary, helpdesk.Capabilities{Redactor: newDesk()}, 0, 1},
+		"a summary at a desk that cannot redact":   {summary, helpdesk.Capabilities{Finder: newDesk()}, 0, 1},
+		"a summary that says the same, so no note": {same, capable(newDesk()), 0, 0},
+		"a note of an erased person, counted before": {conversation{Writing: &writing{Session: "s", Blank: "text"}},
+			capable(newDesk()), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
@@ -292,7 +294,8 @@ func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
 		f.desk.refuses(nil)
 		f.follow(t)
 		time.Sleep(time.Minute)
-		assert.Equal(t, "[1] User visited first|[1] User visited x\n\n[2] User visited y", strings.Join(f.desk.texts("10"), "|"))
+		assert.Equal(t, "[1] User visited first|[1] User visited x\n\n[2] User visited y",
+			strings.Join(f.desk.texts("10"), "|"))
 	})
 }
 
@@ -357,7 +360,8 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 				}
 			}
 			d := newDesk()
-			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil), desk: d}
+			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil),
+				desk: d}
 			f.follow(t)
 			defer f.stop()
 			f.visit(t, "s", "a")

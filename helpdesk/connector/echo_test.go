@@ -26,7 +26,8 @@ func TestServeChat_ignoresTheEchoOfAReply(t *testing.T) {
 		echoes := []string{
 			ownReply,
 			"Hello! Your export #1 is ready. Open \"Settings\" & click {{Export}} <now>, if 1 < 2. Bye\n",
-			"<p>Hello! Your export #1 is ready.<br><br>Open &#34;Settings&#34; &amp; click {\u200b{Export}\u200b} &lt;now&gt;, if 1 &lt; 2.  Bye</p>",
+			"<p>Hello! Your export #1 is ready.<br><br>Open &#34;Settings&#34; &amp; click {\u200b{Export}\u200b} " +
+				"&lt;now&gt;, if 1 &lt; 2.  Bye</p>",
 			"> Hello! Your export #1 is ready.\n> \n> Open \"Settings\" & click {{Export}} <now>, if 1 < 2.  Bye",
 			"HELLO! your **export** #1 is ready. open “settings” & click {{export}} <now>, if 1 < 2. bye",
 		}

@@ -75,7 +75,8 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 }
 
 // link links a session to a conversation. A signed link is that of the session's user.
-func (s *service) link(ctx context.Context, desk, conversationID, sessionID string, by linkedBy, at time.Time) (status, error) {
+func (s *service) link(ctx context.Context, desk, conversationID, sessionID string, by linkedBy,
+	at time.Time) (status, error) {
 	known, _, err := s.store.dir.Session(ctx, "acme", sessionID)
 	if err != nil {
 		return "", err
@@ -86,7 +87,8 @@ func (s *service) link(ctx context.Context, desk, conversationID, sessionID stri
 
 // linkContact links the session of a contact to a conversation of Zendesk.
 func (s *service) linkContact(ctx context.Context, conversationID string, contact helpdesk.Contact) (status, error) {
-	return s.linker.linkContact(ctx, claim{productID: "acme", desk: "zendesk", conversationID: conversationID, by: byWebhook}, contact)
+	return s.linker.linkContact(ctx, claim{productID: "acme", desk: "zendesk", conversationID: conversationID,
+		by: byWebhook}, contact)
 }
 
 // visit records that the session viewed pages now.
@@ -105,7 +107,8 @@ func (s *service) record(ctx context.Context, sessionID, userID, email string, a
 	var events []activity.Event
 	for _, page := range pages {
 		a := activity.Action{Type: activity.TypePageview, Description: "User visited " + page}
-		events = append(events, activity.Event{ID: uuid.NewString(), Time: at, ServerTime: true, SessionID: sessionID, UserID: userID, Email: email, Action: &a})
+		events = append(events, activity.Event{ID: uuid.NewString(), Time: at, ServerTime: true, SessionID: sessionID,
+			UserID: userID, Email: email, Action: &a})
 	}
 	_, err := s.recorder.Record(ctx, "acme", events)
 	return err
@@ -145,7 +148,8 @@ func (s *service) work(t testing.TB, key string) {
 		if !ok {
 			return
 		}
-		j := &job{d: d, lane: l, account: l.account, product: product, desk: desk.Desk, can: desk.capabilities(), lease: lease, owned: time.Now().Add(-time.Hour)}
+		j := &job{d: d, lane: l, account: l.account, product: product, desk: desk.Desk, can: desk.capabilities(),
+			lease: lease, owned: time.Now().Add(-time.Hour)}
 		require.NoError(t, d.start(t.Context(), []*job{j}))
 		models.Wait()
 	}
@@ -183,7 +187,8 @@ func (l *watchedLog) Read(ctx context.Context, productID string, after eventlog.
 	return l.Log.Read(ctx, productID, after, dst)
 }
 
-func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if err := l.before("append"); err != nil {
 		return err
 	}
@@ -208,14 +213,16 @@ func (s watchedStore) Get(ctx context.Context, productID string, names ...string
 	return docs, err
 }
 
-func (s watchedStore) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+func (s watchedStore) List(ctx context.Context, productID, prefix, after string,
+	limit int) ([]document.Document, error) {
 	if err := s.log.before("list"); err != nil {
 		return nil, err
 	}
 	return s.Store.List(ctx, productID, prefix, after, limit)
 }
 
-func (s watchedStore) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+func (s watchedStore) Write(ctx context.Context, productID string,
+	changes ...document.Change) (document.Version, error) {
 	if err := s.log.before("write"); err != nil {
 		return 0, err
 	}

@@ -68,7 +68,8 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 // A visitor's click and the same with its mark are one, also after the visitor has signed in.
 func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	w := &want{belongs: belongs{conversationID: "7", linkedAt: 2}}
-	click := activity.BatchAction{UserID: "anon", Action: activity.Action{Type: "click", Title: "Click Save", TimestampStart: 1}}
+	click := activity.BatchAction{UserID: "anon",
+		Action: activity.Action{Type: "click", Title: "Click Save", TimestampStart: 1}}
 	marked := click
 	marked.Marks = []string{activity.MarkRage}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
@@ -186,7 +187,8 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 		require.NoError(t, j.failed(reply, &pausedError{wait: time.Hour}))
 		assert.Equal(t, time.Hour, waits())
 		assert.Zero(t, j.lane.more.again[notes])
-		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway}, &pausedError{account: true}, errDropped} {
+		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway},
+			&pausedError{account: true}, errDropped} {
 			require.ErrorIs(t, j.failed(reply, err), err)
 		}
 	})
@@ -216,7 +218,8 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 		require.NoError(t, err)
 		d := newDesk()
 		delivery := s.delivery("acme")
-		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()), lease: lease, desk: d}
+		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
+			lease: lease, desk: d}
 		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
 		require.NoError(t, note())
 		time.Sleep(s.opts.LeaseTTL*2/3 + time.Nanosecond)

@@ -104,7 +104,8 @@ func TestLink_remembersWhetherTheDeskSaidSo(t *testing.T) {
 	s.linkAs(t, "7", "s", byBrowser)
 	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s"}}, s.sessions(t, "7"))
 	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook))
-	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"), "of this session only")
+	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"),
+		"of this session only")
 }
 
 func TestLink_needsASession(t *testing.T) {
@@ -182,7 +183,8 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		assert.Equal(t, "8", known.ConversationID)
 		require.Equal(t, "already_linked", s.linkAs(t, "8", id, byWebhook))
 	}
-	assert.Equal(t, []Linked{{SessionID: "ada1", Signed: true, ByWebhook: true}, {SessionID: "ada2", ByWebhook: true}}, s.sessions(t, "8"))
+	assert.Equal(t, []Linked{{SessionID: "ada1", Signed: true, ByWebhook: true}, {SessionID: "ada2", ByWebhook: true}},
+		s.sessions(t, "8"))
 }
 
 // A link that has ended is made again by whoever makes it, and no better than that.
@@ -284,7 +286,8 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
 		time.Sleep(time.Hour)
-		for id, ago := range map[string]time.Duration{"now": 0, "before": 5 * time.Minute, "long before": time.Hour, "to come": -time.Hour} {
+		for id, ago := range map[string]time.Duration{"now": 0, "before": 5 * time.Minute, "long before": time.Hour,
+			"to come": -time.Hour} {
 			s.visit(t, id, "/a")
 			_, err := s.link(t.Context(), "zendesk", id, id, byWebhook, time.Now().Add(-ago))
 			require.NoError(t, err)

@@ -145,7 +145,8 @@ func (st *storm) current() string {
 	if n := len(st.talks); n > 0 && st.desk.Exists(st.talks[n-1]) {
 		return st.talks[n-1]
 	}
-	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
+	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{Email: jane}, "")
 	st.send(webhook)
 	st.talks = append(st.talks, id)
 	return id

@@ -117,7 +117,8 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	require.NoError(t, err)
 	recorder, err := eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
-	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
+	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}},
+		core:   core,
 		labels: config.ReplyOptionLabels, notes: prompt(), recorder: recorder}
 }
 
@@ -176,8 +177,9 @@ func (w *world) visitAs(sessionID, email, page string) {
 	w.t.Helper()
 	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
 	w.events++
-	_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: fmt.Sprint("e", w.events), Time: time.Now(), SessionID: sessionID,
-		UserID: "u-" + sessionID, Email: email, Action: &a}})
+	_, err := w.recorder.Record(w.t.Context(), acme,
+		[]activity.Event{{ID: fmt.Sprint("e", w.events), Time: time.Now(), SessionID: sessionID,
+			UserID: "u-" + sessionID, Email: email, Action: &a}})
 	require.NoError(w.t, err)
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
@@ -210,7 +212,8 @@ func (w *world) deliver(s *server, r *http.Request) string {
 // chat has Jane open a conversation without a message, which links her session.
 func (w *world) chat(s *server) (conversationID string) {
 	w.t.Helper()
-	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
+	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+		helpdesktest.IntercomContact{Email: jane}, "")
 	require.Equal(w.t, "linked", w.deliver(s, webhook))
 	return id
 }
@@ -258,7 +261,8 @@ func TestOffers_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 
 func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		here, other := connector.Link{Desk: "intercom", ConversationID: conversation}, connector.Link{Desk: "intercom", ConversationID: "other"}
+		here, other := connector.Link{Desk: "intercom", ConversationID: conversation},
+			connector.Link{Desk: "intercom", ConversationID: "other"}
 		states := func(productID string) []assistance.State {
 			states, err := s.connector.States(w.t.Context(), productID, connector.Link{}, other, here, here)
 			require.NoError(w.t, err)
@@ -271,9 +275,11 @@ func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
 		assert.Equal(t, make([]assistance.State, 4), states("globex"), "without assistance")
 		docs, err := w.log.Documents().Get(w.t.Context(), acme, "conversations/intercom/other")
 		require.NoError(w.t, err)
-		_, err = w.log.Documents().Write(w.t.Context(), acme, document.Put(docs[0], []byte(`{"sessions":[],"machine":{"version":99}}`), 0))
+		_, err = w.log.Documents().Write(w.t.Context(), acme,
+			document.Put(docs[0], []byte(`{"sessions":[],"machine":{"version":99}}`), 0))
 		require.NoError(w.t, err)
-		assert.Equal(t, []assistance.State{"", "", assistance.Proactive, assistance.Proactive}, states(acme), "a machine that cannot be read")
+		assert.Equal(t, []assistance.State{"", "", assistance.Proactive, assistance.Proactive}, states(acme),
+			"a machine that cannot be read")
 	})
 }
 
@@ -296,8 +302,10 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 func TestOffers_leavesAMachineThatCannotBeRead(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
-		_, err := w.log.Documents().Write(w.t.Context(), acme, document.Put(document.Document{Name: "conversations/intercom/" + id}, []byte(`{"machine":{"version":99}}`), 0))
+		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
+		_, err := w.log.Documents().Write(w.t.Context(), acme,
+			document.Put(document.Document{Name: "conversations/intercom/" + id}, []byte(`{"machine":{"version":99}}`), 0))
 		require.NoError(w.t, err)
 		require.Equal(t, "linked", w.deliver(s, webhook))
 		time.Sleep(6 * time.Minute) // the text that opened it may be answered for five
@@ -316,7 +324,8 @@ func TestOffers_leavesAMachineThatCannotBeRead(t *testing.T) {
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "joe@acme.example"}, "I was charged twice")
+		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{Email: "joe@acme.example"}, "I was charged twice")
 		require.Equal(t, "linked", w.deliver(s, webhook))
 		toAndFro := func(at string) {
 			for _, page := range []string{at, "/docs", at} {
@@ -422,7 +431,8 @@ func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 		again.Body, _ = webhook.GetBody()
 		w.deliver(s, webhook)
 		w.deliver(s, again)
-		require.Equal(t, []proactive.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation, TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
+		require.Equal(t, []proactive.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation,
+			TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
 		assert.Empty(t, w.replies(conversation))
 	})
 }
@@ -456,48 +466,51 @@ func count(t *testing.T, s *server, name, value string) (n float64) {
 }
 
 func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		time.Sleep(35 * time.Second) // it is looked for and found
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1, "it is shown now")
-		time.Sleep(time.Minute)
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 2)
-	})
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
+		func(w *world, s *server, conversation string) {
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+			w.pingPong()
+			require.Len(t, w.offers(conversation), 1)
+			time.Sleep(35 * time.Second) // it is looked for and found
+			w.pingPong()
+			require.Len(t, w.offers(conversation), 1, "it is shown now")
+			time.Sleep(time.Minute)
+			w.pingPong()
+			assert.Len(t, w.offers(conversation), 2)
+		})
 }
 
 // Another offer can be made when the cool-down of that one is over.
 func TestOffers_asksADeskOnceForALostOfferThatItRefusesToShow(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-		w.pingPong()
-		w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
-		time.Sleep(10 * time.Minute)
-		asked := 0
-		for _, r := range w.desk.Requests() {
-			if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
-				asked++
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
+		func(w *world, s *server, conversation string) {
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+			w.pingPong()
+			w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
+			time.Sleep(10 * time.Minute)
+			asked := 0
+			for _, r := range w.desk.Requests() {
+				if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
+					asked++
+				}
 			}
-		}
-		assert.Equal(t, 1, asked)
-		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 1)
-	})
+			assert.Equal(t, 1, asked)
+			assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
+			w.pingPong()
+			assert.Len(t, w.offers(conversation), 1)
+		})
 }
 
 func TestOffers_endsTheLinksOfAConversationThatIsGoneWithAnOfferInDoubt(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-		w.pingPong()
-		time.Sleep(20 * time.Second) // the notes are written
-		w.desk.DeleteConversation(conversation)
-		time.Sleep(time.Minute)
-		assert.Equal(t, 1.0, count(t, s, "liveactivity_links_total", "ended"))
-	})
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
+		func(w *world, s *server, conversation string) {
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+			w.pingPong()
+			time.Sleep(20 * time.Second) // the notes are written
+			w.desk.DeleteConversation(conversation)
+			time.Sleep(time.Minute)
+			assert.Equal(t, 1.0, count(t, s, "liveactivity_links_total", "ended"))
+		})
 }
 
 // The clock of Redis may be ahead of the desk's.
@@ -575,8 +588,9 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 			all.Go(func() {
 				for j, page := range []string{"/pricing", "/docs", "/pricing"} {
 					a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
-					_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
-						SessionID: fmt.Sprint("s", 1+i%2), Email: jane, Action: &a}})
+					_, err := w.recorder.Record(w.t.Context(), acme,
+						[]activity.Event{{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
+							SessionID: fmt.Sprint("s", 1+i%2), Email: jane, Action: &a}})
 					assert.NoError(t, err)
 				}
 			})
@@ -599,7 +613,8 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Len(t, w.seen.in(conversation), 1)
 		assert.True(t, w.desk.Exists(conversation))
-		accepted := count(t, s, "liveactivity_offers_total", "accepted") + count(t, second, "liveactivity_offers_total", "accepted")
+		accepted := count(t, s, "liveactivity_offers_total", "accepted") +
+			count(t, second, "liveactivity_offers_total", "accepted")
 		assert.LessOrEqual(t, accepted, 10.0, "a delivery counts once")
 		assert.Positive(t, accepted)
 	})
@@ -607,22 +622,23 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 
 // A step that has to be retried, or is delivered twice, is counted once.
 func TestOffers_countsWhatBecameOfOffers(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
-		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
-		w.pingPong()
-		time.Sleep(40 * time.Second)
-		assert.Equal(t, 1.0, offers("ignored"))
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-		w.pingPong()
-		require.Equal(t, 1.0, offers("ambiguous"))
-		time.Sleep(40 * time.Second)
-		require.Equal(t, 1.0, offers("lost"))
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-		w.pingPong()
-		time.Sleep(40 * time.Second)
-		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
-		assert.Equal(t, 2.0, offers("ambiguous"))
-	})
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
+		func(w *world, s *server, conversation string) {
+			offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
+			w.pingPong()
+			time.Sleep(40 * time.Second)
+			assert.Equal(t, 1.0, offers("ignored"))
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+			w.pingPong()
+			require.Equal(t, 1.0, offers("ambiguous"))
+			time.Sleep(40 * time.Second)
+			require.Equal(t, 1.0, offers("lost"))
+			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+			w.pingPong()
+			time.Sleep(40 * time.Second)
+			assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
+			assert.Equal(t, 2.0, offers("ambiguous"))
+		})
 }
 
 func TestOffers_metersTheOffersItHasMade(t *testing.T) {
@@ -649,7 +665,9 @@ func TestOffers_metersTheOffersItHasMade(t *testing.T) {
 // The server that shows an offer, or writes a note, loses its storage before it has
 // recorded that. The next one finds it.
 func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
-	for name, write := range map[string]func(w *world){"an offer": (*world).pingPong, "a note": func(w *world) { w.visit("/plans") }} {
+	for name, write := range map[string]func(w *world){"an offer": (*world).pingPong, "a note": func(w *world) {
+		w.visit("/plans")
+	}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
@@ -851,13 +869,15 @@ func TestMetrics_countAnOfferThatIsIgnoredOnce(t *testing.T) {
 			run(t, proactive.Config{Enabled: true, IdleTeardown: teardown}, func(w *world, s *server, conversation string) {
 				w.pingPong()
 				require.Len(t, w.offers(conversation), 1)
-				w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503, Times: 1}) // what is retried is not counted again
+				// what is retried is not counted again
+				w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503, Times: 1})
 				time.Sleep(9 * time.Second)
 				assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "there is time to react")
 				time.Sleep(time.Minute)
 				assert.Equal(t, teardown != "", w.desk.Exists(conversation))
 				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"))
-				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", proactive.PingPong{}.ID())-count(t, s, "liveactivity_offers_total", "made"), "of its trigger")
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", proactive.PingPong{}.ID())-count(t, s,
+					"liveactivity_offers_total", "made"), "of its trigger")
 			})
 		})
 	}
@@ -881,8 +901,9 @@ func (w *world) press(id, label, mark string, at time.Time) {
 	if mark != "" {
 		a.Marks = []string{mark}
 	}
-	_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: id, Time: at, SessionID: "s1", UserID: "u-s1", Email: jane,
-		Action: &a, Markable: mark == ""}})
+	_, err := w.recorder.Record(w.t.Context(), acme,
+		[]activity.Event{{ID: id, Time: at, SessionID: "s1", UserID: "u-s1", Email: jane,
+			Action: &a, Markable: mark == ""}})
 	require.NoError(w.t, err)
 }
 

@@ -86,7 +86,8 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	assert.Equal(t, []string{"Try the Team plan."}, d.chat.written())
 	assert.Empty(t, d.messages(t))
 	require.Len(t, model.prompts, 1)
-	assert.Contains(t, model.prompts[0], "\nThe customer's last actions, oldest first:\n<data>\nUser visited pricing\nUser visited the comparison\n</data>\n")
+	assert.Contains(t, model.prompts[0], "\nThe customer's last actions, oldest first:\n<data>\nUser visited "+
+		"pricing\nUser visited the comparison\n</data>\n")
 	assert.True(t, strings.HasSuffix(model.prompts[0], "\nThe customer's message:\n<data>\nWhich plan?\n</data>\n"))
 
 	_, says = d.event(t, chatPath, "chat", userReply("d1", "c1", "Which plan?"))
@@ -125,7 +126,8 @@ func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
-	second := newService(t, d.store.log, Product{Notes: DefaultNotes(), Desks: []Desk{{"chat", d.chat}}}, &Options{Model: model.answer})
+	second := newService(t, d.store.log, Product{Notes: DefaultNotes(), Desks: []Desk{{"chat", d.chat}}},
+		&Options{Model: model.answer})
 	mux := http.NewServeMux()
 	mux.Handle("POST /chat/chat/{product_id}", second.ServeChat("chat"))
 	body, err := json.Marshal(userReply("", "c1", "Hi"))
@@ -173,8 +175,9 @@ func TestReply_isMadeFromEverythingTheUserDidInTheSession(t *testing.T) {
 	now := time.Now()
 	d.visitAs(t, "s1", "bob", "", now.Add(-3*time.Second), "salaries")
 	d.visitAs(t, "s1", "anonymous", "", now.Add(-2*time.Second), "pricing")
-	_, err := d.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
-		SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"}})
+	_, err := d.recorder.Record(t.Context(), "acme",
+		[]activity.Event{{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
+			SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"}})
 	require.NoError(t, err)
 	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 	require.NoError(t, d.attempt(t))
@@ -442,8 +445,14 @@ func TestReply_isGivenUp(t *testing.T) {
 		change func(d *doors)
 		asks   int
 	}{
-		"to a ticket that is closed":     {func(d *doors) { d.chat.script("reply", &helpdesk.APIError{Status: 422, Gone: true}, false) }, 1},
-		"to a ticket that is gone":       {func(d *doors) { d.chat.script("whose", &helpdesk.APIError{Status: 404, Gone: true}, false) }, 0},
+		"to a ticket that is closed": {func(d *doors) {
+			d.chat.script("reply",
+				&helpdesk.APIError{Status: 422, Gone: true}, false)
+		}, 1},
+		"to a ticket that is gone": {func(d *doors) {
+			d.chat.script("whose",
+				&helpdesk.APIError{Status: 404, Gone: true}, false)
+		}, 0},
 		"when signatures are off by now": {func(d *doors) { d.chat.unsigned = true }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -595,7 +604,8 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 // A summary and a reply of one conversation are not asked for at the same time.
 func TestNext_asksForOneModelCallAtATime(t *testing.T) {
 	now := time.Now()
-	c := conversation{Messages: []message{{ID: "m", At: now}}, Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
+	c := conversation{Messages: []message{{ID: "m", At: now}},
+		Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
 	v := &view{now: now, can: helpdesk.Capabilities{Replier: &scriptDesk{}}, replies: true, models: true,
 		notes: Notes{SummaryThreshold: 20}, theirs: []string{"m"}}
 	s, _ := c.nextAnswer(v)
@@ -673,17 +683,19 @@ func TestReply_isThatOfTheProgram(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
 	var asked Question
-	c, err := New(d.store.log, d.products, &Options{Model: model.answer, Reply: func(_ context.Context, q Question) (string, error) {
-		asked = q
-		return " From our knowledge base. ", nil
-	}})
+	c, err := New(d.store.log, d.products, &Options{Model: model.answer,
+		Reply: func(_ context.Context, q Question) (string, error) {
+			asked = q
+			return " From our knowledge base. ", nil
+		}})
 	require.NoError(t, err)
 	d.opts.Reply = c.opts.Reply
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 	d.event(t, chatPath, "chat", userReply("d1", "c1", "Which plan?"))
 	require.NoError(t, d.attempt(t))
 	assert.Equal(t, []string{"From our knowledge base."}, d.chat.written())
-	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?", Actions: []string{"User visited pricing"}}, asked)
+	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?",
+		Actions: []string{"User visited pricing"}}, asked)
 	assert.Empty(t, model.prompts)
 }
 
@@ -713,9 +725,11 @@ func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 		d := newDoors(t, model.answer)
 		var guided []proactive.Guidance
 		d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g); return nil }
-		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}}, proactive.PingPong{})
+		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}},
+			proactive.PingPong{})
 		require.NoError(t, err)
-		d.configure(always(Product{Notes: Notes{PreLinkWindow: time.Minute}, Desks: []Desk{{"chat", offeringDesk{d.chat}}}, Assistance: core}))
+		d.configure(always(Product{Notes: Notes{PreLinkWindow: time.Minute}, Desks: []Desk{{"chat", offeringDesk{d.chat}}},
+			Assistance: core}))
 		f := &following{service: d.service}
 		f.follow(t)
 		defer f.stop()
@@ -723,7 +737,8 @@ func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 		d.event(t, webhookPath, "chat", opened("d0", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
 		for i, page := range []string{"/a", "/b", "/a"} {
 			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
-			_, err := d.recorder.Record(t.Context(), "acme", []activity.Event{{ID: fmt.Sprint("p", i), Time: time.Now(), SessionID: "s1", Action: &a}})
+			_, err := d.recorder.Record(t.Context(), "acme",
+				[]activity.Event{{ID: fmt.Sprint("p", i), Time: time.Now(), SessionID: "s1", Action: &a}})
 			require.NoError(t, err)
 			time.Sleep(100 * time.Millisecond)
 		}

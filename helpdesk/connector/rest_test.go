@@ -71,7 +71,8 @@ func TestFollow_asksStorageForNothingAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, operations := counted(musttest.New(memorylog.New(nil)))
 		d := newDesk()
-		f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil), desk: d}
+		f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil),
+			desk: d}
 		f.follow(t)
 		defer f.stop()
 		f.visit(t, "s", "a")

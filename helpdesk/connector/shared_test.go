@@ -167,7 +167,8 @@ func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(time.Second)
 			}
-			require.Equal(t, []string{"[1] User visited home", "[1] User visited of alice", "[1] User visited of bob"}, f.desk.texts("7"))
+			require.Equal(t, []string{"[1] User visited home", "[1] User visited of alice", "[1] User visited of bob"},
+				f.desk.texts("7"))
 			ids := map[string][]string{"alice": {"1", "2"}, "bob": {"3"}}
 			erase := func(user string) {
 				kept, _, err := f.Kept(t.Context(), "acme", all[user])
@@ -199,7 +200,8 @@ func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
 
 func TestKept_hasNothingOfWhoeverTookTheSessionOver(t *testing.T) {
 	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
-		Summary: &summed{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}}, Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
+		Summary: &summed{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}},
+		Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
 	of := Person{SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob", "carol"}}}
 	k := r.kept(of)
 	assert.Equal(t, []string{"2"}, k.NoteIDs)
@@ -318,12 +320,14 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 			{[]session{{ID: "hers", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"reported"}, nil},
 			{[]session{{ID: "hers", Contact: helpdesk.Contact{UserID: "hers"}}}, false, []string{"hers"}, nil},
 			{[]session{{ID: "reported"}}, false, []string{"reported"}, nil},
-			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"}, []helpdesk.Contact{{Email: "ADA@acme.example"}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"},
+				[]helpdesk.Contact{{Email: "ADA@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"}, []helpdesk.Contact{{UserID: "reported"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{Email: "eve@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{ada, {Email: "eve@acme.example"}}},
 			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{}}},
-			{[]session{{ID: "reported", Contact: ada}, {ID: "hers"}}, false, []string{"hers"}, []helpdesk.Contact{{Email: "eve@acme.example"}}},
+			{[]session{{ID: "reported", Contact: ada}, {ID: "hers"}}, false, []string{"hers"},
+				[]helpdesk.Contact{{Email: "eve@acme.example"}}},
 		} {
 			good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "7"}, tt.sessions, tt.askers, tt.claims)
 			require.NoError(t, err)

@@ -66,7 +66,8 @@ func shared(conversations []string, owner string) (strangers int, excess float64
 // A product with two desks, at each of which an owner is busy while 1,500 links are forged.
 func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1, UpdatesPerTicket: -1})
+		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1,
+			UpdatesPerTicket: -1})
 		tickets.Fail(helpdesktest.Fault{Delay: 100 * time.Millisecond})
 		chats := newDesk()
 		chats.takes = func() time.Duration { return 100 * time.Millisecond }

@@ -181,7 +181,8 @@ func (d *day) plan(visitors, visitsEach int) (events []event) {
 	add := func(at time.Time, do func()) { events = append(events, event{at, do}) }
 	calm := 21 * 60 * d.unit
 	for i := range visitors {
-		v := &visitor{id: fmt.Sprintf("s%d", i), email: fmt.Sprintf("u%d@x.example", i), conversation: fmt.Sprint(d.rng.IntN(1 + visitors*2/3))}
+		v := &visitor{id: fmt.Sprintf("s%d", i), email: fmt.Sprintf("u%d@x.example", i),
+			conversation: fmt.Sprint(d.rng.IntN(1 + visitors*2/3))}
 		d.sessions = append(d.sessions, v)
 		first := within(0, calm-60*d.unit)
 		at := first
@@ -333,7 +334,8 @@ func TestWeather(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})), 2*time.Minute, seed)
+				d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})),
+					2*time.Minute, seed)
 				d.live(8, 12)
 				d.end()
 				d.check()
@@ -346,7 +348,8 @@ func TestWeather(t *testing.T) {
 func TestWeather_withACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})), 2*time.Minute, 1)
+		d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})),
+			2*time.Minute, 1)
 		d.live(crowd, 6)
 		d.end()
 		d.check()
@@ -376,7 +379,8 @@ func TestWeather_onOtherEngines(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			d := newDay(t, open(t), time.Hour, seed) // a window as long as that, since the clocks of engines differ by milliseconds
+			// a window as long as that, since the clocks of engines differ by milliseconds
+			d := newDay(t, open(t), time.Hour, seed)
 			d.unit, d.opts.LeaseTTL = 5*time.Millisecond, time.Second
 			d.live(8, 12)
 			deadline := time.Now().Add(time.Minute)

@@ -161,8 +161,9 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
 	log, err := memorylog.New(nil)
 	require.NoError(t, err)
-	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(), AllowedOrigins: []string{"https://app.acme.example"},
-		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
+	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(),
+		AllowedOrigins: []string{"https://app.acme.example"},
+		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
 	d.configure(productsFunc(func(id string) (Product, bool, error) {
 		if id != "acme" {
@@ -213,7 +214,8 @@ func (d *doors) event(t testing.TB, path, desk string, e helpdesk.Event) (int, s
 const webhookPath = "/chatbot-webhook/acme"
 
 func opened(id, conversation string, contact helpdesk.Contact) helpdesk.Event {
-	return helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: id, ConversationID: conversation, Contact: contact, At: time.Now()}
+	return helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: id, ConversationID: conversation, Contact: contact,
+		At: time.Now()}
 }
 
 // linkedTo returns the conversation that a session is linked to.
@@ -233,26 +235,40 @@ func TestServeWebhook_answersByWhatCame(t *testing.T) {
 		code       int
 		says       string
 	}{
-		"linked later":             {webhookPath, event, good, 200, "pending"},
-		"a ping":                   {webhookPath, `{"Type":1}`, good, 200, "ignored"},
-		"nothing that matters":     {webhookPath, `{"Type":0}`, good, 200, "ignored"},
-		"nobody in particular":     {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"c"}`, good, 200, "ignored"},
-		"a message of a chat desk": {webhookPath, `{"Type":3,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`, []string{"X-Desk: chat", "X-Signature: good"}, 200, "ignored"},
-		"with a charset":           {webhookPath, event, append(good, "Content-Type: application/json; charset=utf-8"), 200, "pending"},
-		"without a content type":   {webhookPath, event, append(good, "Content-Type: "), 200, "pending"},
-		"unknown product":          {"/chatbot-webhook/globex", event, good, 404, "Unknown product."},
-		"unsigned":                 {webhookPath, event, []string{"X-Desk: plain"}, 401, "The signature of the webhook is missing or wrong."},
-		"wrongly signed":           {webhookPath, event, []string{"X-Desk: plain", "X-Signature: bad"}, 401, "The signature of the webhook is missing or wrong."},
-		"of another desk":          {webhookPath, event, []string{"X-Desk: third", "X-Signature: good"}, 400, "The body is no webhook of a help desk that the product has."},
-		"of no desk":               {webhookPath, event, nil, 400, "The body is no webhook of a help desk that the product has."},
-		"malformed":                {webhookPath, `{"Type":`, good, 400, "The webhook is malformed: the body is not an event."},
-		"without a conversation":   {webhookPath, `{"Type":2,"DeliveryID":"d"}`, good, 400, "The webhook must name a conversation by an id of at most 256 bytes."},
-		"with a long conversation": {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"` + strings.Repeat("c", 257) + `"}`, good, 400, "The webhook must name a conversation by an id of at most 256 bytes."},
-		"too large":                {webhookPath, strings.Repeat(" ", 1<<20) + event, good, 413, "The request body is larger than the limit of 1048576 bytes."},
-		"a form":                   {webhookPath, event, append(good, "Content-Type: application/x-www-form-urlencoded"), 415, "The Content-Type must be application/json."},
-		"plain text":               {webhookPath, event, append(good, "Content-Type: text/plain"), 415, "The Content-Type must be application/json."},
-		"compressed":               {webhookPath, event, append(good, "Content-Encoding: gzip"), 415, "The body must not be compressed."},
-		"no chat there":            {"/plain/chat/acme", event, good, 404, "The product has no such help desk with a chat."},
+		"linked later":         {webhookPath, event, good, 200, "pending"},
+		"a ping":               {webhookPath, `{"Type":1}`, good, 200, "ignored"},
+		"nothing that matters": {webhookPath, `{"Type":0}`, good, 200, "ignored"},
+		"nobody in particular": {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"c"}`, good, 200, "ignored"},
+		"a message of a chat desk": {webhookPath,
+			`{"Type":3,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`,
+			[]string{"X-Desk: chat", "X-Signature: good"}, 200, "ignored"},
+		"with a charset": {webhookPath, event, append(good, "Content-Type: application/json; charset=utf-8"),
+			200, "pending"},
+		"without a content type": {webhookPath, event, append(good, "Content-Type: "), 200, "pending"},
+		"unknown product":        {"/chatbot-webhook/globex", event, good, 404, "Unknown product."},
+		"unsigned": {webhookPath, event, []string{"X-Desk: plain"}, 401,
+			"The signature of the webhook is missing or wrong."},
+		"wrongly signed": {webhookPath, event, []string{"X-Desk: plain", "X-Signature: bad"}, 401,
+			"The signature of the webhook is missing or wrong."},
+		"of another desk": {webhookPath, event, []string{"X-Desk: third", "X-Signature: good"}, 400,
+			"The body is no webhook of a help desk that the product has."},
+		"of no desk": {webhookPath, event, nil, 400,
+			"The body is no webhook of a help desk that the product has."},
+		"malformed": {webhookPath, `{"Type":`, good, 400,
+			"The webhook is malformed: the body is not an event."},
+		"without a conversation": {webhookPath, `{"Type":2,"DeliveryID":"d"}`, good, 400,
+			"The webhook must name a conversation by an id of at most 256 bytes."},
+		"with a long conversation": {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"` + strings.Repeat("c", 257) +
+			`"}`, good, 400, "The webhook must name a conversation by an id of at most 256 bytes."},
+		"too large": {webhookPath, strings.Repeat(" ", 1<<20) + event, good, 413,
+			"The request body is larger than the limit of 1048576 bytes."},
+		"a form": {webhookPath, event, append(good, "Content-Type: application/x-www-form-urlencoded"), 415,
+			"The Content-Type must be application/json."},
+		"plain text": {webhookPath, event, append(good, "Content-Type: text/plain"), 415,
+			"The Content-Type must be application/json."},
+		"compressed": {webhookPath, event, append(good, "Content-Encoding: gzip"), 415,
+			"The body must not be compressed."},
+		"no chat there": {"/plain/chat/acme", event, good, 404, "The product has no such help desk with a chat."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, says := newDoors(t, nil).post(tt.path, tt.body, tt.headers...)
@@ -364,7 +380,9 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	d.docs.err = nil
 	_, says := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, "linked", says)
-	d.configure(productsFunc(func(string) (Product, bool, error) { return Product{}, false, errors.New("storage is away") }))
+	d.configure(productsFunc(func(string) (Product, bool, error) {
+		return Product{}, false, errors.New("storage is away")
+	}))
 	code, _ := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, 503, code)
 }

@@ -19,7 +19,8 @@ import (
 
 // ask sends a request to the fake as Intercom wants it, but for what change does,
 // and returns the status, the headers and the body.
-func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body string, change func(http.Header)) (int, http.Header, string) {
+func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body string,
+	change func(http.Header)) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, fake.URL()+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -51,42 +52,67 @@ func TestIntercom_refusesWhatIntercomWouldRefuse(t *testing.T) {
 		status                      int
 		code                        string
 	}{
-		"a note":                      {"POST", "/conversations/ID/parts", "2.11", note, nil, 200, ""},
-		"a note as a reply":           {"POST", "/conversations/ID/reply", "2.11", note, nil, 200, ""},
-		"without a token":             {"POST", "/conversations/ID/parts", "2.11", note, without("Authorization"), 401, "unauthorized"},
-		"another token":               {"GET", "/me", "2.11", "", func(h http.Header) { h.Set("Authorization", "Bearer x") }, 401, "unauthorized"},
-		"without Accept":              {"POST", "/conversations/ID/parts", "2.11", note, without("Accept"), 406, "media_type_not_acceptable"},
-		"another content type":        {"POST", "/conversations/ID/parts", "2.11", note, func(h http.Header) { h.Set("Content-Type", "text/plain") }, 415, "content_type_not_supported"},
-		"without a version":           {"POST", "/conversations/ID/parts", "2.11", note, without("Intercom-Version"), 400, "intercom_version_invalid"},
-		"an unknown version":          {"POST", "/conversations/ID/parts", "9.9", note, nil, 400, "intercom_version_invalid"},
-		"an unknown conversation":     {"POST", "/conversations/1/parts", "2.11", note, nil, 404, "not_found"},
-		"an unknown path":             {"POST", "/nothing", "2.11", note, nil, 404, "not_found"},
-		"an unknown admin":            {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, "1001", "7", 1), nil, 404, "admin_not_found"},
-		"a number as admin":           {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `"1001"`, "1001", 1), nil, 400, "parameter_invalid"},
-		"a user's note":               {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `"admin"`, `"user"`, 1), nil, 400, "parameter_invalid"},
-		"an unknown field":            {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `"body"`, `"text"`, 1), nil, 400, "parameter_invalid"},
-		"no body":                     {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `,"body":"x"`, ``, 1), nil, 400, "parameter_not_found"},
-		"an empty body":               {"POST", "/conversations/ID/reply", "2.11", strings.Replace(note, `"x"`, `""`, 1), nil, 400, "parameter_not_found"},
-		"a comment as a part":         {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, "note", "comment", 1), nil, 400, "parameter_invalid"},
-		"options with a note":         {"POST", "/conversations/ID/reply", "2.11", strings.Replace(note, `"body"`, `"reply_options":[],"body"`, 1), nil, 400, "parameter_invalid"},
-		"an offer":                    {"POST", "/conversations/ID/reply", "Unstable", offer("[" + option + "]"), nil, 200, ""},
-		"an offer without options":    {"POST", "/conversations/ID/reply", "Unstable", offer("[]"), nil, 200, ""},
-		"an offer in a numeric one":   {"POST", "/conversations/ID/reply", "2.15", offer("[" + option + "]"), nil, 400, "parameter_invalid"},
-		"an offer as a part":          {"POST", "/conversations/ID/parts", "Unstable", offer("[" + option + "]"), nil, 400, "parameter_invalid"},
-		"an offer of null":            {"POST", "/conversations/ID/reply", "Unstable", offer("null"), nil, 400, "parameter_invalid"},
-		"an option without text":      {"POST", "/conversations/ID/reply", "Unstable", offer(`[{"uuid":"a5e1c524-5ddd-4c3e-9328-6bca5d6e3edb"}]`), nil, 400, "parameter_invalid"},
-		"an option without a UUID":    {"POST", "/conversations/ID/reply", "Unstable", offer(`[{"text":"a","uuid":"1"}]`), nil, 400, "parameter_invalid"},
-		"four options":                {"POST", "/conversations/ID/reply", "Unstable", offer("[" + strings.Repeat(option+",", 3) + option + "]"), nil, 400, "parameter_invalid"},
-		"deletion in an old version":  {"DELETE", "/conversations/ID", "2.11", "", nil, 404, "not_found"},
-		"deletion with other words":   {"DELETE", "/conversations/ID?retain_metrics=yes", "2.15", "", nil, 400, "parameter_invalid"},
-		"deletion":                    {"DELETE", "/conversations/ID?retain_metrics=true", "2.15", "", nil, 200, ""},
-		"redaction of no part":        {"POST", "/conversations/redact", "2.11", `{"type":"conversation_part","conversation_id":"ID","conversation_part_id":"1"}`, nil, 404, "conversation_part_or_message_not_found"},
-		"redaction of something else": {"POST", "/conversations/redact", "2.11", `{"type":"source"}`, nil, 400, "parameter_invalid"},
+		"a note":            {"POST", "/conversations/ID/parts", "2.11", note, nil, 200, ""},
+		"a note as a reply": {"POST", "/conversations/ID/reply", "2.11", note, nil, 200, ""},
+		"without a token": {"POST", "/conversations/ID/parts", "2.11", note, without("Authorization"), 401,
+			"unauthorized"},
+		"another token": {"GET", "/me", "2.11", "", func(h http.Header) { h.Set("Authorization", "Bearer x") },
+			401, "unauthorized"},
+		"without Accept": {"POST", "/conversations/ID/parts", "2.11", note, without("Accept"), 406,
+			"media_type_not_acceptable"},
+		"another content type": {"POST", "/conversations/ID/parts", "2.11", note,
+			func(h http.Header) { h.Set("Content-Type", "text/plain") }, 415, "content_type_not_supported"},
+		"without a version": {"POST", "/conversations/ID/parts", "2.11", note, without("Intercom-Version"), 400,
+			"intercom_version_invalid"},
+		"an unknown version":      {"POST", "/conversations/ID/parts", "9.9", note, nil, 400, "intercom_version_invalid"},
+		"an unknown conversation": {"POST", "/conversations/1/parts", "2.11", note, nil, 404, "not_found"},
+		"an unknown path":         {"POST", "/nothing", "2.11", note, nil, 404, "not_found"},
+		"an unknown admin": {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, "1001", "7", 1), nil,
+			404, "admin_not_found"},
+		"a number as admin": {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `"1001"`, "1001", 1),
+			nil, 400, "parameter_invalid"},
+		"a user's note": {"POST", "/conversations/ID/parts", "2.11",
+			strings.Replace(note, `"admin"`, `"user"`, 1), nil, 400, "parameter_invalid"},
+		"an unknown field": {"POST", "/conversations/ID/parts", "2.11",
+			strings.Replace(note, `"body"`, `"text"`, 1), nil, 400, "parameter_invalid"},
+		"no body": {"POST", "/conversations/ID/parts", "2.11",
+			strings.Replace(note, `,"body":"x"`, ``, 1), nil, 400, "parameter_not_found"},
+		"an empty body": {"POST", "/conversations/ID/reply", "2.11", strings.Replace(note, `"x"`, `""`, 1), nil,
+			400, "parameter_not_found"},
+		"a comment as a part": {"POST", "/conversations/ID/parts", "2.11",
+			strings.Replace(note, "note", "comment", 1), nil, 400, "parameter_invalid"},
+		"options with a note": {"POST", "/conversations/ID/reply", "2.11",
+			strings.Replace(note, `"body"`, `"reply_options":[],"body"`, 1), nil, 400, "parameter_invalid"},
+		"an offer": {"POST", "/conversations/ID/reply", "Unstable", offer("[" + option + "]"), nil,
+			200, ""},
+		"an offer without options": {"POST", "/conversations/ID/reply", "Unstable", offer("[]"), nil, 200, ""},
+		"an offer in a numeric one": {"POST", "/conversations/ID/reply", "2.15", offer("[" + option + "]"), nil, 400,
+			"parameter_invalid"},
+		"an offer as a part": {"POST", "/conversations/ID/parts", "Unstable", offer("[" + option + "]"), nil, 400,
+			"parameter_invalid"},
+		"an offer of null": {"POST", "/conversations/ID/reply", "Unstable", offer("null"), nil, 400,
+			"parameter_invalid"},
+		"an option without text": {"POST", "/conversations/ID/reply", "Unstable",
+			offer(`[{"uuid":"a5e1c524-5ddd-4c3e-9328-6bca5d6e3edb"}]`), nil, 400, "parameter_invalid"},
+		"an option without a UUID": {"POST", "/conversations/ID/reply", "Unstable", offer(`[{"text":"a","uuid":"1"}]`),
+			nil, 400, "parameter_invalid"},
+		"four options": {"POST", "/conversations/ID/reply", "Unstable",
+			offer("[" + strings.Repeat(option+",", 3) + option + "]"), nil, 400, "parameter_invalid"},
+		"deletion in an old version": {"DELETE", "/conversations/ID", "2.11", "", nil, 404, "not_found"},
+		"deletion with other words": {"DELETE", "/conversations/ID?retain_metrics=yes", "2.15", "", nil, 400,
+			"parameter_invalid"},
+		"deletion": {"DELETE", "/conversations/ID?retain_metrics=true", "2.15", "", nil, 200, ""},
+		"redaction of no part": {"POST", "/conversations/redact", "2.11",
+			`{"type":"conversation_part","conversation_id":"ID","conversation_part_id":"1"}`, nil, 404,
+			"conversation_part_or_message_not_found"},
+		"redaction of something else": {"POST", "/conversations/redact", "2.11", `{"type":"source"}`, nil, 400,
+			"parameter_invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 			id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
-			status, _, answer := ask(t, fake, test.method, strings.Replace(test.path, "ID", id, 1), test.version, strings.Replace(test.body, "ID", id, 1), test.change)
+			status, _, answer := ask(t, fake, test.method, strings.Replace(test.path, "ID", id, 1), test.version,
+				strings.Replace(test.body, "ID", id, 1), test.change)
 			assert.Equal(t, test.status, status, answer)
 			if test.code == "" {
 				return
@@ -141,7 +167,8 @@ func TestIntercom_limitsInWindowsOfTenSeconds(t *testing.T) {
 			status, header, _ := ask(t, fake, "GET", "/me", "2.11", "", nil)
 			assert.Equal(t, want, fmt.Sprint(status, " ", header.Get("X-RateLimit-Remaining")))
 			assert.Equal(t, "2", header.Get("X-RateLimit-Limit"))
-			assert.Equal(t, fmt.Sprint(time.Now().Truncate(10*time.Second).Add(10*time.Second).Unix()), header.Get("X-RateLimit-Reset"))
+			assert.Equal(t, fmt.Sprint(time.Now().Truncate(10*time.Second).Add(10*time.Second).Unix()),
+				header.Get("X-RateLimit-Reset"))
 		}
 	})
 }
@@ -157,7 +184,8 @@ func TestIntercom_changesTheMarkupButNotTheLines(t *testing.T) {
 	} {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 		id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
-		body, err := json.Marshal(map[string]string{"type": "admin", "admin_id": "1001", "message_type": "note", "body": sent})
+		body, err := json.Marshal(map[string]string{"type": "admin", "admin_id": "1001", "message_type": "note",
+			"body": sent})
 		require.NoError(t, err)
 		status, _, _ := ask(t, fake, "POST", "/conversations/"+id+"/parts", "2.11", string(body), nil)
 		require.Equal(t, 200, status)
@@ -175,7 +203,8 @@ func TestIntercom_signsWebhooks(t *testing.T) {
 		fake.CloseConversation(id)
 		seen := map[string]bool{}
 		for topic, r := range map[string]*http.Request{
-			"ping": fake.Ping(target), "conversation.user.created": created, "conversation.user.replied": fake.Replied(target, id, "Still there?"),
+			"ping": fake.Ping(target), "conversation.user.created": created,
+			"conversation.user.replied": fake.Replied(target, id, "Still there?"),
 		} {
 			body, err := io.ReadAll(r.Body)
 			require.NoError(t, err)

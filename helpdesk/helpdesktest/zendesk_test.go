@@ -37,7 +37,8 @@ func TestZendesk_takesOnlyItsCredentials(t *testing.T) {
 	basic := func(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
 	for header, status := range map[string]int{
 		basic("bot@acme.example/token:zendesk-api-token"): 200, "Bearer zendesk-oauth-token": 200,
-		basic("bot@acme.example:zendesk-api-token"): 401, basic("bot@acme.example/token:x"): 401, basic("x@acme.example/token:zendesk-api-token"): 401,
+		basic("bot@acme.example:zendesk-api-token"): 401, basic("bot@acme.example/token:x"): 401,
+		basic("x@acme.example/token:zendesk-api-token"): 401,
 		"Bearer x": 401, "Bearer": 401, "": 401, "Token zendesk-oauth-token": 401,
 	} {
 		r, err := http.NewRequest(http.MethodGet, fake.URL()+"/api/v2/tickets/"+ticket, nil)
@@ -52,7 +53,9 @@ func TestZendesk_takesOnlyItsCredentials(t *testing.T) {
 func TestZendesk_givesTokensThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, _, do := newZendesk(t, helpdesktest.ZendeskOptions{TokenLifetime: time.Hour})
-		response, body := do("POST", "/oauth/tokens", `{"grant_type":"client_credentials","client_id":"zendesk-client","client_secret":"zendesk-client-secret","scope":"read write"}`)
+		response, body := do("POST", "/oauth/tokens",
+			`{"grant_type":"client_credentials","client_id":"zendesk-client","client_secret":"zendesk-client-secret",`+
+				`"scope":"read write"}`)
 		require.Equal(t, 200, response.StatusCode)
 		var token struct {
 			AccessToken string `json:"access_token"`
@@ -92,35 +95,46 @@ func TestZendesk_answersAsTheRealOneDoes(t *testing.T) {
 		status             int
 		part               string // of the answer
 	}{
-		"a note":             {method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 200, part: `"type":"Comment"`},
-		"without .json":      {method: "PUT", path: "/api/v2/tickets/ID", body: comment, status: 200, part: `"audit"`},
-		"an empty comment":   {method: "PUT", path: "/api/v2/tickets/ID.json", body: `{"ticket":{"comment":{"html_body":"<br>","public":false}}}`, status: 422, part: "blank"},
-		"no comment":         {method: "PUT", path: "/api/v2/tickets/ID.json", body: `{"ticket":{}}`, status: 400},
-		"a field unheard of": {method: "PUT", path: "/api/v2/tickets/ID.json", body: `{"ticket":{"comment":{"html":"x"}}}`, status: 400},
-		"public as a string": {method: "PUT", path: "/api/v2/tickets/ID.json", body: `{"ticket":{"comment":{"body":"x","public":"false"}}}`, status: 400},
-		"not JSON":           {method: "PUT", path: "/api/v2/tickets/ID.json", body: `note`, status: 400},
-		"another ticket":     {method: "PUT", path: "/api/v2/tickets/1.json", body: comment, status: 404, part: "RecordNotFound"},
-		"no ticket":          {method: "GET", path: "/api/v2/tickets/x.json", status: 404, part: "RecordNotFound"},
-		"no such endpoint":   {method: "GET", path: "/api/v2/nothing", status: 404, part: "InvalidEndpoint"},
-		"no such method":     {method: "DELETE", path: "/api/v2/tickets/ID/comments", status: 404, part: "InvalidEndpoint"},
+		"a note": {method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 200,
+			part: `"type":"Comment"`},
+		"without .json": {method: "PUT", path: "/api/v2/tickets/ID", body: comment, status: 200, part: `"audit"`},
+		"an empty comment": {method: "PUT", path: "/api/v2/tickets/ID.json",
+			body: `{"ticket":{"comment":{"html_body":"<br>","public":false}}}`, status: 422, part: "blank"},
+		"no comment": {method: "PUT", path: "/api/v2/tickets/ID.json", body: `{"ticket":{}}`, status: 400},
+		"a field unheard of": {method: "PUT", path: "/api/v2/tickets/ID.json",
+			body: `{"ticket":{"comment":{"html":"x"}}}`, status: 400},
+		"public as a string": {method: "PUT", path: "/api/v2/tickets/ID.json",
+			body: `{"ticket":{"comment":{"body":"x","public":"false"}}}`, status: 400},
+		"not JSON": {method: "PUT", path: "/api/v2/tickets/ID.json", body: `note`, status: 400},
+		"another ticket": {method: "PUT", path: "/api/v2/tickets/1.json", body: comment, status: 404,
+			part: "RecordNotFound"},
+		"no ticket":        {method: "GET", path: "/api/v2/tickets/x.json", status: 404, part: "RecordNotFound"},
+		"no such endpoint": {method: "GET", path: "/api/v2/nothing", status: 404, part: "InvalidEndpoint"},
+		"no such method":   {method: "DELETE", path: "/api/v2/tickets/ID/comments", status: 404, part: "InvalidEndpoint"},
 		"a deleted ticket": {prepare: func(fake *helpdesktest.Zendesk, ticket string) { fake.DeleteTicket(ticket) },
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 404, part: "RecordNotFound"},
 		"a closed ticket": {prepare: func(fake *helpdesktest.Zendesk, ticket string) { fake.SetStatus(ticket, "closed") },
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 422, part: "closed prevents ticket update"},
 		"a solved ticket": {prepare: func(fake *helpdesktest.Zendesk, ticket string) { fake.SetStatus(ticket, "solved") },
 			method: "PUT", path: "/api/v2/tickets/ID.json", body: comment, status: 200},
-		"its status":              {method: "GET", path: "/api/v2/tickets/ID.json", status: 200, part: `"status":"new"`},
-		"the comments":            {method: "GET", path: "/api/v2/tickets/ID/comments.json", status: 200, part: "Help!"},
-		"of a messaging ticket":   {opts: helpdesktest.ZendeskOptions{Messaging: true}, method: "GET", path: "/api/v2/tickets/ID/comments.json", status: 200, part: `"comments":[]`},
-		"an administrator":        {method: "GET", path: "/api/v2/users/me.json", status: 200, part: `"role":"admin"`},
-		"an agent":                {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "GET", path: "/api/v2/users/me.json", status: 200, part: `"role":"agent"`},
-		"an agent's webhooks":     {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "GET", path: "/api/v2/webhooks", status: 403},
-		"an agent's triggers":     {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "POST", path: "/api/v2/triggers", body: "{}", status: 403},
-		"redaction":               {method: "PUT", path: "/api/v2/comment_redactions/1", body: "{}", status: 403},
-		"redaction of no comment": {opts: helpdesktest.ZendeskOptions{MayRedact: true}, method: "PUT", path: "/api/v2/comment_redactions/1", body: "{}", status: 404},
-		"an incomplete webhook":   {method: "POST", path: "/api/v2/webhooks", body: `{"webhook":{"name":"x"}}`, status: 400},
+		"its status":   {method: "GET", path: "/api/v2/tickets/ID.json", status: 200, part: `"status":"new"`},
+		"the comments": {method: "GET", path: "/api/v2/tickets/ID/comments.json", status: 200, part: "Help!"},
+		"of a messaging ticket": {opts: helpdesktest.ZendeskOptions{Messaging: true}, method: "GET",
+			path: "/api/v2/tickets/ID/comments.json", status: 200, part: `"comments":[]`},
+		"an administrator": {method: "GET", path: "/api/v2/users/me.json", status: 200, part: `"role":"admin"`},
+		"an agent": {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "GET",
+			path: "/api/v2/users/me.json", status: 200, part: `"role":"agent"`},
+		"an agent's webhooks": {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "GET",
+			path: "/api/v2/webhooks", status: 403},
+		"an agent's triggers": {opts: helpdesktest.ZendeskOptions{Agent: true}, method: "POST", path: "/api/v2/triggers",
+			body: "{}", status: 403},
+		"redaction": {method: "PUT", path: "/api/v2/comment_redactions/1", body: "{}", status: 403},
+		"redaction of no comment": {opts: helpdesktest.ZendeskOptions{MayRedact: true}, method: "PUT",
+			path: "/api/v2/comment_redactions/1", body: "{}", status: 404},
+		"an incomplete webhook": {method: "POST", path: "/api/v2/webhooks", body: `{"webhook":{"name":"x"}}`, status: 400},
 		"a trigger of no webhook": {method: "POST", path: "/api/v2/triggers", status: 422,
-			body: `{"trigger":{"title":"x","active":true,"conditions":{"all":[{"field":"a","operator":"is","value":"b"}]},"actions":[{"field":"notification_webhook","value":["nope","{}"]}]}}`},
+			body: `{"trigger":{"title":"x","active":true,"conditions":{"all":[{"field":"a","operator":"is","value":"b"}]},` +
+				`"actions":[{"field":"notification_webhook","value":["nope","{}"]}]}}`},
 		"the secret of no webhook": {method: "GET", path: "/api/v2/webhooks/nope/signing_secret", status: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +170,8 @@ func TestZendesk_doesToCommentsWhatTheRealOneMayDo(t *testing.T) {
 		{"body", "a <b>\nc {{x}}", "a &lt;b&gt;<br>c EXPANDED", "a <b>\nc EXPANDED"},
 		{"html_body", strings.Repeat("é", 40_000), strings.Repeat("é", 40_000), ""},
 	} {
-		body, err := json.Marshal(map[string]any{"ticket": map[string]any{"comment": map[string]any{test.field: test.body, "public": i%2 == 0}}})
+		body, err := json.Marshal(map[string]any{"ticket": map[string]any{"comment": map[string]any{test.field: test.body,
+			"public": i%2 == 0}}})
 		require.NoError(t, err)
 		response, _ := do("PUT", "/api/v2/tickets/"+ticket+".json", string(body))
 		require.Equal(t, 200, response.StatusCode)
@@ -207,14 +222,16 @@ func TestZendesk_listsCommentsInPagesNewestFirst(t *testing.T) {
 
 func TestZendesk_limitsRatesByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 10, UpdatesPerMinute: 6, UpdatesPerTicket: 9})
+		_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 10, UpdatesPerMinute: 6,
+			UpdatesPerTicket: 9})
 		write := func() *http.Response {
 			response, _ := do("PUT", "/api/v2/tickets/"+ticket+".json", comment)
 			return response
 		}
 		time.Sleep(15 * time.Second) // the bubble begins at a whole minute
 		response := write()
-		for name, want := range map[string]string{"X-Rate-Limit": "10", "X-Rate-Limit-Remaining": "9", "Ratelimit-Limit": "10", "Ratelimit-Remaining": "9", "Ratelimit-Reset": "45",
+		for name, want := range map[string]string{"X-Rate-Limit": "10", "X-Rate-Limit-Remaining": "9",
+			"Ratelimit-Limit": "10", "Ratelimit-Remaining": "9", "Ratelimit-Reset": "45",
 			"Zendesk-Ratelimit-Per-Ticket-Updates": "total=9; remaining=8; resets=585"} {
 			assert.Equal(t, want, response.Header.Get(name), name)
 		}
@@ -242,7 +259,8 @@ func TestZendesk_limitsRatesByTheClock(t *testing.T) {
 }
 
 func TestZendesk_withoutLimits(t *testing.T) {
-	_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1, UpdatesPerMinute: -1, UpdatesPerTicket: -1})
+	_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1, UpdatesPerMinute: -1,
+		UpdatesPerTicket: -1})
 	for range 800 {
 		response, _ := do("PUT", "/api/v2/tickets/"+ticket+".json", comment)
 		require.Equal(t, 200, response.StatusCode)
@@ -263,18 +281,22 @@ func TestZendesk_signsItsWebhooks(t *testing.T) {
 	}
 	ticket2, webhook := fake.NewTicket(target, "Joe@acme.example", "Hi")
 	assert.NotEqual(t, ticket, ticket2)
-	assert.JSONEq(t, `{"ticket_id":"`+ticket2+`","requester_email":"Joe@acme.example","trigger_type":"new_ticket"}`, verify(webhook, helpdesktest.ZendeskSigningSecret))
+	assert.JSONEq(t, `{"ticket_id":"`+ticket2+`","requester_email":"Joe@acme.example","trigger_type":"new_ticket"}`,
+		verify(webhook, helpdesktest.ZendeskSigningSecret))
 	assert.Equal(t, "Hi", fake.Comments(ticket2)[0].Text)
 
 	reply := fake.UserReply(target, ticket, "so \"what\"?\n")
-	assert.JSONEq(t, `{"ticket_id":"`+ticket+`","requester_email":"jane@acme.example","trigger_type":"user_reply","user_message":"so \"what\"?\n"}`, verify(reply, helpdesktest.ZendeskSigningSecret))
+	assert.JSONEq(t, `{"ticket_id":"`+ticket+`","requester_email":"jane@acme.example","trigger_type":"user_reply",`+
+		`"user_message":"so \"what\"?\n"}`, verify(reply, helpdesktest.ZendeskSigningSecret))
 	assert.Equal(t, "jane@acme.example", fake.Comments(ticket)[1].Author)
 	agents := fake.AgentReply(target, ticket, "Under Billing.")
 	assert.Contains(t, verify(agents, helpdesktest.ZendeskSigningSecret), "Under Billing.")
 	assert.Equal(t, "agent@acme.example", fake.Comments(ticket)[2].Author)
 	assert.Equal(t, "{", verify(fake.Webhook(target, []byte("{")), helpdesktest.ZendeskSigningSecret))
 
-	_, body := do("POST", "/api/v2/webhooks", `{"webhook":{"name":"x","endpoint":"`+target+`","http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}}`)
+	_, body := do("POST", "/api/v2/webhooks",
+		`{"webhook":{"name":"x","endpoint":"`+target+`","http_method":"POST","request_format":"json","status":"active",`+
+			`"subscriptions":["conditional_ticket_events"]}}`)
 	assert.NotContains(t, body, "secret")
 	var made struct{ Webhook struct{ ID string } }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
@@ -298,7 +320,8 @@ func ExampleZendesk() {
 	account := helpdesktest.NewZendesk(nil)
 	defer account.Close()
 	client, err := zendesk.New(zendesk.Config{
-		BaseURL: account.URL(), Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken, SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret},
+		BaseURL: account.URL(), Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken,
+		SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret},
 	}, nil)
 	if err != nil {
 		panic(err)

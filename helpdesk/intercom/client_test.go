@@ -33,14 +33,16 @@ type workspace struct {
 
 // config is the configuration for a fake.
 func config(fake *helpdesktest.Intercom) intercom.Config {
-	return intercom.Config{BaseURL: fake.URL(), AccessToken: helpdesktest.IntercomAccessToken, AdminID: helpdesktest.IntercomAdminID, ClientSecret: helpdesktest.IntercomClientSecret}
+	return intercom.Config{BaseURL: fake.URL(), AccessToken: helpdesktest.IntercomAccessToken,
+		AdminID: helpdesktest.IntercomAdminID, ClientSecret: helpdesktest.IntercomClientSecret}
 }
 
 func newWorkspace(t testing.TB, opts helpdesktest.IntercomOptions) workspace {
 	t.Helper()
 	opts.InMemory = true
 	fake := helpdesktest.NewIntercom(&opts)
-	id, webhook := fake.Created("https://hooks.example", helpdesktest.IntercomContact{Email: "jane@acme.example", ExternalID: "user-7"}, "Hello")
+	id, webhook := fake.Created("https://hooks.example",
+		helpdesktest.IntercomContact{Email: "jane@acme.example", ExternalID: "user-7"}, "Hello")
 	return workspace{fake, connect(t, fake, config(fake)), id, webhook}
 }
 
@@ -54,7 +56,8 @@ func connect(t testing.TB, fake *helpdesktest.Intercom, config intercom.Config) 
 // sent returns the requests so far as "METHOD path version".
 func (w workspace) sent() (lines []string) {
 	for _, r := range w.Requests() {
-		lines = append(lines, r.Method+" "+strings.ReplaceAll(r.Path, w.conversation, "ID")+" "+r.Header.Get("Intercom-Version"))
+		lines = append(lines, r.Method+" "+strings.ReplaceAll(r.Path, w.conversation,
+			"ID")+" "+r.Header.Get("Intercom-Version"))
 	}
 	return lines
 }
@@ -75,7 +78,8 @@ func failed(t *testing.T, err error) *helpdesk.APIError {
 	return e
 }
 
-const text = "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User clicked <b>\"Save\" & 'go'</b> &amp; {{x}}\n[2] <script>alert(1)</script>"
+const text = "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User clicked <b>\"Save\" & 'go'</b> &amp; " +
+	"{{x}}\n[2] <script>alert(1)</script>"
 
 func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
@@ -83,7 +87,8 @@ func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, w.Parts(w.conversation)[0].ID, id)
 	assert.Equal(t, []string{"POST /conversations/ID/parts 2.11"}, w.sent())
-	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "note", "body": "a &lt; b<br>c"}, w.lastBody(t))
+	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "note", "body": "a &lt; b<br>c"},
+		w.lastBody(t))
 	header := w.Requests()[0].Header
 	assert.Equal(t, "application/json", header.Get("Accept"))
 	assert.Equal(t, "application/json", header.Get("Content-Type"))
@@ -108,7 +113,8 @@ func TestNote_goesToTheEndpointForRepliesOnceThatHasWorked(t *testing.T) {
 }
 
 func TestNote_triesTheOtherEndpointOnlyWhenRefused(t *testing.T) {
-	for status, requests := range map[int]int{400: 2, 422: 2, 404: 2, 401: 1, 403: 1, 409: 1, 413: 1, 429: 1, 500: 1, 503: 1} {
+	for status, requests := range map[int]int{400: 2, 422: 2, 404: 2, 401: 1, 403: 1, 409: 1, 413: 1, 429: 1,
+		500: 1, 503: 1} {
 		w := newWorkspace(t, helpdesktest.IntercomOptions{})
 		w.Fail(helpdesktest.Fault{Path: "/parts", Status: status})
 		_, err := w.client.Note(t.Context(), w.conversation, "x")
@@ -205,7 +211,8 @@ func TestWriting_doesNotTakeThe404OfAProxyForADeletedConversation(t *testing.T) 
 
 func TestWriting_makesNoRequestForAnIdThatIsNone(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	for _, id := range []string{"", ".", "..", "../me", "1/parts", "1?x", "1#", "1 2", "é", "last", "redact", "search", strings.Repeat("1", 129)} {
+	for _, id := range []string{"", ".", "..", "../me", "1/parts", "1?x", "1#", "1 2", "é", "last", "redact", "search",
+		strings.Repeat("1", 129)} {
 		for name, write := range writes {
 			assert.True(t, helpdesk.IsGone(write(t.Context(), w.client, id)), "%s %q", name, id)
 		}
@@ -238,7 +245,8 @@ func TestWriting_whoseAnswerIsLostCanBeLookedUp(t *testing.T) {
 }
 
 func TestWriting_thatWasRefusedIsNotAmbiguous(t *testing.T) {
-	for _, fault := range []helpdesktest.Fault{{Refuse: true}, {Status: 503}, {Status: 409}, {Status: 429}, {Status: 401}} {
+	for _, fault := range []helpdesktest.Fault{{Refuse: true}, {Status: 503}, {Status: 409}, {Status: 429},
+		{Status: 401}} {
 		for name, write := range writes {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
 			w.Fail(fault)
@@ -290,23 +298,31 @@ func canned(t *testing.T, body string) *intercom.Client {
 
 // partsOf returns a conversation with these parts.
 func partsOf(parts ...string) string {
-	return `{"type":"conversation","id":"1","conversation_parts":{"conversation_parts":[` + strings.Join(parts, ",") + `]}}`
+	return `{"type":"conversation","id":"1","conversation_parts":{"conversation_parts":[` +
+		strings.Join(parts, ",") + `]}}`
 }
 
 // partJSON returns a part of an author, such as "admin 42", with numbers for ids.
 func partJSON(id int, partType, author, body string, createdAt int) string {
 	authorType, authorID, _ := strings.Cut(author, " ")
-	return fmt.Sprintf(`{"id":%d,"part_type":%q,"body":%q,"created_at":%d,"author":{"type":%q,"id":%s}}`, id, partType, body, createdAt, authorType, authorID)
+	return fmt.Sprintf(`{"id":%d,"part_type":%q,"body":%q,"created_at":%d,"author":{"type":%q,"id":%s}}`, id, partType,
+		body, createdAt, authorType, authorID)
 }
 
 func TestNote_isTheNewestOfOurAdminInWhateverOrder(t *testing.T) {
 	for name, test := range map[string]struct{ answer, id string }{
-		"the one with the text":      {partsOf(partJSON(9, "note", "admin 42", "<p>x</p>", 5), partJSON(10, "note", "admin 42", "<p>x</p>", 5), partJSON(3, "note", "admin 42", "x", 4), partJSON(11, "note", "admin 42", "y", 6)), "10"},
-		"changed beyond recognition": {partsOf(partJSON(9, "note", "admin 42", "?", 7), partJSON(10, "note", "admin 42", "!", 5), partJSON(12, "note", "admin 41", "!", 9), partJSON(13, "comment", "admin 42", "!", 9)), "9"},
-		"by another name":            {partsOf(partJSON(9, "note", "bot 1", "?", 7), partJSON(10, "comment", "admin 42", "x", 8)), "9"},
-		"by another type":            {partsOf(partJSON(8, "comment", "user 1", "?", 7), partJSON(7, "open", "admin 42", "?", 7)), "7"},
-		"without parts":              {partsOf(), ""},
-		"without anything":           {`{}`, ""},
+		"the one with the text": {partsOf(partJSON(9, "note", "admin 42", "<p>x</p>", 5),
+			partJSON(10, "note", "admin 42", "<p>x</p>", 5), partJSON(3, "note", "admin 42", "x", 4),
+			partJSON(11, "note", "admin 42", "y", 6)), "10"},
+		"changed beyond recognition": {partsOf(partJSON(9, "note", "admin 42", "?", 7),
+			partJSON(10, "note", "admin 42", "!", 5), partJSON(12, "note", "admin 41", "!", 9),
+			partJSON(13, "comment", "admin 42", "!", 9)), "9"},
+		"by another name": {partsOf(partJSON(9, "note", "bot 1", "?", 7),
+			partJSON(10, "comment", "admin 42", "x", 8)), "9"},
+		"by another type": {partsOf(partJSON(8, "comment", "user 1", "?", 7),
+			partJSON(7, "open", "admin 42", "?", 7)), "7"},
+		"without parts":    {partsOf(), ""},
+		"without anything": {`{}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, err := canned(t, test.answer).Note(t.Context(), "1", "x")
@@ -324,7 +340,8 @@ func TestNote_withAnAnswerThatCannotBeReadIsAmbiguous(t *testing.T) {
 }
 
 func TestFindNote_comparesTimesBeforeIds(t *testing.T) {
-	client := canned(t, partsOf(partJSON(9, "note", "admin 42", "x", 7), partJSON(100, "note", "admin 42", "y", 6), partJSON(200, "note", "admin 41", "x", 9)))
+	client := canned(t, partsOf(partJSON(9, "note", "admin 42", "x", 7), partJSON(100, "note", "admin 42", "y", 6),
+		partJSON(200, "note", "admin 41", "x", 9)))
 	id, found, err := client.FindNote(t.Context(), "1", "x", "100", time.Time{})
 	require.NoError(t, err)
 	assert.True(t, found)
@@ -386,7 +403,8 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.client.Redact(t.Context(), w.conversation, id))
 	assert.Equal(t, "POST /conversations/redact 2.11", w.sent()[1])
-	assert.Equal(t, map[string]any{"type": "conversation_part", "conversation_id": w.conversation, "conversation_part_id": id}, w.lastBody(t))
+	assert.Equal(t, map[string]any{"type": "conversation_part", "conversation_id": w.conversation,
+		"conversation_part_id": id}, w.lastBody(t))
 	assert.Empty(t, w.Notes(w.conversation))
 	require.NoError(t, w.client.Redact(t.Context(), w.conversation, id), "again")
 	require.NoError(t, w.client.Redact(t.Context(), w.conversation, "1"), "one that is gone")
@@ -420,7 +438,8 @@ func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
 
 func TestOffer_isAQuickReply(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	id, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}})
+	id, err := w.client.Offer(t.Context(), w.conversation,
+		helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"POST /conversations/ID/reply Unstable"}, w.sent())
 	part := w.Parts(w.conversation)[0]
@@ -439,7 +458,8 @@ func TestOffer_isAQuickReply(t *testing.T) {
 		seen[id] = true
 	}
 	delete(body, "reply_options")
-	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "quick_reply", "body": "Need a hand &amp; help?"}, body)
+	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "quick_reply",
+		"body": "Need a hand &amp; help?"}, body)
 }
 
 func TestOffer_hasNoneToThreeLabels(t *testing.T) {
@@ -472,7 +492,8 @@ func TestFindOffer_findsThisOneOnly(t *testing.T) {
 	assert.Empty(t, find("Another?", time.Time{}))
 	assert.Empty(t, find("Need a hand?", time.Now().Add(time.Hour)))
 
-	id, found, err := canned(t, partsOf(partJSON(7, "quick_reply", "admin 42", "", 100))).FindOffer(t.Context(), "1", helpdesk.Offer{Body: "x"}, time.Unix(100, 5))
+	id, found, err := canned(t, partsOf(partJSON(7, "quick_reply", "admin 42", "", 100))).FindOffer(t.Context(), "1",
+		helpdesk.Offer{Body: "x"}, time.Unix(100, 5))
 	require.NoError(t, err)
 	assert.True(t, found, "Intercom kept no body, and times have a resolution of a second")
 	assert.Equal(t, "7", id)
@@ -496,16 +517,18 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 		part    string
 		engaged bool
 	}{
-		"the contact's message":           {partJSON(51, "comment", "user 7", "Yes", 100), true},
-		"a lead's message":                {partJSON(51, "comment", "lead 7", "Yes", 101), true},
-		"a contact with the admin's id":   {partJSON(51, "open", "user 42", "Yes", 101), true},
-		"the contact's message before":    {partJSON(49, "comment", "user 7", "Yes", 100), false},
-		"a message of an earlier second":  {partJSON(51, "comment", "user 7", "Yes", 99), false},
-		"a teammate's message":            {partJSON(51, "comment", "admin 41", "Hi", 101), true},
-		"a teammate takes it":             {partJSON(51, "assignment", "admin 41", "", 101), true},
-		"a teammate's note":               {partJSON(51, "note", "admin 41", "mine", 101), true},
-		"our note":                        {partJSON(51, "note", "admin 42", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] …", 101), false},
-		"our note that was redacted":      {partJSON(51, "note", "admin 42", "This note was deleted", 101)[:1] + `"redacted":true,` + partJSON(51, "note", "admin 42", "This note was deleted", 101)[1:], false},
+		"the contact's message":          {partJSON(51, "comment", "user 7", "Yes", 100), true},
+		"a lead's message":               {partJSON(51, "comment", "lead 7", "Yes", 101), true},
+		"a contact with the admin's id":  {partJSON(51, "open", "user 42", "Yes", 101), true},
+		"the contact's message before":   {partJSON(49, "comment", "user 7", "Yes", 100), false},
+		"a message of an earlier second": {partJSON(51, "comment", "user 7", "Yes", 99), false},
+		"a teammate's message":           {partJSON(51, "comment", "admin 41", "Hi", 101), true},
+		"a teammate takes it":            {partJSON(51, "assignment", "admin 41", "", 101), true},
+		"a teammate's note":              {partJSON(51, "note", "admin 41", "mine", 101), true},
+		"our note": {partJSON(51, "note", "admin 42",
+			"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] …", 101), false},
+		"our note that was redacted": {partJSON(51, "note", "admin 42", "This note was deleted", 101)[:1] +
+			`"redacted":true,` + partJSON(51, "note", "admin 42", "This note was deleted", 101)[1:], false},
 		"a person's note as our admin":    {partJSON(51, "note", "admin 42", "Call her back", 101), true},
 		"a person's image as our admin":   {partJSON(51, "comment", "admin 42", "<img src='x'>", 101), true},
 		"our offer, shown late":           {partJSON(51, "quick_reply", "admin 42", "<p>Need a  hand?</p>", 101), false},
@@ -516,14 +539,17 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 		"assigned with a text":            {partJSON(51, "assignment", "admin 42", "Please call her", 101), true},
 		"reopened with a text":            {partJSON(51, "open", "admin 42", "Please look", 101), true},
 		"closed as our admin":             {partJSON(51, "close", "admin 42", "", 101), false},
-		"a redacted comment":              {`{"redacted":true,` + partJSON(51, "comment", "admin 42", "This message was deleted", 101)[1:], true},
-		"a file as our admin":             {`{"attachments":[{"name":"x.pdf"}],` + partJSON(51, "comment", "admin 42", "", 101)[1:], true},
-		"no files":                        {`{"attachments":[],` + partJSON(51, "close", "admin 42", "", 101)[1:], false},
-		"what the offer did":              {partJSON(51, "open", "admin 42", "", 101), false},
-		"our comment":                     {partJSON(51, "comment", "admin 42", "Hi", 101), true},
-		"a bot's message":                 {partJSON(51, "comment", "bot 5", "Your order was refunded", 101), true},
-		"a bot's note":                    {partJSON(51, "note", "bot 5", "session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC", 101), true},
-		"what a bot did":                  {partJSON(51, "assignment", "bot 5", "", 101), false},
+		"a redacted comment": {`{"redacted":true,` +
+			partJSON(51, "comment", "admin 42", "This message was deleted", 101)[1:], true},
+		"a file as our admin": {`{"attachments":[{"name":"x.pdf"}],` +
+			partJSON(51, "comment", "admin 42", "", 101)[1:], true},
+		"no files":           {`{"attachments":[],` + partJSON(51, "close", "admin 42", "", 101)[1:], false},
+		"what the offer did": {partJSON(51, "open", "admin 42", "", 101), false},
+		"our comment":        {partJSON(51, "comment", "admin 42", "Hi", 101), true},
+		"a bot's message":    {partJSON(51, "comment", "bot 5", "Your order was refunded", 101), true},
+		"a bot's note": {partJSON(51, "note", "bot 5",
+			"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC", 101), true},
+		"what a bot did": {partJSON(51, "assignment", "bot 5", "", 101), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engaged, err := canned(t, partsOf(test.part, offer)).Engaged(t.Context(), "1", "50", "Need a hand?")
@@ -543,22 +569,26 @@ func TestEngaged_isWhateverTheContactSaid(t *testing.T) {
 		body    string
 		engaged bool
 	}{
-		"nothing":                   {byContact(`"body":""`), false},
-		"an empty paragraph":        {byContact(`"body":"<p></p>","subject":"","attachments":[]`), false},
-		"text":                      {byContact(`"body":"<p>Help</p>"`), true},
-		"an image":                  {byContact(`"body":"<img src=\"https://x.example/y.png\">"`), true},
-		"an image in a paragraph":   {byContact(`"body":"<p><img src=\"https://x.example/y.png\"></p>"`), true},
-		"a subject":                 {byContact(`"body":"","subject":"Where is my invoice?"`), true},
-		"an attachment":             {byContact(`"body":"","attachments":[{"name":"x.pdf"}]`), true},
-		"a remark":                  {begins + `"conversation_rating":{"rating":1,"remark":"Never again"}}`, true},
-		"no rating":                 {begins + `"conversation_rating":null}`, false},
-		"an opening as our admin":   {begins + `"source":{"author":{"type":"admin","id":"42"},"body":"<p>Your invoice is overdue</p>"}}`, true},
-		"a bot's opening":           {begins + `"source":{"author":{"type":"bot","id":"5"},"body":"<p>Your order was refunded</p>"}}`, true},
-		"a bot's empty opening":     {begins + `"source":{"author":{"type":"bot","id":"5"},"body":""}}`, false},
-		"a ticket":                  {begins + `"ticket":{"type":"ticket","id":"5"}}`, true},
-		"no ticket":                 {begins + `"ticket":null,"linked_objects":{"type":"list","data":[],"total_count":0}}`, false},
-		"a linked ticket":           {begins + `"linked_objects":{"type":"list","data":[{"type":"ticket","id":"5"}]}}`, true},
-		"our offer and its change":  {partsOf(partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100), partJSON(51, "open", "admin 42", "", 100)), false},
+		"nothing":                 {byContact(`"body":""`), false},
+		"an empty paragraph":      {byContact(`"body":"<p></p>","subject":"","attachments":[]`), false},
+		"text":                    {byContact(`"body":"<p>Help</p>"`), true},
+		"an image":                {byContact(`"body":"<img src=\"https://x.example/y.png\">"`), true},
+		"an image in a paragraph": {byContact(`"body":"<p><img src=\"https://x.example/y.png\"></p>"`), true},
+		"a subject":               {byContact(`"body":"","subject":"Where is my invoice?"`), true},
+		"an attachment":           {byContact(`"body":"","attachments":[{"name":"x.pdf"}]`), true},
+		"a remark":                {begins + `"conversation_rating":{"rating":1,"remark":"Never again"}}`, true},
+		"no rating":               {begins + `"conversation_rating":null}`, false},
+		"an opening as our admin": {begins + `"source":{"author":{"type":"admin","id":"42"},"body":"<p>Your invoice is ` +
+			`overdue</p>"}}`, true},
+		"a bot's opening": {begins + `"source":{"author":{"type":"bot","id":"5"},"body":"<p>Your order was ` +
+			`refunded</p>"}}`, true},
+		"a bot's empty opening": {begins + `"source":{"author":{"type":"bot","id":"5"},"body":""}}`, false},
+		"a ticket":              {begins + `"ticket":{"type":"ticket","id":"5"}}`, true},
+		"no ticket": {begins + `"ticket":null,"linked_objects":{"type":"list","data":[],"total_count":0}}`,
+			false},
+		"a linked ticket": {begins + `"linked_objects":{"type":"list","data":[{"type":"ticket","id":"5"}]}}`, true},
+		"our offer and its change": {partsOf(partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100),
+			partJSON(51, "open", "admin 42", "", 100)), false},
 		"parts that are not shown":  {begins + `"conversation_parts":{"conversation_parts":[],"total_count":7}}`, true},
 		"an answer of another form": {`{}`, true},
 		"another conversation":      {`{"type":"conversation","id":"2"}`, true},
@@ -684,15 +714,22 @@ func TestCheck_saysInWordsWhatIsMissing(t *testing.T) {
 		fault  *helpdesktest.Fault
 		wrong  []string
 	}{
-		"nothing":                         {func(*intercom.Config) {}, nil, nil},
-		"no admin configured":             {func(c *intercom.Config) { c.AdminID = "" }, nil, nil},
-		"the client secret":               {func(c *intercom.Config) { c.ClientSecret = "" }, nil, []string{"Without client_secret"}},
-		"the token":                       {func(c *intercom.Config) { c.AccessToken = "" }, nil, []string{"no access_token"}},
-		"the right token":                 {func(c *intercom.Config) { c.AccessToken = "x" }, nil, []string{"refuses the access token"}},
-		"the admin":                       {func(c *intercom.Config) { c.AdminID = "5" }, nil, []string{"admin_id cannot be read: There is no such teammate."}},
-		"the scope to read conversations": {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/conversations", Status: 403}, []string{"cannot read conversations"}},
-		"the scope to read contacts":      {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/contacts", Status: 403}, []string{"cannot read contacts"}},
-		"Intercom":                        {func(*intercom.Config) {}, &helpdesktest.Fault{Refuse: true}, []string{"cannot be reached"}},
+		"nothing":             {func(*intercom.Config) {}, nil, nil},
+		"no admin configured": {func(c *intercom.Config) { c.AdminID = "" }, nil, nil},
+		"the client secret": {func(c *intercom.Config) { c.ClientSecret = "" }, nil,
+			[]string{"Without client_secret"}},
+		"the token": {func(c *intercom.Config) { c.AccessToken = "" }, nil,
+			[]string{"no access_token"}},
+		"the right token": {func(c *intercom.Config) { c.AccessToken = "x" }, nil,
+			[]string{"refuses the access token"}},
+		"the admin": {func(c *intercom.Config) { c.AdminID = "5" }, nil,
+			[]string{"admin_id cannot be read: There is no such teammate."}},
+		"the scope to read conversations": {func(*intercom.Config) {},
+			&helpdesktest.Fault{Path: "/conversations", Status: 403}, []string{"cannot read conversations"}},
+		"the scope to read contacts": {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/contacts", Status: 403},
+			[]string{"cannot read contacts"}},
+		"Intercom": {func(*intercom.Config) {}, &helpdesktest.Fault{Refuse: true},
+			[]string{"cannot be reached"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
@@ -766,7 +803,8 @@ func TestFindNote_goesByIntercomsClock(t *testing.T) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			theirs := now.Add(skew)
 			w.Header().Set("Date", theirs.UTC().Format(http.TimeFormat))
-			_, _ = w.Write([]byte(partsOf(partJSON(1, "note", "admin 42", "x", int(theirs.Unix())-10), partJSON(2, "note", "admin 42", "x", int(theirs.Unix())))))
+			_, _ = w.Write([]byte(partsOf(partJSON(1, "note", "admin 42", "x", int(theirs.Unix())-10),
+				partJSON(2, "note", "admin 42", "x", int(theirs.Unix())))))
 		}))
 		client := newClient(t, intercom.Config{BaseURL: s.URL, AccessToken: "t", AdminID: "42"})
 		id, found, err := client.FindNote(t.Context(), "1", "x", "", now)

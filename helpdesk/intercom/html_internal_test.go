@@ -43,7 +43,8 @@ func TestShows_isNotDeceivedByMarkup(t *testing.T) {
 	} {
 		assert.True(t, shows(body, text), body)
 	}
-	for _, body := range []string{"", "<p>This message was deleted</p>", toHTML(text) + "!", strings.Replace(text, "s1", "s2", 1)} {
+	for _, body := range []string{"", "<p>This message was deleted</p>", toHTML(text) + "!",
+		strings.Replace(text, "s1", "s2", 1)} {
 		assert.False(t, shows(body, text), body)
 	}
 }

@@ -63,16 +63,19 @@ const replied = `{"type":"notification_event","data":{"item":{"type":"conversati
 func TestWebhook_saysWhoOpenedAConversation(t *testing.T) {
 	event, err := read(t, created)
 	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "notif_1", ConversationID: "1021", ContactID: "64a1",
-		Contact: helpdesk.Contact{Email: "Jane@acme.example", UserID: "user-7"},
-		Message: "Hello & good day\nI need help", At: time.Unix(1795314304, 0)}, event)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "notif_1", ConversationID: "1021",
+		ContactID: "64a1",
+		Contact:   helpdesk.Contact{Email: "Jane@acme.example", UserID: "user-7"},
+		Message:   "Hello & good day\nI need help", At: time.Unix(1795314304, 0)}, event)
 }
 
 func TestWebhook_saysWhoWroteWhat(t *testing.T) {
 	event, err := read(t, replied)
 	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "notif_2", ConversationID: "1021", ContactID: "64a1",
-		Contact: helpdesk.Contact{Email: "jane@acme.example", UserID: "7"}, Message: "Yes, show me", At: time.Unix(1795314400, 0)}, event)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "notif_2", ConversationID: "1021",
+		ContactID: "64a1",
+		Contact:   helpdesk.Contact{Email: "jane@acme.example", UserID: "7"}, Message: "Yes, show me",
+		At: time.Unix(1795314400, 0)}, event)
 }
 
 // item returns a notification of a topic about a conversation.
@@ -87,49 +90,78 @@ func TestWebhook_readsWhatThereIs(t *testing.T) {
 		topic, item string
 		want        helpdesk.Event
 	}{
-		"a ping":            {"ping", `{"type":"ping","message":"something something interzen"}`, helpdesk.Event{Type: helpdesk.EventPing}},
+		"a ping": {"ping", `{"type":"ping","message":"something something interzen"}`,
+			helpdesk.Event{Type: helpdesk.EventPing}},
 		"another topic":     {"conversation.admin.closed", `{"id":"1"}`, helpdesk.Event{}},
 		"topic of contacts": {"contact.created", `"?"`, helpdesk.Event{}},
 		"an id alone":       {opened, `{"id":"1"}`, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"everything null":   {said, `{"id":"1","created_at":null,"source":null,"contacts":null,"conversation_parts":null}`, helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
+		"everything null": {said, `{"id":"1","created_at":null,"source":null,"contacts":null,"conversation_parts":null}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
 		"times that are no times": {opened, `{"id":"1","created_at":"yesterday"}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"a contact without e-mail": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u","role":"user"}]}}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c", Contact: helpdesk.Contact{UserID: "u"}}},
+		"a contact without e-mail": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u",` +
+			`"role":"user"}]}}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c",
+				Contact: helpdesk.Contact{UserID: "u"}}},
 		"a contact without a role, who is to be looked up": {opened,
-			`{"id":"1","source":{"author":{"type":"contact","id":"c","email":"c@x.example"}},"contacts":{"contacts":[{"id":"c","external_id":"u"}]}}`,
+			`{"id":"1","source":{"author":{"type":"contact","id":"c","email":"c@x.example"}},` +
+				`"contacts":{"contacts":[{"id":"c","external_id":"u"}]}}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
 		"a lead who typed an address": {opened,
-			`{"id":"1","source":{"author":{"type":"lead","id":"c","email":"c@x.example"}},"contacts":{"contacts":[{"id":"c","external_id":"u"}]}}`,
+			`{"id":"1","source":{"author":{"type":"lead","id":"c","email":"c@x.example"}},"contacts":{"contacts":[{"id":"c",` +
+				`"external_id":"u"}]}}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
 		"a lead by the list of contacts": {said,
-			`{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u","role":"lead"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"c","email":"c@x.example"}}]}}`,
+			`{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u","role":"lead"}]},` +
+				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"c",` +
+				`"email":"c@x.example"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"a first message of an admin's": {opened, `{"id":"1","source":{"author":` + admin + `},"contacts":{"contacts":[{"id":"c"}]}}`,
+		"a first message of an admin's": {opened, `{"id":"1","source":{"author":` + admin +
+			`},"contacts":{"contacts":[{"id":"c"}]}}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
-		"a part of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin + `}]}}`,
+		"a part of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` +
+			admin + `}]}}`,
 			helpdesk.Event{ConversationID: "1"}},
-		"a part of a bot's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":{"type":"bot"}}]}}`,
+		"a part of a bot's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x",` +
+			`"author":{"type":"bot"}}]}}`,
 			helpdesk.Event{ConversationID: "1"}},
-		"a part of another contact's than the first": {said, `{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b","email":"b@x.example"}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b", Contact: helpdesk.Contact{Email: "b@x.example"}, Message: "y"}},
+		"a part of another contact's than the first": {said,
+			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},` +
+				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
+				`"email":"b@x.example"}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
+				Contact: helpdesk.Contact{Email: "b@x.example"}, Message: "y"}},
 		"a part of a user without an address, where another one opened": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b","external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b","email":null}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b", Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
+			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b",` +
+				`"external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
+				`"email":null}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
+				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
 		"a part of a user without an address, where a lead opened": {said,
-			`{"id":"1","source":{"author":{"type":"lead","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b","external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b","email":null}}]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b", Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
+			`{"id":"1","source":{"author":{"type":"lead","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"b",` +
+				`"external_id":"u"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","id":"b",` +
+				`"email":null}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "b",
+				Contact: helpdesk.Contact{UserID: "u"}, Message: "y"}},
 		"a part of somebody without an id, where a user opened": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"lead","email":"b@x.example"}}]}}`,
+			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},` +
+				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"lead","email":"b@x.example"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
 		"a part of somebody without an id, one of two contacts": {said,
-			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"a","external_id":"u","role":"user"},{"id":"b","role":"user"}]},"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","email":"b@x.example"}}]}}`,
+			`{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"contacts":{"contacts":[{"id":"a",` +
+				`"external_id":"u","role":"user"},{"id":"b","role":"user"}]},` +
+				`"conversation_parts":{"conversation_parts":[{"body":"y","author":{"type":"user","email":"b@x.example"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"a message without its part": {said, `{"id":"1","source":{"author":{"type":"user","id":"a","email":"a@x.example"}},"conversation_parts":{"conversation_parts":[]}}`,
-			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "a", Contact: helpdesk.Contact{Email: "a@x.example"}}},
-		"a part after one of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin + `},{"body":"y","author":{"type":"lead","id":"c"}}]}}`,
+		"a message without its part": {said, `{"id":"1","source":{"author":{"type":"user","id":"a",` +
+			`"email":"a@x.example"}},"conversation_parts":{"conversation_parts":[]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "a",
+				Contact: helpdesk.Contact{Email: "a@x.example"}}},
+		"a part after one of an admin's": {said,
+			`{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin +
+				`},{"body":"y","author":{"type":"lead","id":"c"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", Message: "y"}},
-		"an image alone": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"<img src=\"https://x/y.png\">","author":{"type":"user"}}]}}`,
+		"an image alone": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"<img ` +
+			`src=\"https://x/y.png\">","author":{"type":"user"}}]}}`,
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +189,8 @@ func TestWebhook_namesWhatIsMalformed(t *testing.T) {
 		"an id with a path":            item("conversation.user.replied", `{"id":"../me"}`),
 		"the id of any conversation":   item("conversation.user.replied", `{"id":"last"}`),
 		"an item that is a string":     item("conversation.user.created", `"1"`),
-		"parts that are no list":       item("conversation.user.created", `{"id":"1","conversation_parts":{"conversation_parts":"x"}}`),
+		"parts that are no list": item("conversation.user.created",
+			`{"id":"1","conversation_parts":{"conversation_parts":"x"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			event, err := read(t, body)
@@ -169,7 +202,8 @@ func TestWebhook_namesWhatIsMalformed(t *testing.T) {
 }
 
 func TestWebhook_isAnothersWithoutSignatureAndForm(t *testing.T) {
-	for _, body := range []string{`{"ticket_id":"1","trigger_type":"new_ticket"}`, `{"event":"conversation_created","id":1}`, `{`, ``, `null`} {
+	for _, body := range []string{`{"ticket_id":"1","trigger_type":"new_ticket"}`,
+		`{"event":"conversation_created","id":1}`, `{`, ``, `null`} {
 		_, err := newClient(t, intercom.Config{ClientSecret: secret}).Webhook(http.Header{"X-Zendesk-Webhook-Signature": {"x"}}, []byte(body), time.Now())
 		require.ErrorIs(t, err, helpdesk.ErrUnrecognized, body)
 	}
@@ -205,7 +239,8 @@ func TestWebhook_isRefusedUnlessSigned(t *testing.T) {
 
 func TestWebhook_withoutAClientSecretIsRefused(t *testing.T) {
 	client := newClient(t, intercom.Config{})
-	for _, header := range []http.Header{{}, signed(created), {"X-Hub-Signature": {"sha1="}}, {"X-Hub-Signature-256": {"sha256="}}} {
+	for _, header := range []http.Header{{}, signed(created), {"X-Hub-Signature": {"sha1="}},
+		{"X-Hub-Signature-256": {"sha256="}}} {
 		_, err := client.Webhook(header, []byte(created), time.Now())
 		require.ErrorIs(t, err, helpdesk.ErrSignature)
 		assert.ErrorContains(t, err, "client_secret")
@@ -227,14 +262,16 @@ func TestVerify_takesEitherAlgorithm(t *testing.T) {
 func TestSign_isHMAC(t *testing.T) {
 	body := "what do ya want for nothing?"
 	assert.Equal(t, "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79", signature("X-Hub-Signature", "Jefe", body))
-	assert.Equal(t, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", signature("X-Hub-Signature-256", "Jefe", body))
+	assert.Equal(t, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+		signature("X-Hub-Signature-256", "Jefe", body))
 	header := http.Header{}
 	require.Error(t, intercom.Sign(header, "", []byte(body)))
 	assert.Empty(t, header)
 }
 
 func FuzzWebhook(f *testing.F) {
-	for _, body := range []string{created, replied, item("ping", `{}`), item("conversation.user.created", `{"id":1.5}`), `{`, ``} {
+	for _, body := range []string{created, replied, item("ping", `{}`),
+		item("conversation.user.created", `{"id":1.5}`), `{`, ``} {
 		f.Add(body)
 	}
 	client := newClient(f, intercom.Config{ClientSecret: secret})

@@ -32,7 +32,8 @@ func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions, retries int) acc
 	t.Helper()
 	opts.InMemory = true
 	fake := helpdesktest.NewZendesk(&opts)
-	a := account{Zendesk: fake, client: clientOf(t, fake, zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken}, retries)}
+	a := account{Zendesk: fake, client: clientOf(t, fake,
+		zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken}, retries)}
 	a.ticket, _ = fake.NewTicket(target, "jane@acme.example", "Help!")
 	return a
 }
@@ -52,7 +53,8 @@ func apiError(t testing.TB, err error) *helpdesk.APIError {
 	return failed
 }
 
-const note = "session_id: s1\ntimestamp: 2026-11-22 02:15:04 UTC\n\n[1] User landed on the pricing page\n\n[2] User clicked Buy"
+const note = "session_id: s1\ntimestamp: 2026-11-22 02:15:04 UTC\n\n[1] User landed on the pricing page\n\n[2] User " +
+	"clicked Buy"
 
 func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
@@ -61,7 +63,8 @@ func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
 	r := a.Requests()[0]
 	assert.Equal(t, "PUT /api/v2/tickets/"+a.ticket+".json", r.Method+" "+r.Path)
 	assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
-	assert.Equal(t, "Basic Ym90QGFjbWUuZXhhbXBsZS90b2tlbjp6ZW5kZXNrLWFwaS10b2tlbg==", r.Header.Get("Authorization"), "base64 of EMAIL/token:TOKEN")
+	assert.Equal(t, "Basic Ym90QGFjbWUuZXhhbXBsZS90b2tlbjp6ZW5kZXNrLWFwaS10b2tlbg==", r.Header.Get("Authorization"),
+		"base64 of EMAIL/token:TOKEN")
 	assert.JSONEq(t, `{"ticket": {"comment": {"public": false, "html_body":
 		"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] User landed on the pricing page<br><br>[2] User clicked Buy"}}}`, string(r.Body))
 	written := a.Comments(a.ticket)[1]
@@ -112,7 +115,8 @@ func TestClient_Note_dropsControlCharacters(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	_, err := a.client.Note(t.Context(), a.ticket, "a\x00b\x1b[1m\tc\n{\x00{ticket.id}\x00}")
 	require.NoError(t, err)
-	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"", "and joins no braces")
+	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"",
+		"and joins no braces")
 }
 
 func TestClient_Render_returnsWhatIsSent(t *testing.T) {
@@ -136,7 +140,8 @@ func TestClient_ConversationURL_isThatOfATicket(t *testing.T) {
 	url, ok := client.ConversationURL("17")
 	assert.True(t, ok)
 	assert.Equal(t, "https://acme.zendesk.com/agent/tickets/17", url)
-	for _, id := range []string{"", "0", "01", "-1", "1/2", "../1", "1?x", "1#x", "1\n", "x", "１", strings.Repeat("1", 20)} {
+	for _, id := range []string{"", "0", "01", "-1", "1/2", "../1", "1?x", "1#x", "1\n", "x", "１",
+		strings.Repeat("1", 20)} {
 		_, ok := client.ConversationURL(id)
 		assert.False(t, ok, "%q", id)
 	}
@@ -154,9 +159,11 @@ func TestClient_Fits_countsWhatIsSent(t *testing.T) {
 }
 
 func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
-	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1})
+	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerTicket: -1,
+		UpdatesPerMinute: -1, RequestsPerMinute: -1})
 	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
-	client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+	client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID,
+		OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
 	writeAtOnce := func() {
 		var all sync.WaitGroup
 		for range 50 {
@@ -172,7 +179,8 @@ func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
 	r := fake.Requests()[0]
 	assert.Equal(t, "POST /oauth/tokens", r.Method+" "+r.Path)
 	assert.Empty(t, r.Header.Get("Authorization"))
-	assert.JSONEq(t, `{"grant_type":"client_credentials","client_id":"zendesk-client","client_secret":"zendesk-client-secret","scope":"read write"}`, string(r.Body))
+	assert.JSONEq(t, `{"grant_type":"client_credentials","client_id":"zendesk-client",`+
+		`"client_secret":"zendesk-client-secret","scope":"read write"}`, string(r.Body))
 
 	fake.ExpireTokens()
 	writeAtOnce()
@@ -184,7 +192,8 @@ func TestClient_keepsATokenThatIsNewerThanTheOneRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 		ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
-		client := clientOf(t, fake, zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+		client := clientOf(t, fake, zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID,
+			OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
 		fake.Fail(helpdesktest.Fault{Delay: 5 * time.Second, Times: 1})
 		var slow sync.WaitGroup
 		slow.Go(func() {
@@ -202,7 +211,8 @@ func TestClient_keepsATokenThatIsNewerThanTheOneRefused(t *testing.T) {
 
 func TestClient_asksOnceForATokenThatItDoesNotGet(t *testing.T) {
 	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-	_, err := clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0).Note(t.Context(), "1", "note")
+	_, err := clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0).Note(t.Context(),
+		"1", "note")
 	assert.Equal(t, 401, apiError(t, err).Status)
 	assert.Len(t, fake.Requests(), 1)
 }
@@ -218,7 +228,8 @@ func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
 		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken}, 0, 0},
 		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken, Email: "x@y", APIToken: "wrong"}, 0, 0},
 		{zendesk.Config{OAuthToken: "expired"}, 401, 0},
-		{zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0, 1},
+		{zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID,
+			OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0, 1},
 		{zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: "wrong"}, 401, 1},
 		{zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: "wrong"}, 401, 1},
 	} {
@@ -247,13 +258,15 @@ func TestClient_withoutCredentialsSaysSo(t *testing.T) {
 
 // A token that could not be had did not write a note.
 func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
-	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "slow": {Delay: time.Minute}, "broken": {Status: 500}, "refused": {Status: 404}} {
+	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "slow": {Delay: time.Minute},
+		"broken": {Status: 500}, "refused": {Status: 404}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 				fault.Path = "/oauth/tokens"
 				fake.Fail(fault)
-				client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+				client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID,
+					OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
 				_, err := client.Note(t.Context(), "1", "note")
 				failed := apiError(t, err)
 				assert.False(t, failed.Ambiguous)
@@ -271,16 +284,24 @@ func TestClient_Note_saysWhatIsWrong(t *testing.T) {
 		want    helpdesk.APIError
 		wide    bool
 	}{
-		"deleted":     {func(a account) { a.DeleteTicket(a.ticket) }, helpdesk.APIError{Status: 404, Code: "RecordNotFound", Gone: true}, false},
-		"closed":      {func(a account) { a.SetStatus(a.ticket, "closed") }, helpdesk.APIError{Status: 422, Code: "RecordInvalid", Gone: true}, false},
-		"collision":   {func(a account) { a.Fail(helpdesktest.Fault{Status: 409}) }, helpdesk.APIError{Status: 409, Code: "UpdateConflict"}, false},
-		"unavailable": {func(a account) { a.Fail(helpdesktest.Fault{Status: 503, RetryAfter: 9 * time.Second}) }, helpdesk.APIError{Status: 503, Wait: 9 * time.Second}, true},
-		"broken":      {func(a account) { a.Fail(helpdesktest.Fault{Status: 500}) }, helpdesk.APIError{Status: 500, Code: "InternalServerError", Ambiguous: true}, true},
-		"limited":     {func(a account) { a.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 30 * time.Second}) }, helpdesk.APIError{Status: 429, Code: "APIRateLimitExceeded", Wait: 30 * time.Second}, true},
-		"forbidden":   {func(a account) { a.Fail(helpdesktest.Fault{Status: 403}) }, helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
+		"deleted": {func(a account) { a.DeleteTicket(a.ticket) },
+			helpdesk.APIError{Status: 404, Code: "RecordNotFound", Gone: true}, false},
+		"closed": {func(a account) { a.SetStatus(a.ticket, "closed") },
+			helpdesk.APIError{Status: 422, Code: "RecordInvalid", Gone: true}, false},
+		"collision": {func(a account) { a.Fail(helpdesktest.Fault{Status: 409}) },
+			helpdesk.APIError{Status: 409, Code: "UpdateConflict"}, false},
+		"unavailable": {func(a account) { a.Fail(helpdesktest.Fault{Status: 503, RetryAfter: 9 * time.Second}) },
+			helpdesk.APIError{Status: 503, Wait: 9 * time.Second}, true},
+		"broken": {func(a account) { a.Fail(helpdesktest.Fault{Status: 500}) },
+			helpdesk.APIError{Status: 500, Code: "InternalServerError", Ambiguous: true}, true},
+		"limited": {func(a account) { a.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 30 * time.Second}) },
+			helpdesk.APIError{Status: 429, Code: "APIRateLimitExceeded", Wait: 30 * time.Second}, true},
+		"forbidden": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403}) },
+			helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
 		"one forbidden ticket": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Path: "/tickets/" + a.ticket}) },
 			helpdesk.APIError{Status: 403, Code: "Forbidden", OneConversation: true}, false},
-		"no right to write": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Method: "PUT"}) }, helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
+		"no right to write": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Method: "PUT"}) },
+			helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
@@ -288,7 +309,8 @@ func TestClient_Note_saysWhatIsWrong(t *testing.T) {
 			_, err := a.client.Note(t.Context(), a.ticket, "note")
 			failed := *apiError(t, err)
 			assert.Equal(t, test.wide, failed.AccountWide())
-			test.want.Desk, test.want.Op, test.want.Message, test.want.RequestID = "zendesk", "write note", failed.Message, failed.RequestID
+			test.want.Desk, test.want.Op, test.want.Message, test.want.RequestID = "zendesk", "write note", failed.Message,
+				failed.RequestID
 			assert.Equal(t, test.want, failed)
 		})
 	}
@@ -310,21 +332,29 @@ func vendor(t *testing.T, answers map[string]string) *zendesk.Client {
 
 func TestClient_Note_endsOnlyForTicketsThatAreGone(t *testing.T) {
 	const put, get = "PUT /api/v2/tickets/7.json", "GET /api/v2/tickets/7.json"
-	const invalid = `422 {"error":"RecordInvalid","description":"Fehler","details":{"status":[{"description":"Status: geschlossen"}]}}`
+	const invalid = `422 {"error":"RecordInvalid","description":"Fehler","details":{"status":[{"description":"Status: ` +
+		`geschlossen"}]}}`
 	for name, test := range map[string]struct {
 		answers                   map[string]string
 		gone, misconfigured, temp bool
 	}{
-		"closed, in another language": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"closed"}}`}, true, false, false},
-		"deleted":                     {map[string]string{put: invalid, get: `200 {"ticket":{"status":"deleted"}}`}, true, false, false},
-		"gone meanwhile":              {map[string]string{put: invalid, get: `404 {"error":"RecordNotFound","description":"Not found"}`}, true, false, false},
-		"open, but not valid":         {map[string]string{put: invalid, get: `200 {"ticket":{"status":"open"}}`}, false, false, false},
-		"closed, but unreadable now":  {map[string]string{put: invalid, get: `500 `}, false, false, true},
-		"no such account":             {map[string]string{put: `404 <html>No help desk at x.zendesk.com</html>`}, false, true, false},
-		"gone without words":          {map[string]string{put: `404 {}`}, true, false, false},
-		"a gateway without a route":   {map[string]string{put: `404 {"message":"no Route matched with those values"}`}, false, true, false},
-		"nothing":                     {map[string]string{put: `404 `}, false, true, false},
-		"a wrong path":                {map[string]string{put: `404 {"error":"InvalidEndpoint","description":"Not found"}`}, false, true, false},
+		"closed, in another language": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"closed"}}`}, true,
+			false, false},
+		"deleted": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"deleted"}}`}, true,
+			false, false},
+		"gone meanwhile": {map[string]string{put: invalid,
+			get: `404 {"error":"RecordNotFound","description":"Not found"}`}, true, false, false},
+		"open, but not valid": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"open"}}`}, false,
+			false, false},
+		"closed, but unreadable now": {map[string]string{put: invalid, get: `500 `}, false, false, true},
+		"no such account": {map[string]string{put: `404 <html>No help desk at x.zendesk.com</html>`}, false,
+			true, false},
+		"gone without words": {map[string]string{put: `404 {}`}, true, false, false},
+		"a gateway without a route": {map[string]string{put: `404 {"message":"no Route matched with those values"}`},
+			false, true, false},
+		"nothing": {map[string]string{put: `404 `}, false, true, false},
+		"a wrong path": {map[string]string{put: `404 {"error":"InvalidEndpoint","description":"Not found"}`},
+			false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := vendor(t, test.answers).Note(t.Context(), "7", "note")
@@ -347,7 +377,8 @@ func TestClient_Note_ofWhatIsNoTicketMakesNoRequest(t *testing.T) {
 }
 
 func TestClient_Note_withoutACommentInTheAuditIsWritten(t *testing.T) {
-	id, err := vendor(t, map[string]string{"PUT /api/v2/tickets/7.json": `200 {"ticket":{},"audit":{"events":[{"id":1,"type":"Change"}]}}`}).Note(t.Context(), "7", "note")
+	id, err := vendor(t, map[string]string{"PUT /api/v2/tickets/7.json": `200 {"ticket":{},"audit":{"events":[{"id":1,` +
+		`"type":"Change"}]}}`}).Note(t.Context(), "7", "note")
 	require.NoError(t, err)
 	assert.Empty(t, id)
 }
@@ -440,7 +471,8 @@ func TestClient_FindNote_failsWhereItCannotLook(t *testing.T) {
 		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
 		assert.True(t, apiError(t, err).Temporary())
 	}
-	client := vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":null,"name":"Anonymous user","role":"end-user"}}`})
+	client := vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":null,"name":"Anonymous ` +
+		`user","role":"end-user"}}`})
 	_, _, err := client.FindNote(t.Context(), "7", "x", "", time.Now())
 	assert.True(t, apiError(t, err).Misconfigured)
 	client = vendor(t, map[string]string{"GET /api/v2/users/me.json": `404 {"error":"RecordNotFound"}`})
@@ -571,14 +603,16 @@ func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error":"RecordNotFound"}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"comments":[{"id":8,"html_body":"<div>mail <a href=\"mailto:a@b\">a@b</a><br> <br>x</div>"}]}`))
+		_, _ = w.Write([]byte(`{"comments":[{"id":8,"html_body":"<div>mail <a href=\"mailto:a@b\">a@b</a><br> ` +
+			`<br>x</div>"}]}`))
 	}))
 	defer server.Close()
 	client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
 	require.NoError(t, client.Redact(t.Context(), "7", "8"))
 	path, body, _ := strings.Cut(sent, " ")
 	assert.Equal(t, "/api/v2/comment_redactions/8", path)
-	assert.JSONEq(t, `{"ticket_id":7,"html_body":"<div><redact>mail </redact><a redact href=\"mailto:a@b\"><redact>a@b</redact></a><br> <br><redact>x</redact></div>"}`, body)
+	assert.JSONEq(t, `{"ticket_id":7,"html_body":"<div><redact>mail </redact><a redact `+
+		`href=\"mailto:a@b\"><redact>a@b</redact></a><br> <br><redact>x</redact></div>"}`, body)
 }
 
 func TestClient_Redact_needsTheRight(t *testing.T) {
@@ -600,16 +634,23 @@ func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
 		ticket bool
 		wait   time.Duration
 	}{
-		"nothing is said":         {nil, "", false, 0},
-		"the ticket's header":     {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent, "X-Rate-Limit-Remaining": "500"}, "", true, 300 * time.Second},
-		"the words":               {nil, "You have exceeded the rate limit for updating a single ticket.", true, 0},
-		"a long time":             {map[string]string{"Retry-After": "61"}, "", true, 61 * time.Second},
-		"a short time":            {map[string]string{"Retry-After": "60", "Zendesk-RateLimit-Per-Ticket-Updates": left}, "", false, 60 * time.Second},
-		"the account's headers":   {map[string]string{"X-Rate-Limit": "700", "X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
-		"the endpoint's header":   {map[string]string{"Zendesk-RateLimit-Tickets-Update": "total=100; remaining=0; resets=17", "X-Rate-Limit-Remaining": "500", "RateLimit-Reset": "41"}, "", false, 17 * time.Second},
-		"both are spent":          {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent, "X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
-		"headers without meaning": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "remaining=-1; resets=x", "X-Rate-Limit-Remaining": "many"}, "", false, 0},
-		"more than it can ask":    {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "total=1; remaining=0; resets=999999999"}, "", true, time.Hour},
+		"nothing is said": {nil, "", false, 0},
+		"the ticket's header": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent,
+			"X-Rate-Limit-Remaining": "500"}, "", true, 300 * time.Second},
+		"the words":   {nil, "You have exceeded the rate limit for updating a single ticket.", true, 0},
+		"a long time": {map[string]string{"Retry-After": "61"}, "", true, 61 * time.Second},
+		"a short time": {map[string]string{"Retry-After": "60", "Zendesk-RateLimit-Per-Ticket-Updates": left}, "",
+			false, 60 * time.Second},
+		"the account's headers": {map[string]string{"X-Rate-Limit": "700", "X-Rate-Limit-Remaining": "0",
+			"RateLimit-Reset": "41"}, "", false, 41 * time.Second},
+		"the endpoint's header": {map[string]string{"Zendesk-RateLimit-Tickets-Update": "total=100; remaining=0; resets=17",
+			"X-Rate-Limit-Remaining": "500", "RateLimit-Reset": "41"}, "", false, 17 * time.Second},
+		"both are spent": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent,
+			"X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
+		"headers without meaning": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "remaining=-1; resets=x",
+			"X-Rate-Limit-Remaining": "many"}, "", false, 0},
+		"more than it can ask": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "total=1; remaining=0; " +
+			"resets=999999999"}, "", true, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -19,7 +19,8 @@ func ExampleClient_Note() {
 	account.Fail(helpdesktest.Fault{Method: http.MethodPut, Times: 1, Lose: true})
 
 	client, err := zendesk.New(zendesk.Config{
-		BaseURL: account.URL(), OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret,
+		BaseURL: account.URL(), OAuthClientID: helpdesktest.ZendeskClientID,
+		OAuthClientSecret: helpdesktest.ZendeskClientSecret,
 	}, &helpdesk.Options{Retries: 5})
 	if err != nil {
 		panic(err)
@@ -38,7 +39,8 @@ func ExampleClient_Note() {
 // What a handler of Zendesk's webhooks does.
 func ExampleClient_Webhook() {
 	account := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(), SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret}}, nil)
+	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(),
+		SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret}}, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -18,8 +18,9 @@ import (
 
 func TestURLs_areThoseOfTheService(t *testing.T) {
 	for host, base := range map[string]string{
-		"https://hooks.acme.example": "https://hooks.acme.example", "hooks.acme.example": "https://hooks.acme.example", "https://acme.example/live/": "https://acme.example/live",
-		"http://localhost:8080": "http://localhost:8080", "[::1]:8080": "https://[::1]:8080", "10.0.0.1": "https://10.0.0.1",
+		"https://hooks.acme.example": "https://hooks.acme.example", "hooks.acme.example": "https://hooks.acme.example",
+		"https://acme.example/live/": "https://acme.example/live",
+		"http://localhost:8080":      "http://localhost:8080", "[::1]:8080": "https://[::1]:8080", "10.0.0.1": "https://10.0.0.1",
 	} {
 		got, err := zendesk.ContextURL(host, "acme")
 		require.NoError(t, err)
@@ -31,8 +32,10 @@ func TestURLs_areThoseOfTheService(t *testing.T) {
 }
 
 func TestURLs_refuseWhatIsNoHostOrProduct(t *testing.T) {
-	for _, host := range []string{"", " ", "https://", "ftp://acme.example", "https://u@acme.example", "https://acme.example?x=1", "https://acme.example/#x", "acme example", "acme.example:port",
-		"acme.example:", "acme.example:0", "acme.example:99999", ".example", "a..b", "https://ac\nme", "acme_example,b", "//x", "://"} {
+	for _, host := range []string{"", " ", "https://", "ftp://acme.example", "https://u@acme.example",
+		"https://acme.example?x=1", "https://acme.example/#x", "acme example", "acme.example:port",
+		"acme.example:", "acme.example:0", "acme.example:99999", ".example", "a..b", "https://ac\nme", "acme_example,b",
+		"//x", "://"} {
 		for _, build := range []func(string, string) (string, error){zendesk.ContextURL, zendesk.ChatURL} {
 			got, err := build(host, "acme")
 			assert.Empty(t, got)
@@ -93,7 +96,8 @@ func TestClient_Provision_createsWebhooksAndTriggers(t *testing.T) {
 	ticket, webhook := a.NewTicket(host+"/chatbot-webhook/acme", "jane@acme.example", "Help!")
 	body := make([]byte, webhook.ContentLength)
 	_, _ = webhook.Body.Read(body)
-	event, err := newClient(t, zendesk.Config{SigningSecret: done.SigningSecrets}).Webhook(webhook.Header, body, time.Now())
+	event, err := newClient(t, zendesk.Config{SigningSecret: done.SigningSecrets}).Webhook(webhook.Header,
+		body, time.Now())
 	require.NoError(t, err, "the secrets are those that webhooks are signed with")
 	assert.Equal(t, ticket, event.ConversationID)
 }
@@ -137,7 +141,8 @@ func TestClient_Provision_movesItsWebhooksAndRemovesThem(t *testing.T) {
 	for range 2 {
 		would, err := a.client.Provision(t.Context(), elsewhere, "acme", true)
 		require.NoError(t, err)
-		assert.Equal(t, []zendesk.Change{zendesk.Moved, zendesk.Unchanged, zendesk.Moved, zendesk.Unchanged}, changesOf(would))
+		assert.Equal(t, []zendesk.Change{zendesk.Moved, zendesk.Unchanged, zendesk.Moved, zendesk.Unchanged},
+			changesOf(would))
 	}
 	moved, err := a.client.Provision(t.Context(), elsewhere, "acme", false)
 	require.NoError(t, err)
@@ -182,7 +187,8 @@ func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
 	require.NoError(t, err)
 	would, err = a.client.Provision(t.Context(), host, "acme", true)
 	require.NoError(t, err)
-	assert.Equal(t, []zendesk.Change{zendesk.Unchanged, zendesk.Created, zendesk.Created, zendesk.Created}, changesOf(would))
+	assert.Equal(t, []zendesk.Change{zendesk.Unchanged, zendesk.Created, zendesk.Created, zendesk.Created},
+		changesOf(would))
 	assert.Len(t, would.SigningSecrets, 1)
 	assert.Len(t, changes(a), 1)
 }
@@ -190,7 +196,8 @@ func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
 func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	for _, fault := range []helpdesktest.Fault{
-		{Method: "POST", Path: "/webhooks", Lose: true, Times: 1}, {Method: "POST", Path: "/triggers", Status: 503, Times: 1}, {Method: "POST", Path: "/triggers", Lose: true, Times: 1},
+		{Method: "POST", Path: "/webhooks", Lose: true, Times: 1}, {Method: "POST", Path: "/triggers", Status: 503, Times: 1},
+		{Method: "POST", Path: "/triggers", Lose: true, Times: 1},
 		{Path: "signing_secret", Status: 500, Times: 1},
 	} {
 		a.Fail(fault)
@@ -209,26 +216,33 @@ func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
 }
 
 func TestClient_Provision_pointsOutWhatWasChangedByHand(t *testing.T) {
-	const hook, trigger = `{"id":"W","name":"w","endpoint":"https://hooks.acme.example/chatbot-webhook/acme","http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}`,
-		`{"id":7,"title":"t","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Create"}],"any":[]},"actions":[{"field":"notification_webhook","value":["W","BODY"]}]}`
+	const hook, trigger = `{"id":"W","name":"w","endpoint":"https://hooks.acme.example/chatbot-webhook/acme",` +
+		`"http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}`,
+		`{"id":7,"title":"t","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Create"}],` +
+			`"any":[]},"actions":[{"field":"notification_webhook","value":["W","BODY"]}]}`
 	for name, test := range map[string]struct {
 		hook, trigger [2]string // what is replaced
 		problems      [2]string
 	}{
-		"as it must be":      {},
-		"inactive webhook":   {hook: [2]string{`"active"`, `"inactive"`}, problems: [2]string{"not active", ""}},
-		"other subscription": {hook: [2]string{"conditional_ticket_events", "zen:event-type:user.created"}, problems: [2]string{"conditional_ticket_events", ""}},
-		"webhook sends XML":  {hook: [2]string{`"json"`, `"xml"`}, problems: [2]string{"JSON", ""}},
-		"inactive trigger":   {trigger: [2]string{`"active":true`, `"active":false`}, problems: [2]string{"", "not active"}},
-		"other condition":    {trigger: [2]string{"Create", "Change"}, problems: [2]string{"", "update_type is Create"}},
-		"one more condition": {trigger: [2]string{`"any":[]`, `"any":[{"field":"status","operator":"is","value":"new"}]`}, problems: [2]string{"", "conditions"}},
-		"other body":         {trigger: [2]string{`"BODY"`, quoted(strings.Replace(zendesk.NewTicketBody, "ticket.id", "ticket.title", 1))}, problems: [2]string{"", "action"}},
+		"as it must be":    {},
+		"inactive webhook": {hook: [2]string{`"active"`, `"inactive"`}, problems: [2]string{"not active", ""}},
+		"other subscription": {hook: [2]string{"conditional_ticket_events", "zen:event-type:user.created"},
+			problems: [2]string{"conditional_ticket_events", ""}},
+		"webhook sends XML": {hook: [2]string{`"json"`, `"xml"`}, problems: [2]string{"JSON", ""}},
+		"inactive trigger":  {trigger: [2]string{`"active":true`, `"active":false`}, problems: [2]string{"", "not active"}},
+		"other condition":   {trigger: [2]string{"Create", "Change"}, problems: [2]string{"", "update_type is Create"}},
+		"one more condition": {trigger: [2]string{`"any":[]`, `"any":[{"field":"status","operator":"is","value":"new"}]`},
+			problems: [2]string{"", "conditions"}},
+		"other body": {trigger: [2]string{`"BODY"`,
+			quoted(strings.Replace(zendesk.NewTicketBody, "ticket.id", "ticket.title", 1))}, problems: [2]string{"", "action"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhook := strings.Replace(hook, test.hook[0], test.hook[1], 1)
-			found := strings.Replace(strings.Replace(trigger, test.trigger[0], test.trigger[1], 1), `"BODY"`, quoted(zendesk.NewTicketBody), 1)
+			found := strings.Replace(strings.Replace(trigger, test.trigger[0], test.trigger[1], 1), `"BODY"`,
+				quoted(zendesk.NewTicketBody), 1)
 			client := vendor(t, map[string]string{
-				"GET /api/v2/webhooks": `200 {"webhooks":[` + webhook + `]}`, "GET /api/v2/triggers": `200 {"triggers":[` + found + `]}`,
+				"GET /api/v2/webhooks":                  `200 {"webhooks":[` + webhook + `]}`,
+				"GET /api/v2/triggers":                  `200 {"triggers":[` + found + `]}`,
 				"GET /api/v2/webhooks/W/signing_secret": `200 {"signing_secret":{"secret":"s"}}`,
 			})
 			would, err := client.Provision(t.Context(), host, "acme", true)
@@ -253,32 +267,40 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 
 func TestClient_Check_saysInWordsWhatWorks(t *testing.T) {
 	me := func(user string) map[string]string {
-		return map[string]string{"GET /api/v2/users/me.json": "200 " + `{"user":` + user + `}`, "GET /api/v2/webhooks": "403 {}"}
+		return map[string]string{"GET /api/v2/users/me.json": "200 " + `{"user":` + user + `}`,
+			"GET /api/v2/webhooks": "403 {}"}
 	}
 	for name, test := range map[string]struct {
 		client *zendesk.Client
 		ok     bool
 		words  string
 	}{
-		"administrator":    {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "an administrator's"},
-		"may set up":       {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "may set up webhooks"},
-		"agent":            {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "an agent's"},
-		"may not set up":   {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "may not set up webhooks"},
-		"unsigned":         {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, false, "signing_secret"},
-		"private only":     {vendor(t, me(`{"id":1,"role":"agent","only_private_comments":true}`)), false, "private comments only"},
-		"suspended":        {vendor(t, me(`{"id":1,"role":"agent","suspended":true}`)), false, "suspended"},
-		"end user":         {vendor(t, me(`{"id":1,"role":"end-user"}`)), false, "end user"},
-		"anonymous":        {vendor(t, me(`{"id":null}`)), false, "no user"},
-		"wrong token":      {vendor(t, map[string]string{"GET /api/v2/users/me.json": "401 {}"}), false, "refuses the credentials"},
-		"scope missing":    {vendor(t, map[string]string{"GET /api/v2/users/me.json": "403 {}"}), false, "forbids"},
-		"no account":       {vendor(t, map[string]string{"GET /api/v2/users/me.json": "404 x"}), false, "no Zendesk account"},
-		"limited":          {vendor(t, map[string]string{"GET /api/v2/users/me.json": "429 x"}), false, "rate limit"},
-		"away":             {vendor(t, map[string]string{"GET /api/v2/users/me.json": "503 x"}), false, "Service Unavailable"},
-		"not reachable":    {newClient(t, zendesk.Config{BaseURL: "http://127.0.0.1:1", OAuthToken: "t"}), false, "cannot be reached"},
-		"no credentials":   {newClient(t, zendesk.Config{}), false, "no credentials"},
-		"no token":         {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}, 0).Zendesk, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0), false, "refuses the credentials"},
-		"token, 400":       {badMint(t), false, "oauth_client_secret"},
-		"webhooks are off": {vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":1,"role":"admin"}}`, "GET /api/v2/webhooks": "500 "}), false, "could not be read"},
+		"administrator": {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "an administrator's"},
+		"may set up":    {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "may set up webhooks"},
+		"agent":         {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "an agent's"},
+		"may not set up": {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true,
+			"may not set up webhooks"},
+		"unsigned": {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, false, "signing_secret"},
+		"private only": {vendor(t, me(`{"id":1,"role":"agent","only_private_comments":true}`)), false,
+			"private comments only"},
+		"suspended": {vendor(t, me(`{"id":1,"role":"agent","suspended":true}`)), false, "suspended"},
+		"end user":  {vendor(t, me(`{"id":1,"role":"end-user"}`)), false, "end user"},
+		"anonymous": {vendor(t, me(`{"id":null}`)), false, "no user"},
+		"wrong token": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "401 {}"}), false,
+			"refuses the credentials"},
+		"scope missing": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "403 {}"}), false, "forbids"},
+		"no account":    {vendor(t, map[string]string{"GET /api/v2/users/me.json": "404 x"}), false, "no Zendesk account"},
+		"limited":       {vendor(t, map[string]string{"GET /api/v2/users/me.json": "429 x"}), false, "rate limit"},
+		"away": {vendor(t, map[string]string{"GET /api/v2/users/me.json": "503 x"}), false,
+			"Service Unavailable"},
+		"not reachable": {newClient(t, zendesk.Config{BaseURL: "http://127.0.0.1:1", OAuthToken: "t"}), false,
+			"cannot be reached"},
+		"no credentials": {newClient(t, zendesk.Config{}), false, "no credentials"},
+		"no token": {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}, 0).Zendesk,
+			zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0), false, "refuses the credentials"},
+		"token, 400": {badMint(t), false, "oauth_client_secret"},
+		"webhooks are off": {vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":1,"role":"admin"}}`,
+			"GET /api/v2/webhooks": "500 "}), false, "could not be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := test.client.Check(t.Context())
@@ -307,10 +329,11 @@ func TestClient_Check_changesNothing(t *testing.T) {
 
 func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 	for config, want := range map[string][]string{
-		`{"base_url":"https://acme.zendesk.com"}`:                                                                                                               nil,
-		`{"base_url":"https://acme.zendesk.com/","email":"a@b","api_token":"t"}`:                                                                                nil,
-		`{"base_url":"https://acme.zendesk.com","oauth_token":"t","signing_secret":["a","b"]}`:                                                                  nil,
-		`{"base_url":"https://acme.zendesk.com","oauth_client_id":"i","oauth_client_secret":"s","signing_secret":"a","signature_tolerance_s":60,"redact":true}`: nil,
+		`{"base_url":"https://acme.zendesk.com"}`:                                              nil,
+		`{"base_url":"https://acme.zendesk.com/","email":"a@b","api_token":"t"}`:               nil,
+		`{"base_url":"https://acme.zendesk.com","oauth_token":"t","signing_secret":["a","b"]}`: nil,
+		`{"base_url":"https://acme.zendesk.com","oauth_client_id":"i","oauth_client_secret":"s","signing_secret":"a",` +
+			`"signature_tolerance_s":60,"redact":true}`: nil,
 		`{}`: {"base_url"},
 		`{"base_url":"http://acme.zendesk.com","email":"a@b","oauth_client_id":"i","signature_tolerance_s":-1}`:         {"base_url", "api_token", "oauth_client_secret", "signature_tolerance_s"},
 		`{"base_url":"https://a.example","api_token":" t","oauth_client_secret":"s","signature_tolerance_s":86401}`:     {"email", "oauth_client_id", "api_token", "signature_tolerance_s"},

@@ -39,7 +39,8 @@ func signed(signature, stamp string) http.Header {
 func TestVerify_acceptsZendesksTestVector(t *testing.T) {
 	h := signed(vectorSignature, vectorTime)
 	require.NoError(t, zendesk.Verify([]string{vectorSecret}, h, []byte(vectorBody), vectorNow, 0))
-	require.NoError(t, zendesk.Verify([]string{"older", vectorSecret, "newer"}, h, []byte(vectorBody), vectorNow, 0), "several secrets")
+	require.NoError(t, zendesk.Verify([]string{"older", vectorSecret, "newer"}, h, []byte(vectorBody), vectorNow, 0),
+		"several secrets")
 }
 
 func TestSign_makesZendesksTestVector(t *testing.T) {
@@ -93,7 +94,8 @@ func TestVerify_toleratesClocksThatDiffer(t *testing.T) {
 		tolerance, by time.Duration
 		ok            bool
 	}{
-		{0, 15 * time.Minute, true}, {0, 15*time.Minute + 1, false}, {0, -15 * time.Minute, true}, {0, -15*time.Minute - 1, false},
+		{0, 15 * time.Minute, true}, {0, 15*time.Minute + 1, false}, {0, -15 * time.Minute, true},
+		{0, -15*time.Minute - 1, false},
 		{time.Second, time.Second, true}, {time.Second, 2 * time.Second, false}, {time.Second, -2 * time.Second, false},
 		{0, 1 << 62, false}, {0, -1 << 62, false},
 	} {
@@ -111,11 +113,13 @@ func TestParseTrigger_readsWhatHappened(t *testing.T) {
 	}{
 		"new ticket": {
 			`{"ticket_id": "35436", "requester_email": "jane@acme.example", "trigger_type": "new_ticket"}`,
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436", Contact: helpdesk.Contact{Email: "jane@acme.example"}},
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436",
+				Contact: helpdesk.Contact{Email: "jane@acme.example"}},
 		},
 		"id as a number": {
 			newTicket(`"ticket_id": 35436, "requester_email": "jane@acme.example"`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436", Contact: helpdesk.Contact{Email: "jane@acme.example"}},
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "35436",
+				Contact: helpdesk.Contact{Email: "jane@acme.example"}},
 		},
 		"id longer than a float holds": {
 			newTicket(`"ticket_id": 9007199254740993`),
@@ -123,33 +127,44 @@ func TestParseTrigger_readsWhatHappened(t *testing.T) {
 		},
 		"e-mail in another case, with spaces": {
 			newTicket(`"ticket_id": 1, "requester_email": " Jane@ACME.example "`),
-			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", Contact: helpdesk.Contact{Email: "Jane@ACME.example"}},
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1",
+				Contact: helpdesk.Contact{Email: "Jane@ACME.example"}},
 		},
-		"no e-mail":                  {newTicket(`"ticket_id": 1`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"e-mail null":                {newTicket(`"ticket_id": 1, "requester_email": null`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"e-mail empty":               {newTicket(`"ticket_id": 1, "requester_email": ""`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"placeholder as e-mail":      {newTicket(`"ticket_id": 1, "requester_email": "{{ticket.requester.email}}"`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"fields of others":           {newTicket(`"a": [{"ticket_id": 2}], "ticket_id": 1, "b": {"trigger_type": "x"}`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"message with a new ticket":  {`{"ticket_id": 1, "trigger_type": "new_ticket", "user_message": "x"}`, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"field in another case":      {newTicket(`"ticket_id": 1, "Ticket_ID": 2`), helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"unknown type":               {`{"ticket_id": "1", "trigger_type": "ticket_solved"}`, helpdesk.Event{}},
-		"type in another case":       {`{"ticket_id": "1", "trigger_type": "New_Ticket"}`, helpdesk.Event{}},
-		"reply":                      {userReply(`"Where is it?"`), message("Where is it?")},
-		"reply with escapes":         {userReply(`"a \"b\"\n\u00e9 \\"`), message("a \"b\"\né \\")},
-		"reply and white space":      {userReply(`  " a "  `) + "\n", message("a")},
-		"reply without text":         {userReply(`" "`), helpdesk.Event{}},
-		"reply null":                 {userReply(`null`), helpdesk.Event{}},
-		"quotes not escaped":         {userReply(`"he said "no" to me"`), message(`he said "no" to me`)},
-		"line breaks not escaped":    {userReply("\"one\ntwo\r\nthree\""), message("one\ntwo\r\nthree")},
-		"braces not escaped":         {userReply(`"{"a": "b"}"`), message(`{"a": "b"}`)},
-		"ends like a body":           {userReply(`"oops"}"`), message(`oops"}`)},
-		"backslashes not escaped":    {userReply(`"C:\xampp\"`), message(`C:\xampp\`)},
-		"not UTF-8":                  {userReply("\"a\xff\"b\""), message("a\ufffd\"b")},
-		"smuggled ticket":            {userReply(`"x", "ticket_id": "999"`), message(`x", "ticket_id": "999`)},
-		"smuggled e-mail":            {userReply(`"x", "requester_email": "ceo@acme.example"`), message(`x", "requester_email": "ceo@acme.example`)},
-		"smuggled type":              {userReply(`"x", "trigger_type": "new_ticket"`), message(`x", "trigger_type": "new_ticket`)},
-		"smuggled second message":    {userReply(`"x", "user_message": "y"`), message(`x", "user_message": "y`)},
-		"smuggled second body":       {userReply(`"x"} {"ticket_id": "999", "trigger_type": "user_reply", "user_message": "y"`), message(`x"} {"ticket_id": "999", "trigger_type": "user_reply", "user_message": "y`)},
+		"no e-mail": {newTicket(`"ticket_id": 1`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"e-mail null": {newTicket(`"ticket_id": 1, "requester_email": null`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"e-mail empty": {newTicket(`"ticket_id": 1, "requester_email": ""`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"placeholder as e-mail": {newTicket(`"ticket_id": 1, "requester_email": "{{ticket.requester.email}}"`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"fields of others": {newTicket(`"a": [{"ticket_id": 2}], "ticket_id": 1, "b": {"trigger_type": "x"}`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"message with a new ticket": {`{"ticket_id": 1, "trigger_type": "new_ticket", "user_message": "x"}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"field in another case": {newTicket(`"ticket_id": 1, "Ticket_ID": 2`),
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"unknown type":            {`{"ticket_id": "1", "trigger_type": "ticket_solved"}`, helpdesk.Event{}},
+		"type in another case":    {`{"ticket_id": "1", "trigger_type": "New_Ticket"}`, helpdesk.Event{}},
+		"reply":                   {userReply(`"Where is it?"`), message("Where is it?")},
+		"reply with escapes":      {userReply(`"a \"b\"\n\u00e9 \\"`), message("a \"b\"\né \\")},
+		"reply and white space":   {userReply(`  " a "  `) + "\n", message("a")},
+		"reply without text":      {userReply(`" "`), helpdesk.Event{}},
+		"reply null":              {userReply(`null`), helpdesk.Event{}},
+		"quotes not escaped":      {userReply(`"he said "no" to me"`), message(`he said "no" to me`)},
+		"line breaks not escaped": {userReply("\"one\ntwo\r\nthree\""), message("one\ntwo\r\nthree")},
+		"braces not escaped":      {userReply(`"{"a": "b"}"`), message(`{"a": "b"}`)},
+		"ends like a body":        {userReply(`"oops"}"`), message(`oops"}`)},
+		"backslashes not escaped": {userReply(`"C:\xampp\"`), message(`C:\xampp\`)},
+		"not UTF-8":               {userReply("\"a\xff\"b\""), message("a\ufffd\"b")},
+		"smuggled ticket":         {userReply(`"x", "ticket_id": "999"`), message(`x", "ticket_id": "999`)},
+		"smuggled e-mail": {userReply(`"x", "requester_email": "ceo@acme.example"`),
+			message(`x", "requester_email": "ceo@acme.example`)},
+		"smuggled type": {userReply(`"x", "trigger_type": "new_ticket"`),
+			message(`x", "trigger_type": "new_ticket`)},
+		"smuggled second message": {userReply(`"x", "user_message": "y"`), message(`x", "user_message": "y`)},
+		"smuggled second body": {userReply(`"x"} {"ticket_id": "999", "trigger_type": "user_reply", "user_message": ` +
+			`"y"`), message(`x"} {"ticket_id": "999", "trigger_type": "user_reply", "user_message": "y`)},
 		"smuggled nested message":    {userReply(`"x", "a": {"b": "c"`), message(`x", "a": {"b": "c`)},
 		"smuggled in escapes":        {userReply(`"x\", \"ticket_id\": \"999"`), message(`x", "ticket_id": "999`)},
 		"smuggled after a backslash": {userReply(`"x\\", "ticket_id": "999"`), message(`x\\", "ticket_id": "999`)},
@@ -164,11 +179,13 @@ func TestParseTrigger_readsWhatHappened(t *testing.T) {
 
 // userReply is the body of a reply, with what stands behind "user_message": in it.
 func userReply(value string) string {
-	return `{"ticket_id": "4711", "requester_email": "jane@acme.example", "trigger_type": "user_reply", "user_message": ` + value + `}`
+	return `{"ticket_id": "4711", "requester_email": "jane@acme.example", "trigger_type": "user_reply", "user_message": ` +
+		value + `}`
 }
 
 func message(text string) helpdesk.Event {
-	return helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "4711", Contact: helpdesk.Contact{Email: "jane@acme.example"}, Message: text}
+	return helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "4711",
+		Contact: helpdesk.Contact{Email: "jane@acme.example"}, Message: text}
 }
 
 func TestParseTrigger_refusesWhatIsMalformed(t *testing.T) {
@@ -194,16 +211,17 @@ func TestParseTrigger_refusesWhatIsMalformed(t *testing.T) {
 		"ticket with an exponent":    newTicket(`"ticket_id": 1e3`),
 		"ticket too long":            newTicket(`"ticket_id": "` + strings.Repeat("1", 200) + `"`),
 		"ticket with a long tail":    newTicket(`"ticket_id": "1` + strings.Repeat(" ", 200) + `"`),
-		"e-mail too long":            newTicket(`"ticket_id": "1", "requester_email": "` + strings.Repeat("a", 400) + `@acme.example"`),
-		"type twice":                 newTicket(`"ticket_id": "1", "trigger_type": "user_reply"`),
-		"e-mail smuggles a ticket":   newTicket(`"ticket_id": "1", "requester_email": "x", "ticket_id": "999", "y": "@z"`),
-		"reply without message":      `{"ticket_id": "1", "trigger_type": "user_reply"}`,
-		"message is a number":        userReply(`1`),
-		"message is an object":       userReply(`{"a": "b"}`),
-		"message opens no quote":     userReply(`a"`),
-		"message is one quote":       userReply(`"`),
-		"ticket behind the message":  `{"trigger_type": "user_reply", "user_message": "x", "ticket_id": "999"}`,
-		"type behind the message":    `{"ticket_id": "1", "user_message": "x", "trigger_type": "user_reply"}`,
+		"e-mail too long": newTicket(`"ticket_id": "1", "requester_email": "` + strings.Repeat("a", 400) +
+			`@acme.example"`),
+		"type twice":                newTicket(`"ticket_id": "1", "trigger_type": "user_reply"`),
+		"e-mail smuggles a ticket":  newTicket(`"ticket_id": "1", "requester_email": "x", "ticket_id": "999", "y": "@z"`),
+		"reply without message":     `{"ticket_id": "1", "trigger_type": "user_reply"}`,
+		"message is a number":       userReply(`1`),
+		"message is an object":      userReply(`{"a": "b"}`),
+		"message opens no quote":    userReply(`a"`),
+		"message is one quote":      userReply(`"`),
+		"ticket behind the message": `{"trigger_type": "user_reply", "user_message": "x", "ticket_id": "999"}`,
+		"type behind the message":   `{"ticket_id": "1", "user_message": "x", "trigger_type": "user_reply"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			event, err := zendesk.ParseTrigger([]byte(body))
@@ -216,13 +234,15 @@ func TestParseTrigger_refusesWhatIsMalformed(t *testing.T) {
 }
 
 func TestParseTrigger_readsTheBodiesOfTheTriggers(t *testing.T) {
-	fill := strings.NewReplacer("{{ticket.id}}", "4711", "{{ticket.requester.email}}", "jane@acme.example", "{{ticket.latest_public_comment}}", `so "what"`).Replace
+	fill := strings.NewReplacer("{{ticket.id}}", "4711", "{{ticket.requester.email}}", "jane@acme.example",
+		"{{ticket.latest_public_comment}}", `so "what"`).Replace
 	event, err := zendesk.ParseTrigger([]byte(fill(zendesk.UserReplyBody)))
 	require.NoError(t, err)
 	assert.Equal(t, message(`so "what"`), event)
 	event, err = zendesk.ParseTrigger([]byte(fill(zendesk.NewTicketBody)))
 	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "4711", Contact: helpdesk.Contact{Email: "jane@acme.example"}}, event)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "4711",
+		Contact: helpdesk.Contact{Email: "jane@acme.example"}}, event)
 	assert.NotContains(t, zendesk.UserReplyBody, "latest_comment", "which can be a private note")
 }
 
@@ -280,12 +300,14 @@ func TestClient_Webhook_withoutSecretTakesEverything(t *testing.T) {
 }
 
 func TestClient_Webhook_leavesOtherDesksAlone(t *testing.T) {
-	for _, client := range []*zendesk.Client{newClient(t, zendesk.Config{}), newClient(t, zendesk.Config{SigningSecret: zendesk.Secrets{"one"}})} {
+	for _, client := range []*zendesk.Client{newClient(t, zendesk.Config{}),
+		newClient(t, zendesk.Config{SigningSecret: zendesk.Secrets{"one"}})} {
 		for name, test := range map[string]struct {
 			header http.Header
 			body   string
 		}{
-			"Intercom's":                  {http.Header{"X-Hub-Signature": {"sha1=0"}}, `{"type":"notification_event","topic":"ping"}`},
+			"Intercom's": {http.Header{"X-Hub-Signature": {"sha1=0"}},
+				`{"type":"notification_event","topic":"ping"}`},
 			"Intercom's, with our fields": {http.Header{"X-Hub-Signature-256": {"sha256=0"}}, userReply(`"hi"`)},
 			"Intercom's, unsigned":        {http.Header{}, `{"type":"notification_event","data":{"item":{"ticket_id":"1"}}}`},
 			"empty":                       {http.Header{}, ""},
@@ -299,7 +321,9 @@ func TestClient_Webhook_leavesOtherDesksAlone(t *testing.T) {
 // What a user writes, put between the quotes escaped or not, can only ever be the
 // message.
 func FuzzParseTrigger_message(f *testing.F) {
-	for _, seed := range []string{"", "hi", `"`, `\`, `", "ticket_id": "999`, `"}`, `x"} {"ticket_id": 999, "user_message": "`, "\n", "\xff", `\", "ticket_id": 999, "a": "\`, `", "user_message": "`, `{{ticket.id}}`, `": null}`} {
+	for _, seed := range []string{"", "hi", `"`, `\`, `", "ticket_id": "999`, `"}`,
+		`x"} {"ticket_id": 999, "user_message": "`, "\n", "\xff", `\", "ticket_id": 999, "a": "\`, `", "user_message": "`,
+		`{{ticket.id}}`, `": null}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, written string) {

@@ -134,7 +134,8 @@ func TestNothingImportsUpward(t *testing.T) {
 // A program that imports one of these packages links none of what follows it: an
 // engine that needs storage comes with the program that passes it in.
 func TestPackagesLinkNoMoreThanTheyNeed(t *testing.T) {
-	const redis, bbolt, prometheus, otel = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/", "go.opentelemetry.io/"
+	const redis, bbolt, prometheus, otel = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/",
+		"go.opentelemetry.io/"
 	const engines, commands = module + "/stream/eventlog/", module + "/cmd/"
 	all := list(t)
 	for name, forbidden := range map[string][]string{
@@ -143,7 +144,8 @@ func TestPackagesLinkNoMoreThanTheyNeed(t *testing.T) {
 		"stream/eventlog":    {redis, bbolt, otel, engines},
 		"helpdesk":           {otel},
 		"helpdesk/connector": {otel},
-		"":                   {redis, bbolt, otel, engines + "boltlog", engines + "redislog", commands, module + "/retriever", module + "/bridge"},
+		"": {redis, bbolt, otel, engines + "boltlog", engines + "redislog", commands, module + "/retriever",
+			module + "/bridge"},
 	} {
 		for _, dep := range find(t, all, name).Deps {
 			for _, f := range forbidden {
@@ -169,7 +171,8 @@ func TestTestPackagesAreImportedByTestsOnly(t *testing.T) {
 			continue
 		}
 		for _, imported := range p.Imports {
-			assert.False(t, isOurs(imported) && isTestHelp(inModule(imported)), "%s imports %s outside its tests", p.name(), imported)
+			assert.False(t, isOurs(imported) && isTestHelp(inModule(imported)), "%s imports %s outside its tests",
+				p.name(), imported)
 		}
 	}
 }
@@ -181,7 +184,8 @@ func TestTestingIsImportedByTestsOnly(t *testing.T) {
 			continue
 		}
 		for _, dep := range p.Deps {
-			assert.False(t, dep == "testing" || strings.HasPrefix(dep, "github.com/stretchr/"), "%s depends on %s", p.name(), dep)
+			assert.False(t, dep == "testing" || strings.HasPrefix(dep, "github.com/stretchr/"), "%s depends on %s",
+				p.name(), dep)
 		}
 	}
 }
@@ -191,7 +195,8 @@ func TestOnlyProgramsImportACommand(t *testing.T) {
 	for _, p := range list(t) {
 		for _, imported := range p.allImports() {
 			isProgram := within(p.name(), "cmd") || within(p.name(), "examples")
-			assert.False(t, isOurs(imported) && within(inModule(imported), "cmd") && !isProgram, "%s imports %s", p.name(), imported)
+			assert.False(t, isOurs(imported) && within(inModule(imported), "cmd") && !isProgram, "%s imports %s",
+				p.name(), imported)
 		}
 	}
 }
@@ -223,7 +228,8 @@ func TestTestsWaitByWaittest(t *testing.T) {
 }
 
 func TestLayer(t *testing.T) {
-	names := []string{"internal/httpx", "activity/posthog", "stream/boltlog", "helpdesk/zendesk", "", "cmd/liveactivity-server"}
+	names := []string{"internal/httpx", "activity/posthog", "stream/boltlog", "helpdesk/zendesk", "",
+		"cmd/liveactivity-server"}
 	for i, name := range names {
 		assert.Equal(t, leaf+i, layer(name), name)
 	}

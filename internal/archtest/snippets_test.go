@@ -47,7 +47,8 @@ func TestCheck_findsMistakes(t *testing.T) {
 	} {
 		assert.ErrorContains(t, imports.check(module+"/bridge", code), want, code)
 	}
-	assert.NoError(t, imports.check(module+"/bridge", "b, err := bridge.New(mine)\nif err != nil {\n\treturn err\n}\nserve(b)"))
+	assert.NoError(t, imports.check(module+"/bridge",
+		"b, err := bridge.New(mine)\nif err != nil {\n\treturn err\n}\nserve(b)"))
 }
 
 // publicPackages returns the folders of the packages that users import, by path.
@@ -102,7 +103,9 @@ func exported(t *testing.T) exports {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", &stdout, &stderr
 	require.NoError(t, cmd.Run(), "%s", &stderr)
 	all := exports{files: map[string]string{}, named: map[string]string{}, set: token.NewFileSet()}
-	all.importer = importer.ForCompiler(all.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(all.files[path]) })
+	all.importer = importer.ForCompiler(all.set, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(all.files[path])
+	})
 	for decoder := json.NewDecoder(&stdout); ; {
 		var p struct{ ImportPath, Name, Export string }
 		err := decoder.Decode(&p)

@@ -31,13 +31,15 @@ func roaming() []activity.Action {
 
 // everything returns every trigger of the package, in a sensible order.
 func everything() []proactive.Trigger {
-	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(), proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
+	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(),
+		proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
 }
 
 // A decision: the action put into a full window, the context made of it, the
 // triggers asked.
 func BenchmarkCore_Act(b *testing.B) {
-	for name, triggers := range map[string][]proactive.Trigger{"ping_pong": {proactive.PingPong{}}, "all_triggers": everything()} {
+	for name, triggers := range map[string][]proactive.Trigger{"ping_pong": {proactive.PingPong{}},
+		"all_triggers": everything()} {
 		b.Run(name, func(b *testing.B) {
 			act := acting(b, triggers...)
 			b.ReportAllocs()

@@ -66,8 +66,9 @@ func TestCore_showsTriggersTheWindow(t *testing.T) {
 	assert.Equal(t, assistance.Decision{Reason: assistance.NoMatch}, d)
 	assert.Equal(t, proactive.TriggerContext{
 		CanonicalURLs: []string{"https://app.example.com/a"},
-		Actions:       []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", Label: "Buy", CanonicalURL: "https://app.example.com/a"}},
-		Now:           noon.Add(time.Second), ProductID: "acme", SessionID: "s1", ConversationID: "c1", ActionCount: 42,
+		Actions: []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", Label: "Buy",
+			CanonicalURL: "https://app.example.com/a"}},
+		Now: noon.Add(time.Second), ProductID: "acme", SessionID: "s1", ConversationID: "c1", ActionCount: 42,
 	}, w.TriggerContext)
 	click.Marks = []string{activity.MarkDead}
 	core.Act(&window, assistance.Machine{}, visitor, click, noon.Add(4*time.Second))
@@ -80,14 +81,17 @@ func TestCore_keepsTheNewestFiftyOfTwoMinutes(t *testing.T) {
 	core := newCore(t, w)
 	var window assistance.Window
 	for i := range 60 {
-		core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Duration(i)*time.Second), i, fmt.Sprint("/p-", i, "x")), noon.Add(time.Duration(i)*time.Second))
+		core.Act(&window, assistance.Machine{}, visitor,
+			view(noon.Add(time.Duration(i)*time.Second), i, fmt.Sprint("/p-", i, "x")), noon.Add(time.Duration(i)*time.Second))
 		assert.Len(t, w.CanonicalURLs, min(i+1, 50))
 	}
 	assert.True(t, strings.HasPrefix(w.paths(), "/p-10x /p-11x "))
 	assert.True(t, strings.HasSuffix(w.paths(), " /p-58x /p-59x"))
-	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(130*time.Second), 60, "/last"), noon.Add(130*time.Second))
+	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(130*time.Second), 60, "/last"),
+		noon.Add(130*time.Second))
 	assert.True(t, strings.HasPrefix(w.paths(), "/p-11x "), "oldest first out")
-	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(176*time.Second), 60, "/last"), noon.Add(176*time.Second))
+	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(176*time.Second), 60, "/last"),
+		noon.Add(176*time.Second))
 	assert.Equal(t, "/p-56x /p-57x /p-58x /p-59x /last /last", w.paths(), "exactly two minutes")
 	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Hour), 60, "/later"), noon.Add(time.Hour))
 	assert.Equal(t, "/later", w.paths())
@@ -99,7 +103,8 @@ func TestCore_placesLateActionsByTheirTime(t *testing.T) {
 	core := newCore(t, w)
 	var window assistance.Window
 	at := func(s int, path string) {
-		core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Duration(s)*time.Second), 0, path), noon.Add(100*time.Second))
+		core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Duration(s)*time.Second), 0, path),
+			noon.Add(100*time.Second))
 	}
 	for i, path := range []string{"/d", "/b", "/c", "/a", "/e"} {
 		at([]int{40, 20, 30, 10, 50}[i], path)
@@ -127,7 +132,8 @@ func TestCore_placesLateActionsByTheirTime(t *testing.T) {
 func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
 	core := newCore(t, proactive.PingPong{})
 	for latency, reason := range map[time.Duration]assistance.Reason{
-		0: assistance.Offered, 10 * time.Second: assistance.Offered, 10*time.Second + time.Microsecond: assistance.Stale, time.Minute: assistance.Stale,
+		0: assistance.Offered, 10 * time.Second: assistance.Offered, 10*time.Second + time.Microsecond: assistance.Stale,
+		time.Minute: assistance.Stale,
 	} {
 		var window assistance.Window
 		window.Add(view(noon, 0, "/a"), noon)
@@ -136,7 +142,8 @@ func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
 		d := core.Act(&window, assistance.Machine{}, visitor, view(acted, 2, "/a"), acted.Add(latency))
 		assert.Equal(t, reason, d.Reason, latency)
 		assert.Equal(t, acted.Add(assistance.SendWithin), d.Match.SendBy)
-		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPong{}.ID(), Body: "Need a hand?", ReplyOptionLabels: []string{},
+		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPong{}.ID(), Body: "Need a hand?",
+			ReplyOptionLabels:  []string{},
 			InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}, d.Match.Result)
 	}
 }
@@ -152,8 +159,10 @@ func TestCore_saysWhyThereIsNoOffer(t *testing.T) {
 		machine assistance.Machine
 		reason  assistance.Reason
 	}{
-		{assistance.Machine{}, assistance.Offered}, {in(t, assistance.Proactive).Machine, assistance.Busy}, {in(t, assistance.Guidance).Machine, assistance.Busy},
-		{in(t, assistance.Reactive).Machine, assistance.Busy}, {reserved, assistance.HoldingBack}, {claimed, assistance.Sending}, {cooling.Machine, assistance.CoolingDown},
+		{assistance.Machine{}, assistance.Offered}, {in(t, assistance.Proactive).Machine, assistance.Busy},
+		{in(t, assistance.Guidance).Machine, assistance.Busy},
+		{in(t, assistance.Reactive).Machine, assistance.Busy}, {reserved, assistance.HoldingBack},
+		{claimed, assistance.Sending}, {cooling.Machine, assistance.CoolingDown},
 	} {
 		var window assistance.Window
 		d := core.Act(&window, c.machine, visitor, view(noon, 0, "/a"), noon)
@@ -170,12 +179,14 @@ func TestCore_asksAgainInTimeOrNot(t *testing.T) {
 	d := core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
 	due := noon.Add(time.Minute)
 	assert.Equal(t, due, d.Again)
-	assert.Equal(t, assistance.NoMatch, core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(-time.Second)).Reason)
+	assert.Equal(t, assistance.NoMatch, core.Ask(&window, assistance.Machine{}, visitor, due,
+		due.Add(-time.Second)).Reason)
 	asked := core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(10*time.Second))
 	assert.Equal(t, assistance.Offered, asked.Reason)
 	assert.Equal(t, due.Add(10*time.Second), asked.Match.SendBy)
 	assert.Zero(t, asked.Again)
-	assert.Equal(t, assistance.Stale, core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(11*time.Second)).Reason, "the server was away")
+	assert.Equal(t, assistance.Stale, core.Ask(&window, assistance.Machine{}, visitor, due,
+		due.Add(11*time.Second)).Reason, "the server was away")
 }
 
 func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
@@ -301,8 +312,9 @@ func TestCore_isSafeForConcurrentUse(t *testing.T) {
 // What a trigger or a model says is shown as far as it can be.
 func TestCore_cleansWhatTriggersSay(t *testing.T) {
 	hostile := proactive.Saying(proactive.Result{
-		Body:               "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
-		ReplyOptionLabels:  []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b", strings.Repeat("word ", 100), "no room"},
+		Body: "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
+		ReplyOptionLabels: []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b",
+			strings.Repeat("word ", 100), "no room"},
 		InteractionTimeout: 1000 * time.Hour, Cooldown: 1000 * time.Hour,
 	}, proactive.Predicate("hostile", func(proactive.TriggerContext) bool { return true }))
 	var window assistance.Window
@@ -327,11 +339,13 @@ func TestCore_cleansWhatTriggersSay(t *testing.T) {
 func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
 	core := newCore(t, proactive.PingPong{}, proactive.Dwell{})
 	var decided []string
-	replay := assistance.NewReplay(core, visitor, &assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
-		decided = append(decided, fmt.Sprint(now.Sub(noon), " ", d.Match.Result.TriggerID, " ", d.Reason))
-	}})
+	replay := assistance.NewReplay(core, visitor,
+		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
+			decided = append(decided, fmt.Sprint(now.Sub(noon), " ", d.Match.Result.TriggerID, " ", d.Reason))
+		}})
 	act := func(i, s int) {
-		replay.Act(view(noon.Add(time.Duration(s)*time.Second), i, []string{"/a", "/b"}[i%2]), noon.Add(time.Duration(s)*time.Second))
+		replay.Act(view(noon.Add(time.Duration(s)*time.Second), i, []string{"/a", "/b"}[i%2]),
+			noon.Add(time.Duration(s)*time.Second))
 	}
 	act(0, 0)
 	act(1, 1)
@@ -343,7 +357,8 @@ func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
 	act(5, 4)
 	act(6, 100)
 	replay.Pass(noon.Add(time.Hour))
-	assert.Equal(t, []string{"2s canonical_url_ping_pong offered", "4s canonical_url_ping_pong cooldown", "1m4s user_page_dwell offered", "2m40s user_page_dwell offered"}, decided)
+	assert.Equal(t, []string{"2s canonical_url_ping_pong offered", "4s canonical_url_ping_pong cooldown",
+		"1m4s user_page_dwell offered", "2m40s user_page_dwell offered"}, decided)
 	assert.Equal(t, assistance.Machine{}, replay.Machine(), "the conversation was deleted")
 }
 

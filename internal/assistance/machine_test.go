@@ -17,8 +17,9 @@ var noon = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 
 // matched is an offer with two labels, triggered now.
 func matched(trigger string, now time.Time) assistance.Matched {
-	return assistance.Matched{SendBy: now.Add(assistance.SendWithin), Result: proactive.Result{TriggerID: trigger, Body: "Help?",
-		ReplyOptionLabels: []string{"Yes, show me", "No"}, InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}}
+	return assistance.Matched{SendBy: now.Add(assistance.SendWithin),
+		Result: proactive.Result{TriggerID: trigger, Body: "Help?",
+			ReplyOptionLabels: []string{"Yes, show me", "No"}, InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}}
 }
 
 // machine is a machine with a clock.
@@ -80,10 +81,12 @@ func in(t *testing.T, state assistance.State) *machine {
 	return m
 }
 
-var states = []assistance.State{assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative}
+var states = []assistance.State{assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive,
+	assistance.Conservative}
 
 func TestState_movesAsTheTableSays(t *testing.T) {
-	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative
+	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive,
+		assistance.Guidance, assistance.Reactive, assistance.Conservative
 	table := map[assistance.State][]assistance.State{
 		thinking:     {offered, reactive, conservative},
 		offered:      {guidance, conservative, thinking, reactive},
@@ -100,7 +103,8 @@ func TestState_movesAsTheTableSays(t *testing.T) {
 
 // Every event in every state: where it leads at once, or that it is refused.
 func TestStep_everyEventInEveryState(t *testing.T) {
-	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative
+	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive,
+		assistance.Guidance, assistance.Reactive, assistance.Conservative
 	const refused = assistance.State("refused")
 	for _, row := range []struct {
 		event assistance.Event
@@ -147,7 +151,8 @@ func TestStep_claimsBeforeItSends(t *testing.T) {
 	assert.Equal(t, assistance.Thinking, m.State(), "nothing is shown yet")
 	assert.Equal(t, assistance.Sending, m.refuses(matched("b", m.now)).Reason)
 
-	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Thinking, To: assistance.Proactive}}, m.do(assistance.Shown{OfferID: "p1"}))
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Thinking, To: assistance.Proactive}},
+		m.do(assistance.Shown{OfferID: "p1"}))
 	assert.False(t, m.InFlight())
 	assert.Equal(t, assistance.Busy, m.refuses(matched("b", m.now)).Reason)
 	m.refuses(assistance.Shown{OfferID: "p2"})
@@ -180,7 +185,8 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, noon.Add(assistance.FindAfter), due)
 	assert.Empty(t, m.after(assistance.FindAfter-time.Microsecond).do(assistance.Tick{}))
-	find := assistance.Find{TriggerID: "a", Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}, Since: noon}
+	find := assistance.Find{TriggerID: "a", Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}},
+		Since: noon}
 	assert.Equal(t, []assistance.Effect{find}, m.after(time.Microsecond).do(assistance.Tick{}))
 	assert.Equal(t, []assistance.Effect{find}, m.after(time.Hour).do(assistance.Tick{}), "until there is an answer")
 
@@ -214,14 +220,17 @@ func TestStep_coolsDownEachTriggerByItself(t *testing.T) {
 }
 
 func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
-	for message, chosen := range map[string]string{"Yes, show me": "Yes, show me", "  yes, SHOW me\n": "Yes, show me", "NO": "No", "Yes": "", "": "", "Yes, show  me": ""} {
+	for message, chosen := range map[string]string{"Yes, show me": "Yes, show me", "  yes, SHOW me\n": "Yes, show me",
+		"NO": "No", "Yes": "", "": "", "Yes, show  me": ""} {
 		m := in(t, assistance.Proactive)
 		effects := m.do(assistance.Message{Text: message})
 		if chosen == "" {
-			assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Reactive}, assistance.Reply{Text: message}}, effects)
+			assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Reactive},
+				assistance.Reply{Text: message}}, effects)
 			continue
 		}
-		assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Guidance}, assistance.Guide{TriggerID: "a", Label: chosen}}, effects)
+		assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Guidance},
+			assistance.Guide{TriggerID: "a", Label: chosen}}, effects)
 	}
 }
 
@@ -259,7 +268,8 @@ func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
 	assert.Equal(t, remove, m.after(time.Hour).do(assistance.Tick{}), "a deletion that failed is retried")
 	assert.Equal(t, before, m.Machine, "and leaves everything as it was")
 
-	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking}, assistance.Clear{}}, m.do(assistance.Removed{}))
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking},
+		assistance.Clear{}}, m.do(assistance.Removed{}))
 	assert.Equal(t, assistance.Machine{}, m.Machine)
 }
 
@@ -273,7 +283,8 @@ func TestStep_keepsAConversationThatSomebodyJoined(t *testing.T) {
 func TestStep_withKeepIdleRemovesNothing(t *testing.T) {
 	m := in(t, assistance.Proactive)
 	m.rules.KeepIdle = true
-	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking}}, m.after(10*time.Second).do(assistance.Tick{}))
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking}},
+		m.after(10*time.Second).do(assistance.Tick{}))
 	assert.Equal(t, assistance.CoolingDown, m.refuses(matched("a", m.now)).Reason)
 
 	late := *m // the offer is still in sight
@@ -290,14 +301,17 @@ func TestStep_takesALabelOfAnOldOfferForAMessage(t *testing.T) {
 	m := in(t, assistance.Proactive)
 	m.rules.KeepIdle = true
 	m.after(20 * 24 * time.Hour).do(assistance.Message{Text: "Hello"})
-	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}}, m.after(time.Minute).do(assistance.Message{Text: "No"}))
+	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}},
+		m.after(time.Minute).do(assistance.Message{Text: "No"}))
 
 	m = in(t, assistance.Proactive) // talk that goes on from a question about the offer
 	m.do(assistance.Message{Text: "Where am I?"})
 	m.after(299 * time.Second).do(assistance.Message{Text: "And now?"})
 	soon := *m
-	assert.Contains(t, soon.after(11*time.Second-time.Microsecond).do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
-	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}}, m.after(11*time.Second).do(assistance.Message{Text: "No"}))
+	assert.Contains(t, soon.after(11*time.Second-time.Microsecond).do(assistance.Message{Text: "No"}),
+		assistance.Guide{TriggerID: "a", Label: "No"})
+	assert.Equal(t, []assistance.Effect{assistance.Reply{Text: "No"}},
+		m.after(11*time.Second).do(assistance.Message{Text: "No"}))
 }
 
 // An offer may be shown for longer than assistance goes on without a message.
@@ -307,7 +321,8 @@ func TestStep_takesTheLabelsOfALongOfferForAsLong(t *testing.T) {
 	m := &machine{t: t, now: noon}
 	m.do(long, assistance.Shown{OfferID: "p1"})
 	m.after(59 * time.Minute).do(assistance.Message{Text: "Where am I?"})
-	assert.Contains(t, m.after(5*time.Minute).do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
+	assert.Contains(t, m.after(5*time.Minute).do(assistance.Message{Text: "No"}),
+		assistance.Guide{TriggerID: "a", Label: "No"})
 }
 
 func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
@@ -321,7 +336,8 @@ func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
 		assert.Equal(t, m.now.Add(300*time.Second), due)
 		assert.Empty(t, m.after(300*time.Second-time.Microsecond).do(assistance.Tick{}))
 		late := *m
-		assert.Equal(t, []assistance.Effect{assistance.Moved{From: state, To: assistance.Thinking}}, m.after(time.Microsecond).do(assistance.Tick{}))
+		assert.Equal(t, []assistance.Effect{assistance.Moved{From: state, To: assistance.Thinking}},
+			m.after(time.Microsecond).do(assistance.Tick{}))
 		_, ok = m.rules.Due(m.Machine, m.now)
 		assert.False(t, ok)
 
@@ -356,7 +372,8 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 	m.do(assistance.Dismissed{})
 	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
 	m.do(assistance.Message{Text: "Hello"}, assistance.Finished{})
-	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason, "a question does not undo three dismissals")
+	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason,
+		"a question does not undo three dismissals")
 }
 
 func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
@@ -415,7 +432,8 @@ func TestStep_changesNothingThatItIsGiven(t *testing.T) {
 		before, err := m.MarshalJSON()
 		require.NoError(t, err)
 		for _, now := range []time.Time{m.now, m.now.Add(time.Hour), m.now.Add(-time.Hour)} {
-			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Tick{}, assistance.Removed{}} {
+			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, assistance.Dismissed{},
+				assistance.Tick{}, assistance.Removed{}} {
 				_, _, _ = m.rules.Step(m.Machine, now, e)
 			}
 		}

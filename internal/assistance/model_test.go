@@ -33,7 +33,8 @@ const (
 // displays says whether an offer may be shown.
 func (m *model) displays(now time.Duration) bool {
 	reserve := []time.Duration{600, 600, 900, 1 << 33}[min(m.dismissals, 3)] * time.Second
-	return m.dismissals < 3 && (m.state == assistance.Thinking || m.state == assistance.Conservative && now-m.began >= reserve)
+	return m.dismissals < 3 && (m.state == assistance.Thinking || m.state == assistance.Conservative &&
+		now-m.began >= reserve)
 }
 
 func (m *model) move(to assistance.State, now time.Duration) { m.state, m.began = to, now }
@@ -141,11 +142,14 @@ func (m *model) message(chip bool, now time.Duration) {
 // does, by moves of the table, and a restart after each step changes nothing.
 func TestStep_doesWhatTheModelDoes(t *testing.T) {
 	events := []assistance.Event{
-		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{}, assistance.Message{Text: "chip"},
-		assistance.Message{Text: "Hello"}, assistance.Engaged{}, assistance.Dismissed{}, assistance.Progressed{}, assistance.Finished{},
+		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{},
+		assistance.Message{Text: "chip"},
+		assistance.Message{Text: "Hello"}, assistance.Engaged{}, assistance.Dismissed{}, assistance.Progressed{},
+		assistance.Finished{},
 		assistance.Abandoned{}, assistance.Removed{}, assistance.Tick{},
 	}
-	pauses := []time.Duration{0, time.Microsecond, time.Second, modelTimeout, modelCooldown, modelIdle, 600 * time.Second, 900 * time.Second}
+	pauses := []time.Duration{0, time.Microsecond, time.Second, modelTimeout, modelCooldown, modelIdle, 600 * time.Second,
+		900 * time.Second}
 	rapid.Check(t, func(t *rapid.T) {
 		rules := assistance.Rules{KeepIdle: rapid.Bool().Draw(t, "keep")}
 		expected := &model{state: assistance.Thinking, fired: map[string]time.Duration{}}
@@ -190,7 +194,8 @@ func check(t *rapid.T, was, next assistance.Machine, effects []assistance.Effect
 		}
 	}
 	claimed := next.InFlight() && !was.InFlight()
-	if state != next.State() || state != expected.state || next.Dismissed != expected.dismissals || next.InFlight() != (expected.claimed != "") || claimed != (sends == 1) {
+	if state != next.State() || state != expected.state || next.Dismissed != expected.dismissals ||
+		next.InFlight() != (expected.claimed != "") || claimed != (sends == 1) {
 		t.Fatalf("%+v\nafter %v,\n%+v\nexpected %+v", was, effects, next, expected)
 	}
 	if err != nil && (len(effects) > 0 || snapshot(t, was) != snapshot(t, next)) {

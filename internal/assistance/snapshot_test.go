@@ -14,7 +14,8 @@ import (
 // busy returns a machine that uses every field of a snapshot.
 func busy(t testing.TB) assistance.Machine {
 	var m assistance.Machine
-	for i, e := range []assistance.Event{matched("a", noon), assistance.Shown{OfferID: "p1"}, assistance.Dismissed{}, matched("a", noon.Add(time.Hour))} {
+	for i, e := range []assistance.Event{matched("a", noon), assistance.Shown{OfferID: "p1"}, assistance.Dismissed{},
+		matched("a", noon.Add(time.Hour))} {
 		if match, ok := e.(assistance.Matched); ok {
 			match.Result.Metadata = map[string]string{"page": "<pricing> & more"}
 			e = match
@@ -46,7 +47,8 @@ func TestSnapshot_isVersionedJSON(t *testing.T) {
 }
 
 func TestSnapshot_restoresTheMachine(t *testing.T) {
-	for _, m := range []assistance.Machine{{}, busy(t), in(&testing.T{}, assistance.Proactive).Machine, in(&testing.T{}, assistance.Guidance).Machine, in(&testing.T{}, assistance.Reactive).Machine} {
+	for _, m := range []assistance.Machine{{}, busy(t), in(&testing.T{}, assistance.Proactive).Machine,
+		in(&testing.T{}, assistance.Guidance).Machine, in(&testing.T{}, assistance.Reactive).Machine} {
 		var restored assistance.Machine
 		require.NoError(t, json.Unmarshal([]byte(marshal(t, m)), &restored))
 		assert.Equal(t, m, restored)
@@ -61,17 +63,20 @@ func TestSnapshot_restoresTheMachine(t *testing.T) {
 
 func TestSnapshot_readsWhatEarlierVersionsWrote(t *testing.T) {
 	var m assistance.Machine
-	require.NoError(t, json.Unmarshal([]byte(`{"state":"thinking","since_us":1,"sum":"c70434f4","version":1,"mood":[]}`), &m))
+	require.NoError(t, json.Unmarshal([]byte(`{"state":"thinking","since_us":1,"sum":"c70434f4","version":1,"mood":[]}`),
+		&m))
 	assert.Equal(t, assistance.Machine{Since: 1}, m)
 }
 
 func TestSnapshot_thatCannotBeIsRefused(t *testing.T) {
 	for _, snapshot := range []string{
-		`{"version":2,"state":"thinking"}`, `{"version":2,"state":{}}`, `{}`, `[]`, `null`, `7`, `""`, ``, `{"version":1}`, `{"version":0,"state":"thinking"}`, `{"version":"1","state":"thinking"}`,
+		`{"version":2,"state":"thinking"}`, `{"version":2,"state":{}}`, `{}`, `[]`, `null`, `7`, `""`, ``, `{"version":1}`,
+		`{"version":0,"state":"thinking"}`, `{"version":"1","state":"thinking"}`,
 		`{"version":1,"state":"asleep"}`, `{"version":1,"state":7}`, `{"version":1,"state":"proactive_assistance"}`,
 		`{"version":1,"state":"thinking","dismissals":-1}`, `{"version":1,"state":"thinking","dismissals":1.5}`,
 		`{"version":1,"state":"thinking","since_us":"now"}`, `{"version":1,"state":"thinking","fired":[]}`,
-		`{"version":1,"state":"thinking","claim":{"labels":["a","b","c","d"]}}`, `{"version":1,"state":"thinking","offer":{"timeout_us":-1}}`,
+		`{"version":1,"state":"thinking","claim":{"labels":["a","b","c","d"]}}`,
+		`{"version":1,"state":"thinking","offer":{"timeout_us":-1}}`,
 	} {
 		before := busy(t)
 		m := before
@@ -84,7 +89,8 @@ func TestSnapshot_thatCannotBeIsRefused(t *testing.T) {
 func FuzzSnapshot(f *testing.F) {
 	f.Add([]byte(marshal(f, assistance.Machine{})))
 	f.Add([]byte(marshal(f, busy(f))))
-	f.Add([]byte(`{"version":1,"state":"proactive_assistance","offer":{"timeout_us":9223372036854775807},"since_us":-9223372036854775808}`))
+	f.Add([]byte(`{"version":1,"state":"proactive_assistance","offer":{"timeout_us":9223372036854775807},` +
+		`"since_us":-9223372036854775808}`))
 	f.Add([]byte(`{"version":1,"state":"guidance_execution","fired":{"a":null},"claim":{"previous":{}},"x":{"y":[]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m, again assistance.Machine
@@ -95,7 +101,8 @@ func FuzzSnapshot(f *testing.F) {
 		written := marshal(t, m)
 		require.NoError(t, again.UnmarshalJSON([]byte(written)))
 		assert.Equal(t, written, marshal(t, again))
-		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{}, assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Engaged{}, assistance.Tick{}} {
+		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{},
+			assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Engaged{}, assistance.Tick{}} {
 			_, _, _ = assistance.Rules{}.Step(m, noon, e)
 			_, _ = assistance.Rules{}.Due(m, noon)
 		}

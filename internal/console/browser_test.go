@@ -85,10 +85,12 @@ func open(t *testing.T, browser context.Context, url, fragment, key string) *bro
 	tab := browsertest.Open(t, browser)
 	storeKey := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: fmt.Sprintf(`if (location.protocol === "http:") sessionStorage.setItem("liveactivity.console.key", %q)`, key)})
+			Source: fmt.Sprintf(`if (location.protocol === "http:") sessionStorage.setItem("liveactivity.console.key", %q)`,
+				key)})
 		return err
 	})
-	tab.Do("open the console", storeKey, chromedp.EmulateViewport(1280, 800), chromedp.Navigate(url+"/"+fragment), chromedp.WaitVisible(chromedp.CSS(".la")))
+	tab.Do("open the console", storeKey, chromedp.EmulateViewport(1280, 800), chromedp.Navigate(url+"/"+fragment),
+		chromedp.WaitVisible(chromedp.CSS(".la")))
 	return tab
 }
 
@@ -96,7 +98,8 @@ func open(t *testing.T, browser context.Context, url, fragment, key string) *bro
 const rows = `.view:not([hidden]) .list-space .row`
 
 func awaitRows(tab *browsertest.Tab, what string, texts ...string) {
-	condition := fmt.Sprintf(`(() => { const shown = [...document.querySelectorAll(%q)].map((row) => row.innerText).join("\n"); return `, rows)
+	condition := fmt.Sprintf(`(() => { const shown = [...document.querySelectorAll(%q)].map((row) => `+
+		`row.innerText).join("\n"); return `, rows)
 	for _, text := range texts {
 		condition += fmt.Sprintf("shown.includes(%q) && ", text)
 	}
@@ -128,7 +131,8 @@ func resumes(t *testing.T, browser context.Context) {
 	f.act("s1", "u1", "ada@example.com", "User clicked Save", "https://app.example.com/plan", 0)
 	awaitRows(tab, "the first action shows", "ada@example.com", "User clicked Save", "Plan")
 	f.drop()
-	tab.Await("the stream is away", `document.querySelector(".la").dataset.state === "away" && document.querySelector(".status").innerText === "Reconnecting"`)
+	tab.Await("the stream is away", `document.querySelector(".la").dataset.state === "away" && `+
+		`document.querySelector(".status").innerText === "Reconnecting"`)
 	awaitLive(tab)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +149,8 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	f := newFake()
 	people := func(name string) (rows []map[string]any) {
 		for i := range more {
-			rows = append(rows, row(fmt.Sprint(name, i), "", fmt.Sprint(name, i, "@example.com"), "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
+			rows = append(rows, row(fmt.Sprint(name, i), "", fmt.Sprint(name, i, "@example.com"), "", "https://app.example.com/",
+				time.Hour, time.Duration(i)*time.Second))
 		}
 		return rows
 	}
@@ -156,7 +161,8 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	count := func(n int) string {
 		return fmt.Sprintf(`document.querySelector(".now .list").getAttribute("aria-rowcount") === "%d"`, n+1)
 	}
-	tab.Await("all is read", `(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = list.scrollHeight; return `+count(more)+` })()`)
+	tab.Await("all is read", `(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = `+
+		`list.scrollHeight; return `+count(more)+` })()`)
 	tab.Eval(`document.querySelector(".now .list-scroll").scrollTop = 0; ""`)
 	f.mu.Lock()
 	f.rows = people("new")
@@ -173,10 +179,12 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	tab.Do("open the console", chromedp.Navigate(url), chromedp.WaitVisible(chromedp.ID("la-key")),
 		chromedp.SendKeys(chromedp.ID("la-key"), "lak_wrong"+kb.Enter))
 	awaitText(tab, "The server does not know this key.")
-	assert.Equal(t, "la-key true 0", tab.Eval(`[document.activeElement.id, document.activeElement.getAttribute("aria-invalid"), sessionStorage.length].join(" ")`))
+	assert.Equal(t, "la-key true 0", tab.Eval(`[document.activeElement.id, `+
+		`document.activeElement.getAttribute("aria-invalid"), sessionStorage.length].join(" ")`))
 
 	tab.Do("enter what no header can carry", chromedp.SendKeys(chromedp.ID("la-key"), "schlüssel ☃"+kb.Enter))
-	tab.Await("the page asks again", `document.querySelector("#la-key").value === "" && document.body.innerText.includes("does not know this key")`)
+	tab.Await("the page asks again", `document.querySelector("#la-key").value === "" && `+
+		`document.body.innerText.includes("does not know this key")`)
 
 	f.answer(http.StatusForbidden)
 	tab.Do("try a key that opens something else", chromedp.SendKeys(chromedp.ID("la-key"), fakeKey+kb.Enter))
@@ -186,7 +194,9 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	tab.Do("enter the right one", chromedp.SendKeys(chromedp.ID("la-key"), fakeKey+kb.Enter))
 	awaitText(tab, "Nobody is there yet.")
 	awaitLive(tab)
-	assert.Equal(t, url+"/ "+fakeKey+" Now · acme · liveactivity 0", tab.Eval(`[location.href, sessionStorage.getItem("liveactivity.console.key"), document.title, localStorage.length].join(" ")`))
+	assert.Equal(t, url+"/ "+fakeKey+" Now · acme · liveactivity 0",
+		tab.Eval(`[location.href, sessionStorage.getItem("liveactivity.console.key"), document.title, `+
+			`localStorage.length].join(" ")`))
 
 	f.answer(http.StatusUnauthorized) // the key is rotated
 	f.drop()
@@ -198,7 +208,8 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 func searchesNoMore(t *testing.T, browser context.Context) {
 	f := newFake()
 	tab := open(t, browser, serveFake(t, f), "#/search", fakeKey)
-	tab.Await("the search shows", `document.querySelector(".search input") !== null && !document.querySelector(".search").hidden`)
+	tab.Await("the search shows", `document.querySelector(".search input") !== null && `+
+		`!document.querySelector(".search").hidden`)
 	tab.Eval(`(() => {
 		const input = document.querySelector(".search input");
 		input.value = "ada";
@@ -251,11 +262,13 @@ func keepsItsPlace(t *testing.T, browser context.Context) {
 	} {
 		f := newFake()
 		for i := range tt.people {
-			f.rows = append(f.rows, row(fmt.Sprint("s", i), "", fmt.Sprint("p", i, "@example.com"), "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
+			f.rows = append(f.rows, row(fmt.Sprint("s", i), "", fmt.Sprint("p", i, "@example.com"), "",
+				"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
 		}
 		tab := open(t, browser, serve(t, f, tt.handler(f)), "", fakeKey)
 		awaitRows(tab, name, "p0@example.com")
-		tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = %d; return list.scrollTop === %[1]d })()`, tt.at))
+		tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); `+
+			`list.scrollTop = %d; return list.scrollTop === %[1]d })()`, tt.at))
 		tab.Eval(`(() => {
 			const list = document.querySelector(".now .list-scroll");
 			const at = list.scrollTop;
@@ -339,7 +352,8 @@ func waitsForAServer(t *testing.T, browser context.Context) {
 	awaitLive(tab)
 	f.answer(http.StatusServiceUnavailable)
 	f.drop()
-	tab.Await("the page says so", `document.querySelector(".status").innerText === "The server is not ready" && document.querySelector(".flow .note").innerText.includes("not ready yet")`)
+	tab.Await("the page says so", `document.querySelector(".status").innerText === "The server is not ready" && `+
+		`document.querySelector(".flow .note").innerText.includes("not ready yet")`)
 	f.answer(0)
 	awaitLive(tab)
 	tab.Await("the note goes", `document.querySelector(".flow .note").hidden`)
@@ -348,26 +362,31 @@ func waitsForAServer(t *testing.T, browser context.Context) {
 func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 	const odd = `a/b%2F?q#"<é>`
 	f := newFake()
-	f.rows = append(f.rows, row("s1", "u1", "ada@example.com", "", "https://app.example.com/checkout", time.Minute, time.Second),
-		row("s2", "01a20428-e7ca-7ba7-a0c8-1838b4dd0057", "", "", "https://app.example.com/checkout", time.Minute, 2*time.Second), row(odd, "u3", "", "", "https://app.example.com/pricing", time.Minute, 3*time.Second))
+	f.rows = append(f.rows, row("s1", "u1", "ada@example.com", "", "https://app.example.com/checkout",
+		time.Minute, time.Second),
+		row("s2", "01a20428-e7ca-7ba7-a0c8-1838b4dd0057", "", "", "https://app.example.com/checkout", time.Minute,
+			2*time.Second), row(odd, "u3", "", "", "https://app.example.com/pricing", time.Minute, 3*time.Second))
 	f.details[odd] = visit(f.rows[2])
 	base := serveFake(t, f)
 	tab := open(t, browser, base, "", fakeKey)
 	awaitRows(tab, "all show", "ada@example.com", "Visitor", "u3")
-	tab.Do("choose", chromedp.Click(chromedp.Search(`//button[.="Identified"]`)), chromedp.SendKeys(chromedp.CSS(".now input"), "check"))
+	tab.Do("choose", chromedp.Click(chromedp.Search(`//button[.="Identified"]`)),
+		chromedp.SendKeys(chromedp.CSS(".now input"), "check"))
 	tab.Await("one is left", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
 	const fragment = "#/now?who=identified&page=check"
 	tab.Await("the fragment is that view", fmt.Sprintf(`location.hash === %q`, fragment))
 
 	colleague := open(t, browser, base, fragment, fakeKey)
 	colleague.Await("the colleague sees the same", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
-	assert.Equal(t, "true check", colleague.Eval(`document.querySelector(".choice button:nth-child(2)").getAttribute("aria-pressed") + " " + document.querySelector(".now input").value`))
+	assert.Equal(t, "true check", colleague.Eval(`document.querySelector(".choice `+
+		`button:nth-child(2)").getAttribute("aria-pressed") + " " + document.querySelector(".now input").value`))
 	colleague.Do("go to a person whose id is odd", chromedp.Navigate(base+"/#/person/"+url.PathEscape(odd)))
 	awaitText(colleague, "What the agent sees")
 	assert.Equal(t, "u3", colleague.Texts("h1:not([id])"))
 	colleague.Do("go back", chromedp.NavigateBack())
 	colleague.Await("the list shows", `!document.querySelector(".now").hidden`)
-	colleague.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)), chromedp.SendKeys(chromedp.CSS(".search input"), "ADA@"))
+	colleague.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)),
+		chromedp.SendKeys(chromedp.CSS(".search input"), "ADA@"))
 	awaitRows(colleague, "ada is found", "ada@example.com")
 	colleague.Await("the fragment is the search", `location.hash === "#/search?q=ADA%40"`)
 	colleague.Await("the title is the search", `document.title === "Search · acme · liveactivity"`)
@@ -379,12 +398,14 @@ func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 }
 
 // focused is what has the focus, in a word or two.
-const focused = `(document.activeElement.id || document.activeElement.innerText || document.activeElement.localName).split("\n")[0]`
+const focused = `(document.activeElement.id || document.activeElement.innerText || ` +
+	`document.activeElement.localName).split("\n")[0]`
 
 func isUsedByKeyboard(t *testing.T, browser context.Context) {
 	f := newFake()
 	for i := range 300 {
-		f.rows = append(f.rows, row(fmt.Sprintf("s%03d", i), "", fmt.Sprintf("p%03d@example.com", i), "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
+		f.rows = append(f.rows, row(fmt.Sprintf("s%03d", i), "", fmt.Sprintf("p%03d@example.com", i), "",
+			"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
 	}
 	f.details["s001"] = visit(f.rows[1])
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
@@ -400,7 +421,8 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 	awaitLive(tab)
 	tab.Await("a row can be reached", `document.querySelectorAll("[role=row][tabindex='0']").length === 1`)
 	press("p000@example.com", strings.Split(strings.Repeat(kb.Tab, 9), "")...)
-	assert.Equal(t, "2", tab.Eval(`getComputedStyle(document.activeElement).outlineWidth.replace("px", "")`), "the focus is seen")
+	assert.Equal(t, "2", tab.Eval(`getComputedStyle(document.activeElement).outlineWidth.replace("px", "")`),
+		"the focus is seen")
 	press("p001@example.com", kb.ArrowDown)
 	press("p000@example.com", kb.ArrowUp, kb.ArrowUp)
 	press("p199@example.com", kb.End) // what was read; more follows
@@ -419,14 +441,16 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 	awaitRows(tab, "some are found", "p290@example.com", "p299@example.com")
 	tab.Do("clear", chromedp.KeyEvent(kb.Escape))
 	awaitText(tab, "Whom are you looking for?")
-	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll("[role=row][tabindex='0']").length - document.querySelectorAll("[role=grid]").length + 1)`), "one row of each list is reached by Tab")
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll("[role=row][tabindex='0']").length - `+
+		`document.querySelectorAll("[role=grid]").length + 1)`), "one row of each list is reached by Tab")
 	assert.Empty(t, tab.Complaints())
 }
 
 func holdsTheOrder(t *testing.T, browser context.Context) {
 	f := newFake()
 	for i := range 100 {
-		f.rows = append(f.rows, row(fmt.Sprintf("s%d", i), "", fmt.Sprintf("p%d@example.com", i), "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
+		f.rows = append(f.rows, row(fmt.Sprintf("s%d", i), "", fmt.Sprintf("p%d@example.com", i), "",
+			"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
 	}
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
 	awaitRows(tab, "the list shows", "p0@example.com")
@@ -435,7 +459,8 @@ func holdsTheOrder(t *testing.T, browser context.Context) {
 	tab.Do("choose a row", chromedp.Focus(chromedp.CSS(`.now [aria-rowindex="3"]`)))
 	f.act("s0", "", "p0@example.com", "User clicked Save", "https://app.example.com/", 9)
 	f.act("s50", "", "p50@example.com", "User clicked Help", "https://app.example.com/", 9)
-	tab.Await("the page says that there is more", `document.querySelector(".newer").offsetHeight > 0 && document.querySelector(".newer").innerText === "2 newer"`)
+	tab.Await("the page says that there is more",
+		`document.querySelector(".newer").offsetHeight > 0 && document.querySelector(".newer").innerText === "2 newer"`)
 	awaitRows(tab, "a row in sight changes where it is", "User clicked Save")
 	assert.Equal(t, "p0@example.com", tab.Eval(first))
 	tab.Do("see the newer ones", chromedp.Click(chromedp.CSS(".newer")), chromedp.MouseEvent("mouseMoved", 5, 5))
@@ -443,15 +468,18 @@ func holdsTheOrder(t *testing.T, browser context.Context) {
 	f.act("s70", "", "p70@example.com", "User clicked Help", "https://app.example.com/", 9)
 	tab.Await("the list follows again", first+` === "p70@example.com" && document.querySelector(".newer").hidden`)
 
-	tab.Eval(`String(setInterval(() => document.querySelector(".now .list-scroll").dispatchEvent(new PointerEvent("pointermove", { pointerType: "mouse" })), 100))`)
+	tab.Eval(`String(setInterval(() => document.querySelector(".now .list-scroll").dispatchEvent(new ` +
+		`PointerEvent("pointermove", { pointerType: "mouse" })), 100))`)
 	tab.Do("filter while the pointer holds the order", chromedp.SendKeys(chromedp.CSS(".now input"), "nowhere"))
-	tab.Await("the filter applies", `document.querySelector(".now .note").innerText.includes("Nobody here fits the filter")`)
+	tab.Await("the filter applies", `document.querySelector(".now .note").innerText.includes("Nobody here fits the `+
+		`filter")`)
 }
 
 func searchesOn(t *testing.T, browser context.Context) {
 	f := newFake()
 	for i := range 10_050 {
-		f.rows = append(f.rows, row(fmt.Sprint("s", i), fmt.Sprint("u", i), "", "", "https://app.example.com/", time.Hour, time.Duration(i)*time.Millisecond))
+		f.rows = append(f.rows, row(fmt.Sprint("s", i), fmt.Sprint("u", i), "", "", "https://app.example.com/", time.Hour,
+			time.Duration(i)*time.Millisecond))
 	}
 	f.rows[10_020]["email"] = "Zoe@Example.com"
 	tab := open(t, browser, serveFake(t, f), "#/search?q=zoe", fakeKey)
@@ -476,15 +504,20 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	awaitText(tab, "What the agent sees")
 	assert.Equal(t, "Billing history\nPricing\nBilling history\nProjects detail\nDashboard", tab.Texts(".pages h3"))
 	assert.Equal(t, "Conversation #215468 ↗", tab.Texts(".desk a"))
-	assert.Equal(t, "https://app.intercom.com/a/apps/x/conversations/215468 noopener noreferrer _blank", tab.Eval(`(({href, rel, target}) => [href, rel, target].join(" "))(document.querySelector(".desk a"))`))
+	assert.Equal(t, "https://app.intercom.com/a/apps/x/conversations/215468 noopener noreferrer _blank",
+		tab.Eval(`(({href, rel, target}) => [href, rel, target].join(" "))(document.querySelector(".desk a"))`))
 
 	// What is shown of the tool's answer differs from it in white space only, and
 	// what is copied in nothing.
 	tab.Eval(`copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text) }; ""`)
-	tab.Do("copy", chromedp.Click(chromedp.CSS(`[aria-label="Copy get_live_user_activity"]`)), chromedp.Click(chromedp.CSS(`[aria-label="Copy Note in Intercom"]`)),
-		chromedp.Click(chromedp.Search(`//button[.="HTML"]`)), chromedp.Click(chromedp.CSS(`[aria-label="Copy Note in Intercom"]`)))
+	tab.Do("copy", chromedp.Click(chromedp.CSS(`[aria-label="Copy get_live_user_activity"]`)),
+		chromedp.Click(chromedp.CSS(`[aria-label="Copy Note in Intercom"]`)),
+		chromedp.Click(chromedp.Search(`//button[.="HTML"]`)),
+		chromedp.Click(chromedp.CSS(`[aria-label="Copy Note in Intercom"]`)))
 	tab.Await("all is copied", `copied.length === 3`)
-	answer := evalAsync[string](tab, t, fmt.Sprintf(`fetch("mcp", {method: "POST", headers: {Authorization: "Bearer %s"}, body: JSON.stringify({params: {arguments: {user_id: "user_42"}}})}).then((r) => r.json()).then((r) => r.result.content[0].text)`, fakeKey))
+	answer := evalAsync[string](tab, t, fmt.Sprintf(`fetch("mcp", {method: "POST", headers: {Authorization: "Bearer `+
+		`%s"}, body: JSON.stringify({params: {arguments: {user_id: "user_42"}}})}).then((r) => r.json()).then((r) => `+
+		`r.result.content[0].text)`, fakeKey))
 	assert.Equal(t, answer, tab.Eval("copied[0]"))
 	shown := tab.Eval(`document.querySelector(".agent pre").textContent`)
 	assert.JSONEq(t, answer, shown)
@@ -500,17 +533,21 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	next.TimestampStart = recent[len(recent)-1].TimestampStart + 1
 	f.details["0198c2f4-7a11"]["recent"] = append(recent, next)
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 12)
+	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
+		"https://app.example.com/help", 12)
 	tab.Await("the timeline follows", `document.querySelector(".pages h3").innerText === "Help"`)
 
-	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts").length)`), "the session has one person, who has no other")
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts").length)`),
+		"the session has one person, who has no other")
 	f.mu.Lock() // nor had, until now
 	f.rows = append(f.rows, row("before", "user_42", "", "", "https://app.example.com/", time.Hour, time.Hour))
 	f.details["before"] = map[string]any{"session": f.rows[len(f.rows)-1], "recent": recent[:3]}
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 12)
+	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
+		"https://app.example.com/help", 12)
 	tab.Await("the counts are explained", `!!document.querySelector(".counts")`)
-	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1), tab.Texts(".counts"))
+	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1),
+		tab.Texts(".counts"))
 	f.mu.Lock() // another person sat here before
 	by := make([]string, len(recent)+1)
 	for i := range by {
@@ -518,21 +555,25 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	}
 	f.details["0198c2f4-7a11"]["by"] = by
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 13)
+	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
+		"https://app.example.com/help", 13)
 	tab.Await("whose they are", `!!document.querySelector(".shares")`)
-	assert.Contains(t, tab.Texts(".shares"), fmt.Sprintf("%d actions in this session: 2 by user_7, %d by ada.lovelace@example.com.", len(by), len(by)-2))
+	assert.Contains(t, tab.Texts(".shares"),
+		fmt.Sprintf("%d actions in this session: 2 by user_7, %d by ada.lovelace@example.com.", len(by), len(by)-2))
 	assert.Equal(t, " by user_7\n by user_7", tab.Texts(".actions .what small"))
 
 	visitor := f.rows[len(f.rows)-2]
 	f.mu.Lock()
-	f.details["v"] = map[string]any{"session": row("v", "", "", "", "javascript:alert(1)", 0, 0), "recent": []activity.Action{{Title: "x", RawURL: "javascript:alert(1)", CanonicalURL: "javascript:alert(1)"}},
-		"notes": []any{map[string]any{"desk": "", "text": "plain <b>text</b>"}}}
+	f.details["v"] = map[string]any{"session": row("v", "", "", "", "javascript:alert(1)", 0, 0),
+		"recent": []activity.Action{{Title: "x", RawURL: "javascript:alert(1)", CanonicalURL: "javascript:alert(1)"}},
+		"notes":  []any{map[string]any{"desk": "", "text": "plain <b>text</b>"}}}
 	f.mu.Unlock()
 	require.NotEmpty(t, visitor)
 	tab.Do("look at a visitor", chromedp.Evaluate[chromedp.Void](`location.hash = "#/person/v"`))
 	awaitText(tab, "Agents ask by user id, and this visitor has none yet.")
 	assert.Equal(t, "plain <b>text</b>", tab.Texts(".agent pre"))
-	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".pages a, .desk a").length)`), "not an address of the web")
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".pages a, .desk a").length)`),
+		"not an address of the web")
 	tab.Do("look at nobody", chromedp.Evaluate[chromedp.Void](`location.hash = "#/person/nobody"`))
 	awaitText(tab, "Nothing is kept of this session.")
 }
@@ -542,10 +583,13 @@ func showsTheFlow(t *testing.T, browser context.Context) {
 	f.flow = figures()
 	tab := open(t, browser, serveFake(t, f), "#/flow", fakeKey)
 	tab.Await("the charts show", `document.querySelectorAll(".plot rect[height]").length === 60 * 7 + 3`)
-	assert.Regexp(t, `^\d\d:\d\d \d\d:\d\d \d\d:\d\d$`, tab.Eval(`[...document.querySelectorAll(".chart:first-child .axis span")].map((e) => e.innerText).join(" ")`), "the axis has times")
+	assert.Regexp(t, `^\d\d:\d\d \d\d:\d\d \d\d:\d\d$`,
+		tab.Eval(`[...document.querySelectorAll(".chart:first-child .axis span")].map((e) => e.innerText).join(" ")`),
+		"the axis has times")
 	assert.Equal(t, "3\n0.4\n0\n2", tab.Texts(".figure"))
 	assert.Equal(t, "Readers\nLag\nParked at Intercom\nParked at Zendesk", tab.Texts(".stat h3"))
-	assert.Equal(t, "no conversation waits\nconversations that wait, 1 retrying; nothing is lost", tab.Texts(".stat:nth-child(n+3) small"))
+	assert.Equal(t, "no conversation waits\nconversations that wait, 1 retrying; nothing is lost",
+		tab.Texts(".stat:nth-child(n+3) small"))
 	assert.Contains(t, tab.Texts(".storage"), "in Redis")
 	assert.Contains(t, tab.Texts(".storage"), "831 MiB of 4.0 GiB")
 	f.mu.Lock()
@@ -556,7 +600,8 @@ func showsTheFlow(t *testing.T, browser context.Context) {
 	last := minutes[len(minutes)-1].(map[string]any)
 	tab.Do("ask for the last minute", chromedp.Focus(chromedp.CSS(".plot")), chromedp.KeyEvent(kb.ArrowLeft))
 	at := time.Unix(last["minute"].(int64), 0)
-	want := fmt.Sprintf("%s: %d accepted, %d ignored, %d duplicate", at.Format("15:04"), last["accepted"], last["ignored"], last["duplicate"])
+	want := fmt.Sprintf("%s: %d accepted, %d ignored, %d duplicate", at.Format("15:04"), last["accepted"], last["ignored"],
+		last["duplicate"])
 	assert.Equal(t, want, tab.Eval(`document.activeElement.getAttribute("aria-valuetext")`))
 	assert.Equal(t, fmt.Sprint(last["accepted"]), tab.Texts(".chart:first-child .legend li:first-child b"))
 }
@@ -606,7 +651,8 @@ func isMounted(t *testing.T, browser context.Context) {
 	awaitText(tab, "Written to the desk")
 	tab.Eval(`console_.open("0198c2f4-7a11"); ""`)
 	awaitText(tab, "What the agent sees")
-	assert.Equal(t, "#/basket Shop 0 600", tab.Eval(`[location.hash, document.title, sessionStorage.length, document.querySelector(".la").offsetHeight].join(" ")`))
+	assert.Equal(t, "#/basket Shop 0 600", tab.Eval(`[location.hash, document.title, sessionStorage.length, `+
+		`document.querySelector(".la").offsetHeight].join(" ")`))
 	tab.Eval(`console_.close(); ""`)
 	assert.Equal(t, "0", tab.Eval(`String(document.getElementById("beside").children.length)`))
 	waittest.Until(t, "the stream ends", func() bool {
@@ -620,18 +666,27 @@ func isMounted(t *testing.T, browser context.Context) {
 func namesPages(t *testing.T, browser context.Context) {
 	tab := open(t, browser, serveFake(t, newFake()), "", fakeKey)
 	long := strings.Repeat("very-", 30) + "long"
-	canonical := []string{"", "/", "https://app.example.com", "https://app.example.com/", "https://app.example.com/Dashboard", "https://app.example.com/account/billing-history",
-		"https://app.example.com/team_members", "https://app.example.com/projects/:id", "https://app.example.com/projects/:id/tasks/:id", "https://app.example.com/projects/:id/:id", "https://app.example.com/:id",
-		":id", "https://app.example.com/#/orders/:id", "https://app.example.com/#!/orders/:id", "https://app.example.com/app#/orders", "https://app.example.com/#/", "#/orders", "/dashboard", "dashboard",
-		"https://app.example.com/caf%C3%A9", "https://app.example.com/CAF%C3%89", "https://app.example.com/two%20words", "https://app.example.com/100%", "https://app.example.com/a--b__c", "https://app.example.com/---",
-		"app://screen/checkout-step", "https://app.example.com/" + long, "https://app.example.com/" + strings.ReplaceAll(long, "-", ""), "https://app.example.com/a%E2%80%AEb", "https://app.example.com/<b>"}
+	canonical := []string{"", "/", "https://app.example.com", "https://app.example.com/",
+		"https://app.example.com/Dashboard", "https://app.example.com/account/billing-history",
+		"https://app.example.com/team_members", "https://app.example.com/projects/:id",
+		"https://app.example.com/projects/:id/tasks/:id", "https://app.example.com/projects/:id/:id",
+		"https://app.example.com/:id",
+		":id", "https://app.example.com/#/orders/:id", "https://app.example.com/#!/orders/:id",
+		"https://app.example.com/app#/orders", "https://app.example.com/#/", "#/orders", "/dashboard", "dashboard",
+		"https://app.example.com/caf%C3%A9", "https://app.example.com/CAF%C3%89", "https://app.example.com/two%20words",
+		"https://app.example.com/100%", "https://app.example.com/a--b__c", "https://app.example.com/---",
+		"app://screen/checkout-step", "https://app.example.com/" + long,
+		"https://app.example.com/" + strings.ReplaceAll(long, "-", ""), "https://app.example.com/a%E2%80%AEb",
+		"https://app.example.com/<b>"}
 	want := map[string]string{}
 	for _, address := range canonical {
 		want[address] = activity.PageName(address)
 	}
 	addresses, err := json.Marshal(canonical)
 	require.NoError(t, err)
-	got := evalAsync[map[string]string](tab, t, fmt.Sprintf(`import("./console/words.js").then(({pageName}) => Object.fromEntries(%s.map((address) => [address, pageName(address)])))`, addresses))
+	got := evalAsync[map[string]string](tab, t,
+		fmt.Sprintf(`import("./console/words.js").then(({pageName}) => Object.fromEntries(%s.map((address) => [address, `+
+			`pageName(address)])))`, addresses))
 	assert.Equal(t, want, got)
 }
 
@@ -652,16 +707,19 @@ func rendersNotes(t *testing.T, browser context.Context) {
 		`<a href="javascript:alert(1)">x</a>`: `&lt;a href="javascript:alert(1)"&gt;x&lt;/a&gt;`,
 		"<style>*{display:none}</style>":      "&lt;style&gt;*{display:none}&lt;/style&gt;",
 	} {
-		got := evalAsync[string](tab, t, fmt.Sprintf(`import("./console/note.js").then(({rendered}) => rendered(%q).innerHTML)`, html))
+		got := evalAsync[string](tab, t, fmt.Sprintf(`import("./console/note.js").then(({rendered}) => `+
+			`rendered(%q).innerHTML)`, html))
 		assert.Equal(t, want, got, html)
 	}
-	deep := evalAsync[int](tab, t, `import("./console/note.js").then(({rendered}) => rendered("<b>".repeat(100000)).querySelectorAll("b").length)`)
+	deep := evalAsync[int](tab, t, `import("./console/note.js").then(({rendered}) => `+
+		`rendered("<b>".repeat(100000)).querySelectorAll("b").length)`)
 	assert.Equal(t, 100_000, deep, "an element for each, not inside each other without end")
 }
 
 func readsFrames(t *testing.T, browser context.Context) {
 	tab := open(t, browser, serveFake(t, newFake()), "", fakeKey)
-	const stream = "retry: 1000\nid: 1\ndata: {\"a\":\"é\"}\n\nevent: heartbeat\ndata: {}\n\n: comment\n\nid: 2\nevent: gap\ndata: one\ndata:two\n\n\n\nid: 3\ndata: cut of"
+	const stream = "retry: 1000\nid: 1\ndata: {\"a\":\"é\"}\n\nevent: heartbeat\ndata: {}\n\n: comment\n\nid: 2\nevent: " +
+		"gap\ndata: one\ndata:two\n\n\n\nid: 3\ndata: cut of"
 	got := evalAsync[string](tab, t, fmt.Sprintf(`import("./console/stream.js").then(({Frames}) => {
 		const all = new Set();
 		for (let size = 1; size < 60; size++) {
@@ -671,8 +729,10 @@ func readsFrames(t *testing.T, browser context.Context) {
 		}
 		return [...all].join("\n");
 	})`, fmt.Sprintf("%q", stream)))
-	assert.Equal(t, `[{"id":"1","event":"message","data":"{\"a\":\"é\"}"},{"id":"","event":"heartbeat","data":"{}"},{"id":"2","event":"gap","data":"one\ntwo"}]`, got)
-	endless := evalAsync[string](tab, t, `import("./console/stream.js").then(({Frames}) => { const f = new Frames(); try { for (let i = 0; i < 100; i++) f.take("x".repeat(100000)); return "taken" } catch { return "refused" } })`)
+	assert.Equal(t, `[{"id":"1","event":"message","data":"{\"a\":\"é\"}"},{"id":"","event":"heartbeat","data":"{}"},`+
+		`{"id":"2","event":"gap","data":"one\ntwo"}]`, got)
+	endless := evalAsync[string](tab, t, `import("./console/stream.js").then(({Frames}) => { const f = new Frames(); `+
+		`try { for (let i = 0; i < 100; i++) f.take("x".repeat(100000)); return "taken" } catch { return "refused" } })`)
 	assert.Equal(t, "refused", endless, "an event without end")
 }
 
@@ -683,10 +743,15 @@ func fitsItsWindow(t *testing.T, browser context.Context) {
 	awaitRows(tab, "the list shows", "Visitor")
 	for _, view := range []string{"#/now", "#/flow", "#/search?q=user", "#/person/0198c2f4-7a11"} {
 		tab.Do("look", chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", view)))
-		tab.Await(view, fmt.Sprintf(`document.querySelector(".view.%s")?.offsetHeight > 0`, strings.FieldsFunc(view, func(r rune) bool { return strings.ContainsRune("#/?", r) })[0]))
+		tab.Await(view, fmt.Sprintf(`document.querySelector(".view.%s")?.offsetHeight > 0`,
+			strings.FieldsFunc(view, func(r rune) bool {
+				return strings.ContainsRune("#/?", r)
+			})[0]))
 		for _, width := range []int64{320, 390, 820, 1280} {
 			tab.Do("look", chromedp.EmulateViewport(width, 800))
-			assert.Equal(t, fmt.Sprint(width, " ", width), tab.Eval(`document.documentElement.scrollWidth + " " + document.querySelector(".main").scrollWidth`), "%s at %d pixels", view, width)
+			assert.Equal(t, fmt.Sprint(width, " ", width),
+				tab.Eval(`document.documentElement.scrollWidth + " " + document.querySelector(".main").scrollWidth`),
+				"%s at %d pixels", view, width)
 		}
 		assert.Empty(t, tab.Eval(`[...document.querySelectorAll("a, button, input, [role=slider], [role=grid], [role=meter]")].filter((e) => e.offsetHeight > 0 &&
 			!(e.innerText || e.getAttribute("aria-label") || e.labels?.length)).map((e) => e.outerHTML).join("\n")`), "%s: without a name", view)
@@ -716,7 +781,8 @@ func staysQuiet(t *testing.T, browser context.Context) {
 // emulate sets a preference of the person who looks.
 func emulate(feature, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}})
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}})
 		return err
 	})
 }

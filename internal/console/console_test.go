@@ -45,15 +45,18 @@ func TestHandler_letsThePageUseItsOwnOriginOnly(t *testing.T) {
 			name, sources, _ := strings.Cut(directive, " ")
 			policy[name] = sources
 		}
-		assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "connect-src": "'self'", "img-src": "'self'",
-			"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}, policy, target)
+		assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'",
+			"connect-src": "'self'", "img-src": "'self'",
+			"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'",
+			"trusted-types": "'none'"}, policy, target)
 		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"), target)
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), target)
 	}
 }
 
 func TestHandler_saysWhatAFileIs(t *testing.T) {
-	types := map[string]string{"": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{"": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	for _, target := range files(t) {
 		w := get(t, http.MethodHead, target)
 		assert.Equal(t, types[path.Ext(target)], w.Header().Get("Content-Type"), target)
@@ -65,7 +68,8 @@ func TestHandler_saysWhatAFileIs(t *testing.T) {
 }
 
 func TestHandler_hasNoOtherFiles(t *testing.T) {
-	for _, target := range []string{"/console/", "/console/none.js", "/console/..%2Findex.html", "/console/%2e%2e%2fconsole.go", "/console/a/b", "/index.html"} {
+	for _, target := range []string{"/console/", "/console/none.js", "/console/..%2Findex.html",
+		"/console/%2e%2e%2fconsole.go", "/console/a/b", "/index.html"} {
 		w := get(t, http.MethodGet, target)
 		assert.Equal(t, http.StatusNotFound, w.Code, target)
 		assert.Equal(t, "application/json", w.Header().Get("Content-Type"), target)
@@ -76,7 +80,8 @@ func TestHandler_hasNoOtherFiles(t *testing.T) {
 // The service may be reached below a path, and nothing of the page comes from
 // elsewhere.
 func TestPage_asksForRelativeAddressesOnly(t *testing.T) {
-	elsewhere := regexp.MustCompile(`(?:href|src)="(?:/|https?:)|(?:import|from|fetch\(|url\()\s*["'](?:/|https?:)|innerHTML|outerHTML|insertAdjacentHTML|document\.write`)
+	elsewhere := regexp.MustCompile(`(?:href|src)="(?:/|https?:)|(?:import|from|fetch\(|url\()\s*["'](?:/|https?` +
+		`:)|innerHTML|outerHTML|insertAdjacentHTML|document\.write`)
 	for _, target := range files(t) {
 		assert.Empty(t, elsewhere.FindAllString(get(t, http.MethodGet, target).Body.String(), -1), target)
 	}

@@ -97,7 +97,8 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) error {
 	found, at := []map[string]any{}, from
 	for ; at < min(len(f.rows), from+examined) && len(found) < limit; at++ {
 		for _, name := range []string{"email", "user_id", "session_id"} {
-			if value, _ := f.rows[at][name].(string); strings.HasPrefix(strings.ToLower(value), strings.ToLower(query.Get("q"))) {
+			if value, _ := f.rows[at][name].(string); strings.HasPrefix(strings.ToLower(value),
+				strings.ToLower(query.Get("q"))) {
 				found = append(found, f.rows[at])
 				break
 			}
@@ -135,7 +136,8 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := recent.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25, Actions: []activity.Action{}}
+	found := recent.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25,
+		Actions: []activity.Action{}}
 	for _, detail := range f.details {
 		if detail["session"].(map[string]any)["user_id"] == found.UserID {
 			found.Actions = append(found.Actions, detail["recent"].([]activity.Action)...)
@@ -147,7 +149,8 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": 1, "result": map[string]any{
-		"content": []any{map[string]any{"type": "text", "text": string(answer)}}, "structuredContent": json.RawMessage(answer)}})
+		"content":           []any{map[string]any{"type": "text", "text": string(answer)}},
+		"structuredContent": json.RawMessage(answer)}})
 	return nil
 }
 
@@ -205,9 +208,11 @@ func (f *fake) drop() {
 // act lets a session do something now: it moves to the front, and the stream says so.
 func (f *fake) act(sessionID, userID, email, description, url string, index int) {
 	at := activity.Seconds(time.Now())
-	action := activity.BatchAction{SessionID: sessionID, UserID: userID, Email: email, Action: activity.Action{Type: activity.TypeClick, Title: description,
-		Description: description, TimestampStart: at, TimestampEnd: at, RawURL: url, CanonicalURL: url, Index: index}}
-	batch, err := jsontext.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID, UserID: userID, Email: email,
+	action := activity.BatchAction{SessionID: sessionID, UserID: userID, Email: email,
+		Action: activity.Action{Type: activity.TypeClick, Title: description,
+			Description: description, TimestampStart: at, TimestampEnd: at, RawURL: url, CanonicalURL: url, Index: index}}
+	batch, err := jsontext.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID,
+		UserID: userID, Email: email,
 		Count: 1, ForwardedAt: at, Actions: []activity.BatchAction{action}})
 	if err != nil {
 		panic(err) // strings and numbers always encode
@@ -229,8 +234,10 @@ func (f *fake) act(sessionID, userID, email, description, url string, index int)
 // row is a session as the list has it.
 func row(sessionID, userID, email, action, url string, first, last time.Duration) map[string]any {
 	now := time.Now()
-	return map[string]any{"session_id": sessionID, "user_id": userID, "email": email, "page": activity.PageName(url), "canonical_url": url,
-		"last_action": cmp.Or(action, "User looked"), "first_seen": activity.Seconds(now.Add(-first)), "last_seen": activity.Seconds(now.Add(-last)), "actions": 7}
+	return map[string]any{"session_id": sessionID, "user_id": userID, "email": email, "page": activity.PageName(url),
+		"canonical_url": url,
+		"last_action":   cmp.Or(action, "User looked"), "first_seen": activity.Seconds(now.Add(-first)),
+		"last_seen": activity.Seconds(now.Add(-last)), "actions": 7}
 }
 
 // people are there when pictures are taken.
@@ -242,18 +249,30 @@ func people(f *fake) {
 		conversation, state          string
 	}
 	for _, p := range []person{
-		{"0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Export CSV on the billing history page", app + "/account/billing-history", 14 * time.Minute, 3 * time.Second, "215468", "proactive_assistance"},
-		{"0198c2f4-7a12", "user_7", "grace@navy.example", "User landed on the pricing page", app + "/pricing", 41 * time.Minute, 9 * time.Second, "", ""},
+		{"0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Export CSV on the billing history page",
+			app + "/account/billing-history", 14 * time.Minute, 3 * time.Second, "215468", "proactive_assistance"},
+		{"0198c2f4-7a12", "user_7", "grace@navy.example", "User landed on the pricing page", app + "/pricing",
+			41 * time.Minute, 9 * time.Second, "", ""},
 		{"0198c2f4-7a13", "", "", "User landed on the home page", app + "/", 20 * time.Second, 12 * time.Second, "", ""},
-		{"0198c2f4-7a14", "user_1815", "", "User submitted the signup form on the signup page", app + "/signup", 3 * time.Minute, 31 * time.Second, "", ""},
-		{"0198c2f4-7a15", "user_99", "katherine.johnson@langley.example", "User clicked Recalculate trajectory on the projects detail page", app + "/projects/:id", 2*time.Hour + 5*time.Minute, 48 * time.Second, "215470", "reactive_assistance"},
-		{"0198c2f4-7a16", "user_12", "edsger@eindhoven.example", "User changed the plan field on the checkout page", app + "/checkout", 8 * time.Minute, 95 * time.Second, "215471", "thinking"},
-		{"0198c2f4-7a17", "", "", "User clicked a button on the docs page", app + "/docs", 6 * time.Minute, 2 * time.Minute, "", ""},
-		{"0198c2f4-7a18", "user_55", "barbara@mit.example", "User landed on the team members page", app + "/team-members", 55 * time.Minute, 3 * time.Minute, "215455", "guidance_execution"},
-		{"0198c2f4-7a19", "user_56", "alan@bletchley.example", "User clicked Decrypt on the messages detail page", app + "/messages/:id", 12 * time.Minute, 4 * time.Minute, "", ""},
-		{"0198c2f4-7a1a", "user_57", "margaret.hamilton@apollo.example", "User submitted the checklist form on the landing page", app + "/landing", 31 * time.Minute, 7 * time.Minute, "215431", "conservative_assistance"},
+		{"0198c2f4-7a14", "user_1815", "", "User submitted the signup form on the signup page", app + "/signup",
+			3 * time.Minute, 31 * time.Second, "", ""},
+		{"0198c2f4-7a15", "user_99", "katherine.johnson@langley.example",
+			"User clicked Recalculate trajectory on the projects detail page", app + "/projects/:id",
+			2*time.Hour + 5*time.Minute, 48 * time.Second, "215470", "reactive_assistance"},
+		{"0198c2f4-7a16", "user_12", "edsger@eindhoven.example", "User changed the plan field on the checkout page",
+			app + "/checkout", 8 * time.Minute, 95 * time.Second, "215471", "thinking"},
+		{"0198c2f4-7a17", "", "", "User clicked a button on the docs page", app + "/docs", 6 * time.Minute,
+			2 * time.Minute, "", ""},
+		{"0198c2f4-7a18", "user_55", "barbara@mit.example", "User landed on the team members page", app + "/team-members",
+			55 * time.Minute, 3 * time.Minute, "215455", "guidance_execution"},
+		{"0198c2f4-7a19", "user_56", "alan@bletchley.example", "User clicked Decrypt on the messages detail page",
+			app + "/messages/:id", 12 * time.Minute, 4 * time.Minute, "", ""},
+		{"0198c2f4-7a1a", "user_57", "margaret.hamilton@apollo.example",
+			"User submitted the checklist form on the landing page", app + "/landing", 31 * time.Minute, 7 * time.Minute,
+			"215431", "conservative_assistance"},
 		{"0198c2f4-7a1b", "", "", "User landed on the blog page", app + "/blog", 9 * time.Minute, 9 * time.Minute, "", ""},
-		{"0198c2f4-7a1c", "user_58", "donald@stanford.example", "User clicked Volume 4 on the books page", app + "/books", 3*time.Hour + 31*time.Minute, 26 * time.Minute, "", ""},
+		{"0198c2f4-7a1c", "user_58", "donald@stanford.example", "User clicked Volume 4 on the books page", app + "/books",
+			3*time.Hour + 31*time.Minute, 26 * time.Minute, "", ""},
 	} {
 		r := row(p.id, p.user, p.email, p.action, p.url, p.first, p.last)
 		if p.conversation != "" {
@@ -273,10 +292,14 @@ func visit(session map[string]any) map[string]any {
 	const app = "https://app.example.com"
 	steps := []struct{ typ, label, url string }{
 		{activity.TypePageview, "", app + "/dashboard"}, {activity.TypeClick, "Reports", app + "/dashboard"},
-		{activity.TypePageview, "", app + "/projects/42"}, {activity.TypeClick, "Share", app + "/projects/42"}, {activity.TypeSubmit, "invite", app + "/projects/42"},
-		{activity.TypePageview, "", app + "/account/billing-history"}, {activity.TypeChange, "period", app + "/account/billing-history"},
-		{activity.TypeClick, "Export CSV", app + "/account/billing-history"}, {activity.TypePageview, "", app + "/pricing"}, {activity.TypePageview, "", app + "/account/billing-history"},
-		{activity.TypeClick, "Export CSV", app + "/account/billing-history"}, {activity.TypeClick, "Export CSV", app + "/account/billing-history"},
+		{activity.TypePageview, "", app + "/projects/42"}, {activity.TypeClick, "Share", app + "/projects/42"},
+		{activity.TypeSubmit, "invite", app + "/projects/42"},
+		{activity.TypePageview, "", app + "/account/billing-history"},
+		{activity.TypeChange, "period", app + "/account/billing-history"},
+		{activity.TypeClick, "Export CSV", app + "/account/billing-history"}, {activity.TypePageview, "", app + "/pricing"},
+		{activity.TypePageview, "", app + "/account/billing-history"},
+		{activity.TypeClick, "Export CSV", app + "/account/billing-history"},
+		{activity.TypeClick, "Export CSV", app + "/account/billing-history"},
 	}
 	var found []activity.Action
 	lines := []string{"session_id: " + session["session_id"].(string), "timestamp: 2026-11-22 14:31:07 UTC", ""}
@@ -290,8 +313,9 @@ func visit(session map[string]any) map[string]any {
 	}
 	text := strings.Join(lines, "\n")
 	html := strings.ReplaceAll(text, "\n", "<br>")
-	return map[string]any{"session": session, "recent": found, "conversation_url": "https://app.intercom.com/a/apps/x/conversations/215468",
-		"notes": []any{map[string]any{"desk": "intercom", "text": text, "html": html}}}
+	return map[string]any{"session": session, "recent": found,
+		"conversation_url": "https://app.intercom.com/a/apps/x/conversations/215468",
+		"notes":            []any{map[string]any{"desk": "intercom", "text": text, "html": html}}}
 }
 
 func figures() map[string]any {
@@ -299,12 +323,16 @@ func figures() map[string]any {
 	begin := time.Now().Unix()/60*60 - 59*60
 	for i := range 60 {
 		wave := (i*i*7+i*13)%37 + (30-abs(30-i))*3
-		minutes = append(minutes, map[string]any{"minute": begin + int64(i)*60, "accepted": 40 + wave*2, "ignored": 6 + wave/5, "duplicate": wave / 9,
+		minutes = append(minutes, map[string]any{"minute": begin + int64(i)*60, "accepted": 40 + wave*2,
+			"ignored": 6 + wave/5, "duplicate": wave / 9,
 			"actions": 36 + wave*2 - wave/3, "summaries": wave / 40, "notes": wave / 6, "offers": wave % 3 / 2})
 	}
-	return map[string]any{"product_id": fakeProduct, "as_of": activity.Seconds(time.Now()), "minutes": minutes, "readers": 3, "lag_s": 0.4, "parked": 2,
-		"desks":   []map[string]any{{"desk": "intercom", "parked": 0, "retrying": 0}, {"desk": "zendesk", "parked": 2, "retrying": 1}},
-		"storage": map[string]any{"engine": "redis", "log_bytes": 831 << 20, "log_max_bytes": 4 << 30, "state_bytes": 96 << 20, "state_max_bytes": 4 << 30}}
+	return map[string]any{"product_id": fakeProduct, "as_of": activity.Seconds(time.Now()), "minutes": minutes,
+		"readers": 3, "lag_s": 0.4, "parked": 2,
+		"desks": []map[string]any{{"desk": "intercom", "parked": 0, "retrying": 0},
+			{"desk": "zendesk", "parked": 2, "retrying": 1}},
+		"storage": map[string]any{"engine": "redis", "log_bytes": 831 << 20, "log_max_bytes": 4 << 30,
+			"state_bytes": 96 << 20, "state_max_bytes": 4 << 30}}
 }
 
 func abs(n int) int { return max(n, -n) }

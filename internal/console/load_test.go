@@ -34,13 +34,16 @@ const (
 func staysResponsive(t *testing.T, browser context.Context) {
 	f := newFake()
 	for i := range loadSessions {
-		f.rows = append(f.rows, row(fmt.Sprintf("session-%05d", i), fmt.Sprint("user_", i), fmt.Sprintf("person.%05d@example.com", i), "User clicked Export CSV on the billing history page",
+		f.rows = append(f.rows, row(fmt.Sprintf("session-%05d", i), fmt.Sprint("user_", i),
+			fmt.Sprintf("person.%05d@example.com", i), "User clicked Export CSV on the billing history page",
 			"https://app.example.com/account/billing-history", time.Hour, time.Duration(i)*100*time.Millisecond))
 	}
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
 	awaitLive(tab)
 	// Everything is read, so that the page holds all of it.
-	tab.Await("all sessions are read", `(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = list.scrollHeight; return document.querySelector(".now .list").getAttribute("aria-rowcount") === "10001" })()`)
+	tab.Await("all sessions are read", `(() => { const list = document.querySelector(".now .list-scroll"); `+
+		`list.scrollTop = list.scrollHeight; return document.querySelector(".now .list").getAttribute("aria-rowcount") === `+
+		`"10001" })()`)
 	tab.Eval(`document.querySelector(".now .list-scroll").scrollTop = 0; ""`)
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -57,7 +60,8 @@ func staysResponsive(t *testing.T, browser context.Context) {
 				if i%10 == 0 {
 					n = loadSessions + i // someone new
 				}
-				f.act(fmt.Sprintf("session-%05d", n), fmt.Sprint("user_", n), "", fmt.Sprint("User clicked button ", i), fmt.Sprint("https://app.example.com/page-", i%50), i%100)
+				f.act(fmt.Sprintf("session-%05d", n), fmt.Sprint("user_", n), "", fmt.Sprint("User clicked button ", i),
+					fmt.Sprint("https://app.example.com/page-", i%50), i%100)
 			}
 		}
 	}()
@@ -94,7 +98,8 @@ func staysResponsive(t *testing.T, browser context.Context) {
 	require.NoError(t, err)
 	assert.LessOrEqual(t, rate, 11.5, "drawn a second")
 	assert.Greater(t, rate, 1.0, "drawn a second")
-	assert.Equal(t, "10001", tab.Eval(`document.querySelector(".now .list").getAttribute("aria-rowcount")`), "older sessions make room for new ones")
+	assert.Equal(t, "10001", tab.Eval(`document.querySelector(".now .list").getAttribute("aria-rowcount")`),
+		"older sessions make room for new ones")
 	awaitRows(tab, "the list follows", "User clicked button", "Page ")
 }
 
@@ -151,7 +156,8 @@ func longestTask(t *testing.T, tab *browsertest.Tab, while time.Duration) (cpu, 
 					Dur, TDur int64 // microseconds
 				}
 				if json.Unmarshal(value, &task) == nil && task.Name == "RunTask" {
-					cpu, wall = max(cpu, time.Duration(task.TDur)*time.Microsecond), max(wall, time.Duration(task.Dur)*time.Microsecond)
+					cpu, wall = max(cpu, time.Duration(task.TDur)*time.Microsecond),
+						max(wall, time.Duration(task.Dur)*time.Microsecond)
 				}
 			}
 		case *tracing.EventTracingComplete:

@@ -48,7 +48,8 @@ func startService(t *testing.T, address string) *service {
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	s := &service{t: t, live: live, web: &httptest.Server{Listener: listener, Config: &http.Server{Handler: live.Handler()}}}
+	s := &service{t: t, live: live, web: &httptest.Server{Listener: listener,
+		Config: &http.Server{Handler: live.Handler()}}}
 	s.web.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -72,8 +73,9 @@ func startService(t *testing.T, address string) *service {
 func (s *service) record(product, session, user, email, label, url string) {
 	s.t.Helper()
 	action := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, url)
-	_, err := s.live.Record(context.Background(), product, []activity.Event{{ID: fmt.Sprint(session, label, time.Now().UnixNano()), Time: time.Now(),
-		SessionID: session, UserID: user, Email: email, Action: &action}})
+	_, err := s.live.Record(context.Background(), product,
+		[]activity.Event{{ID: fmt.Sprint(session, label, time.Now().UnixNano()), Time: time.Now(),
+			SessionID: session, UserID: user, Email: email, Action: &action}})
 	require.NoError(s.t, err)
 }
 
@@ -99,7 +101,8 @@ func requireSoon(t *testing.T, tab *browsertest.Tab, do func(i int) time.Duratio
 func followsWithinASecond(t *testing.T, browser context.Context) {
 	s := startService(t, "127.0.0.1:0")
 	tab := browsertest.Open(t, browser)
-	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.web.URL), chromedp.WaitVisible(chromedp.ID("la-key")), chromedp.SendKeys(chromedp.ID("la-key"), acmeKey+kb.Enter))
+	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.web.URL),
+		chromedp.WaitVisible(chromedp.ID("la-key")), chromedp.SendKeys(chromedp.ID("la-key"), acmeKey+kb.Enter))
 	awaitText(tab, "Nobody is there yet.")
 	awaitLive(tab)
 	clicks := requireSoon(t, tab, func(i int) time.Duration {
@@ -124,10 +127,12 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 	assert.Contains(t, tab.Texts(".agent pre"), `"user_id": "user_42"`)
 
 	tab.Do("open the flow", chromedp.Click(chromedp.Search(`//nav/a[.="Flow"]`)))
-	tab.Await("the flow shows", fmt.Sprintf(`document.querySelector(".chart:nth-child(2) .legend b")?.innerText === "%d"`, clicks))
+	tab.Await("the flow shows", fmt.Sprintf(`document.querySelector(".chart:nth-child(2) .legend b")?.innerText === "%d"`,
+		clicks))
 	assert.Contains(t, tab.Texts(".storage"), "in memory")
 	assert.Equal(t, "1", strings.Split(tab.Texts(".figure"), "\n")[0], "readers")
-	tab.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)), chromedp.SendKeys(chromedp.CSS(".search input"), "USER_4"))
+	tab.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)),
+		chromedp.SendKeys(chromedp.CSS(".search input"), "USER_4"))
 	awaitRows(tab, "ada is found", "ada@example.com")
 	assert.Empty(t, tab.Complaints())
 }
@@ -178,7 +183,8 @@ func leavesMarkupText(t *testing.T, browser context.Context) {
 	assert.Equal(t, "", tab.Texts(".pages a, .desk a"), "no link but to the web")
 	tab.Do("search", chromedp.Evaluate[chromedp.Void](`location.hash = "#/search?q=" + encodeURIComponent("<IMG")`))
 	awaitRows(tab, "it is found", markup)
-	assert.Equal(t, "0 Search · acme · liveactivity", tab.Eval(`document.querySelectorAll("main img, main script, main [onerror]").length + " " + document.title`))
+	assert.Equal(t, "0 Search · acme · liveactivity",
+		tab.Eval(`document.querySelectorAll("main img, main script, main [onerror]").length + " " + document.title`))
 	assert.Empty(t, tab.Complaints())
 }
 

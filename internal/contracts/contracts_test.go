@@ -82,11 +82,15 @@ func TestDocuments_satisfyTheOfficialSchemas(t *testing.T) {
 
 func TestDocuments_nameTheServer(t *testing.T) {
 	for publicURL, want := range map[string]struct{ openAPI, asyncAPI any }{
-		"":                               {[]any{object{"url": "."}}, object{}},
-		"https://live.example.com":       {[]any{object{"url": "https://live.example.com"}}, object{"live": object{"host": "live.example.com", "protocol": "https"}}},
-		"https://live.example.com/":      {[]any{object{"url": "https://live.example.com"}}, object{"live": object{"host": "live.example.com", "protocol": "https"}}},
-		"http://127.0.0.1:8080":          {[]any{object{"url": "http://127.0.0.1:8080"}}, object{"live": object{"host": "127.0.0.1:8080", "protocol": "http"}}},
-		"https://live.example.com/base/": {[]any{object{"url": "https://live.example.com/base"}}, object{"live": object{"host": "live.example.com", "pathname": "/base", "protocol": "https"}}},
+		"": {[]any{object{"url": "."}}, object{}},
+		"https://live.example.com": {[]any{object{"url": "https://live.example.com"}},
+			object{"live": object{"host": "live.example.com", "protocol": "https"}}},
+		"https://live.example.com/": {[]any{object{"url": "https://live.example.com"}},
+			object{"live": object{"host": "live.example.com", "protocol": "https"}}},
+		"http://127.0.0.1:8080": {[]any{object{"url": "http://127.0.0.1:8080"}},
+			object{"live": object{"host": "127.0.0.1:8080", "protocol": "http"}}},
+		"https://live.example.com/base/": {[]any{object{"url": "https://live.example.com/base"}},
+			object{"live": object{"host": "live.example.com", "pathname": "/base", "protocol": "https"}}},
 	} {
 		assert.Equal(t, want.openAPI, decoded(t, contracts.OpenAPI(publicURL))["servers"], publicURL)
 		assert.Equal(t, want.asyncAPI, decoded(t, contracts.AsyncAPI(publicURL))["servers"], publicURL)
@@ -233,7 +237,8 @@ func TestDocuments_agreeOnWhatAnActionIs(t *testing.T) {
 		}
 		delete(stream, name)
 	}
-	assert.ElementsMatch(t, []string{"session_id", "user_id", "email", "conversation_id"}, slices.Collect(maps.Keys(stream)))
+	assert.ElementsMatch(t, []string{"session_id", "user_id", "email", "conversation_id"},
+		slices.Collect(maps.Keys(stream)))
 }
 
 // Generators such as oapi-codegen know neither schemas that are true or false nor
@@ -251,7 +256,8 @@ func TestOpenAPI_usesOnlySchemasThatGeneratorsKnow(t *testing.T) {
 				at := path + "/" + key
 				_, isBool := member.(bool)
 				_, isList := member.([]any)
-				assert.False(t, isBool && key != "additionalProperties" && (strings.HasSuffix(path, "/properties") || key == "items"), at)
+				assert.False(t, isBool && key != "additionalProperties" &&
+					(strings.HasSuffix(path, "/properties") || key == "items"), at)
 				assert.False(t, isList && key == "type", at)
 				if key != "example" && key != "examples" {
 					check(member, at)

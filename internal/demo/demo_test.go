@@ -43,8 +43,10 @@ func newShop(t *testing.T) *shop {
 	product, key := liveactivity.NewProduct("demo")
 	d := demo.New(demo.Product{ID: "demo", Key: key.Key, Token: product.CaptureTokens[0]}, "s3cr3t")
 	product.IntegrationConfig = liveactivity.IntegrationConfig{
-		Notes: &liveactivity.Notes{DebounceMS: new(0), IntervalS: new(0)}, Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
-	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
+		Notes: &liveactivity.Notes{DebounceMS: new(0), IntervalS: new(0)},
+		Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
+	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+		Keys:  []liveactivity.Key{key},
 		Desks: []helpdesk.Kind{d.Kind()}, Reply: demo.Reply, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s := &shop{t: t, service: service, product: product, key: key.Key}
@@ -122,7 +124,8 @@ func (s *shop) visit(pages ...string) {
 	s.t.Helper()
 	for _, page := range pages {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://shop.example/"+page)
-		_, err := s.service.Record(s.t.Context(), "demo", []activity.Event{{ID: page, Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Action: &a}})
+		_, err := s.service.Record(s.t.Context(), "demo",
+			[]activity.Event{{ID: page, Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Action: &a}})
 		require.NoError(s.t, err)
 	}
 }
@@ -146,7 +149,8 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 			return true
 		})
 	}
-	shows("[1] User landed on the lamps page", "[2] User landed on the cart page", "User landed on the checkout page", "built into the demo")
+	shows("[1] User landed on the lamps page", "[2] User landed on the cart page", "User landed on the checkout page",
+		"built into the demo")
 	assert.Equal(t, id, s.write("/demo/desk/conversations/"+id+"/messages"))
 	waittest.Until(t, "it is answered twice", func() bool {
 		return strings.Count(s.get("/demo/desk/conversations/"+id), "built into the demo") == 2
@@ -161,7 +165,8 @@ func TestDemo_answersWhoSignsInFromTheFirstClick(t *testing.T) {
 	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://shop.example/lamps")
 	_, err := s.service.Record(t.Context(), "demo", []activity.Event{
 		{ID: "1", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "anon", Action: &a},
-		{ID: "2", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Identified: true, Anonymous: "anon"}})
+		{ID: "2", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Identified: true,
+			Anonymous: "anon"}})
 	require.NoError(t, err)
 	id := s.write("/demo/desk/conversations")
 	waittest.Until(t, "the reply shows it", func() bool {
@@ -223,8 +228,10 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 		"a proxy that says so":        {header: "Via"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/shop/products/halo-lamp", "GET /demo/config",
-				"GET /demo/desk/conversations", "GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations", "POST /demo/desk/conversations/" + id + "/messages"} {
+			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/shop/products/halo-lamp",
+				"GET /demo/config",
+				"GET /demo/desk/conversations", "GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations",
+				"POST /demo/desk/conversations/" + id + "/messages"} {
 				method, path, _ := strings.Cut(path, " ")
 				r := request(method, path, message)
 				if tt.peer != "" {
@@ -260,15 +267,26 @@ func TestDemo_opensWithItsSecretOnly(t *testing.T) {
 	assert.True(t, cookie.HttpOnly)
 	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
 	for name, change := range map[string]func(r *http.Request){
-		"nothing":                  func(*http.Request) {},
-		"another secret":           func(r *http.Request) { r.URL.RawQuery = "secret=" + strings.Repeat("A", len(cookie.Value)) },
-		"an empty one":             func(r *http.Request) { r.URL.RawQuery = "secret=" },
-		"another cookie":           func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie.Name, Value: "x" + cookie.Value[1:]}) },
-		"the cookie under another": func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "liveactivity_demo", Value: cookie.Value}) },
+		"nothing": func(*http.Request) {},
+		"another secret": func(r *http.Request) {
+			r.URL.RawQuery = "secret=" +
+				strings.Repeat("A", len(cookie.Value))
+		},
+		"an empty one": func(r *http.Request) { r.URL.RawQuery = "secret=" },
+		"another cookie": func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: cookie.Name,
+				Value: "x" + cookie.Value[1:]})
+		},
+		"the cookie under another": func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: "liveactivity_demo",
+				Value: cookie.Value})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/config", "GET /demo/desk/conversations",
-				"GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations", "POST /demo/desk/conversations/" + id + "/messages"} {
+			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/config",
+				"GET /demo/desk/conversations",
+				"GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations",
+				"POST /demo/desk/conversations/" + id + "/messages"} {
 				method, path, _ := strings.Cut(path, " ")
 				r := request(method, path, message)
 				change(r)
@@ -324,7 +342,8 @@ func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 
 func TestOpensAt_isTrueOfWhatThePageCanBeAskedForAt(t *testing.T) {
 	t.Parallel()
-	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true, "192.0.2.2": false, "2001:db8::1": false} {
+	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true,
+		"192.0.2.2": false, "2001:db8::1": false} {
 		assert.Equal(t, want, demo.OpensAt(&net.TCPAddr{IP: net.ParseIP(ip), Port: 80}), ip)
 	}
 	assert.False(t, demo.OpensAt(&net.UnixAddr{Name: "@"}))
@@ -339,21 +358,29 @@ func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
 		body   string
 		want   int
 	}{
-		"its own page":            {want: 201},
-		"another origin":          {change: func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, want: 403},
-		"another port":            {change: func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:9999") }, want: 403},
-		"an opaque origin":        {change: func(r *http.Request) { r.Header.Set("Origin", "null") }, want: 403},
-		"no origin":               {change: func(r *http.Request) { r.Header.Del("Origin") }, want: 403},
-		"a form":                  {change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, want: 415},
-		"a type in capitals":      {change: func(r *http.Request) { r.Header.Set("Content-Type", "APPLICATION/JSON") }, want: 201},
-		"a type with a parameter": {change: func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, want: 201},
-		"no JSON":                 {body: `{`, want: 400},
-		"another type":            {body: `{"text":7}`, want: 400},
-		"no text":                 {body: `{"text":" \n\u0000 "}`, want: 400},
-		"a long text":             {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1001)), want: 400},
-		"the longest text":        {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1000)), want: 201},
-		"a long address":          {body: fmt.Sprintf(`{"text":"Hi","contact":{"email":%q}}`, strings.Repeat("e", 321)), want: 400},
-		"a long id":               {body: fmt.Sprintf(`{"text":"Hi","contact":{"user_id":%q}}`, strings.Repeat("e", 321)), want: 400},
+		"its own page": {want: 201},
+		"another origin": {change: func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+			want: 403},
+		"another port": {change: func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:9999") },
+			want: 403},
+		"an opaque origin": {change: func(r *http.Request) { r.Header.Set("Origin", "null") }, want: 403},
+		"no origin":        {change: func(r *http.Request) { r.Header.Del("Origin") }, want: 403},
+		"a form":           {change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, want: 415},
+		"a type in capitals": {change: func(r *http.Request) { r.Header.Set("Content-Type", "APPLICATION/JSON") },
+			want: 201},
+		"a type with a parameter": {change: func(r *http.Request) {
+			r.Header.Set("Content-Type",
+				"application/json; charset=utf-8")
+		}, want: 201},
+		"no JSON":          {body: `{`, want: 400},
+		"another type":     {body: `{"text":7}`, want: 400},
+		"no text":          {body: `{"text":" \n\u0000 "}`, want: 400},
+		"a long text":      {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1001)), want: 400},
+		"the longest text": {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1000)), want: 201},
+		"a long address": {body: fmt.Sprintf(`{"text":"Hi","contact":{"email":%q}}`, strings.Repeat("e", 321)),
+			want: 400},
+		"a long id": {body: fmt.Sprintf(`{"text":"Hi","contact":{"user_id":%q}}`, strings.Repeat("e", 321)),
+			want: 400},
 		"a large body":            {body: fmt.Sprintf(`{"text":"Hi","x":%q}`, strings.Repeat("x", 20<<10)), want: 413},
 		"an unknown conversation": {path: "/demo/desk/conversations/7/messages", want: 404},
 		"another method":          {change: func(r *http.Request) { r.Method = http.MethodPut }, want: 405},
@@ -407,20 +434,23 @@ func TestDemo_listsConversationsOnlyWhenTheyHaveChanged(t *testing.T) {
 func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	for path, kind := range map[string]string{"/demo/": "text/html; charset=utf-8", "/demo/static/app.js": "text/javascript; charset=utf-8",
+	for path, kind := range map[string]string{"/demo/": "text/html; charset=utf-8",
+		"/demo/static/app.js":   "text/javascript; charset=utf-8",
 		"/demo/static/demo.css": "text/css; charset=utf-8", "/demo/static/icon.svg": "image/svg+xml"} {
 		w := s.serve(request(http.MethodGet, path, ""))
 		assert.Equal(t, http.StatusOK, w.Code)
 		assert.Equal(t, kind, w.Header().Get("Content-Type"))
-		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
-			"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Security-Policy"),
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+				"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
 		assert.Equal(t, "same-origin", w.Header().Get("Cross-Origin-Opener-Policy"))
 		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 	}
 	assert.Equal(t, "no-store", s.serve(request(http.MethodGet, "/demo/", "")).Header().Get("Cache-Control"))
 	assert.Equal(t, "no-store", s.serve(request(http.MethodGet, "/demo/config", "")).Header().Get("Cache-Control"))
-	for _, path := range []string{"/demo/static/none.js", "/demo/static/..%2findex.html", "/demo/static/", "/demo/index.html"} {
+	for _, path := range []string{"/demo/static/none.js", "/demo/static/..%2findex.html", "/demo/static/",
+		"/demo/index.html"} {
 		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
 	}
 }
@@ -428,7 +458,8 @@ func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 func TestDemo_handsItsKeyToThePage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	assert.JSONEq(t, fmt.Sprintf(`{"product":"demo","key":%q,"token":%q}`, s.key, s.product.CaptureTokens[0]), s.get("/demo/config"))
+	assert.JSONEq(t, fmt.Sprintf(`{"product":"demo","key":%q,"token":%q}`, s.key, s.product.CaptureTokens[0]),
+		s.get("/demo/config"))
 }
 
 func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {

@@ -114,7 +114,8 @@ func TestDesk_saysThatAConversationIsGone(t *testing.T) {
 func TestDesk_takesItsOwnWebhooksOnly(t *testing.T) {
 	d, _ := newTestDesk(t)
 	now := time.Now()
-	body := `{"event":"message_written","id":"w1","conversation_id":"c1","contact":{"email":"ada@example.com","user_id":"u1"},"text":"Hi","at":"2026-11-22T10:00:00Z"}`
+	body := `{"event":"message_written","id":"w1","conversation_id":"c1","contact":{"email":"ada@example.com",` +
+		`"user_id":"u1"},"text":"Hi","at":"2026-11-22T10:00:00Z"}`
 	signed := func(secret, body string, at time.Time) http.Header {
 		stamp := strconv.FormatInt(at.Unix(), 10)
 		h := http.Header{}
@@ -125,7 +126,8 @@ func TestDesk_takesItsOwnWebhooksOnly(t *testing.T) {
 	event, err := d.Webhook(signed(secret, body, now), []byte(body), now)
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "w1", ConversationID: "c1", Message: "Hi",
-		Contact: helpdesk.Contact{Email: "ada@example.com", UserID: "u1"}, At: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}, event)
+		Contact: helpdesk.Contact{Email: "ada@example.com", UserID: "u1"},
+		At:      time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}, event)
 
 	for name, tt := range map[string]struct {
 		header http.Header
@@ -137,8 +139,9 @@ func TestDesk_takesItsOwnWebhooksOnly(t *testing.T) {
 		"another body":    {signed(secret, body, now), strings.Replace(body, "Hi", "Ho", 1), helpdesk.ErrSignature},
 		"an old one":      {signed(secret, body, now.Add(-16*time.Minute)), body, helpdesk.ErrSignature},
 		"one of tomorrow": {signed(secret, body, now.Add(16*time.Minute)), body, helpdesk.ErrSignature},
-		"no signature":    {http.Header{"X-Demo-Timestamp": {strconv.FormatInt(now.Unix(), 10)}}, body, helpdesk.ErrSignature},
-		"no time":         {http.Header{"X-Demo-Signature": {sign(secret, "", []byte(body))}}, body, helpdesk.ErrSignature},
+		"no signature": {http.Header{"X-Demo-Timestamp": {strconv.FormatInt(now.Unix(), 10)}}, body,
+			helpdesk.ErrSignature},
+		"no time": {http.Header{"X-Demo-Signature": {sign(secret, "", []byte(body))}}, body, helpdesk.ErrSignature},
 	} {
 		_, err := d.Webhook(tt.header, []byte(tt.body), now)
 		require.ErrorIs(t, err, tt.want, name)
@@ -198,7 +201,8 @@ func TestReply_saysThatItIsTheDemosAndWhatIsKnown(t *testing.T) {
 	reply, err := Reply(t.Context(), q)
 	require.NoError(t, err)
 	assert.Contains(t, reply, "built into the demo")
-	assert.True(t, strings.HasSuffix(reply, "\n\nVisited shop.\n\n• User clicked B\n• User clicked C\n• User clicked D"), reply)
+	assert.True(t, strings.HasSuffix(reply, "\n\nVisited shop.\n\n• User clicked B\n• User clicked C\n• User clicked D"),
+		reply)
 	reply, err = Reply(t.Context(), connector.Question{Desk: Name})
 	require.NoError(t, err)
 	assert.Contains(t, reply, "nothing yet")

@@ -42,7 +42,8 @@ func TestAPICheck_comparesWithTheLastTag(t *testing.T) {
 		{"no tag", "shop.go", "package shop\n\n// Buy buys.\nfunc Buy(n int) {}\n", "", "no version is tagged yet"},
 		{"an addition", "more.go", "package shop\n\n// Sell sells.\nfunc Sell() {}\n", "v0.1.0", "compatible with v0.1.0"},
 		{"a change", "shop.go", "package shop\n\n// Buy buys.\nfunc Buy(n int64) {}\n", "", "announce it in CHANGELOG.md"},
-		{"a change that is announced", "CHANGELOG.md", "## [Unreleased]\n\n### Changed\n\n## [0.1.0]\n", "", "Buy: changed from func(int) to func(int64)"},
+		{"a change that is announced", "CHANGELOG.md", "## [Unreleased]\n\n### Changed\n\n## [0.1.0]\n", "",
+			"Buy: changed from func(int) to func(int64)"},
 	} {
 		if step.tag != "" {
 			_, err := run("git", "tag", step.tag)

@@ -104,7 +104,8 @@ func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
 		known = append(known, m[1])
 	}
 	require.Contains(t, known, "LIVEACTIVITY_LOG_FORMAT")
-	for _, name := range []string{"Dockerfile", "chart/values.yaml", "chart/templates/deployment.yaml", "compose.yaml", "env.example", "kubernetes.yaml", "liveactivity.service",
+	for _, name := range []string{"Dockerfile", "chart/values.yaml", "chart/templates/deployment.yaml", "compose.yaml",
+		"env.example", "kubernetes.yaml", "liveactivity.service",
 		"single.yaml"} {
 		for _, set := range variable.FindAllString(strings.ReplaceAll(read(t, name), "begin with LIVEACTIVITY_", ""), -1) {
 			assert.Contains(t, known, set, name)
@@ -123,7 +124,8 @@ func TestProducts_areValidWithTheSecretsOfTheExample(t *testing.T) {
 	assert.Empty(t, warnings)
 	_, err = liveactivity.New(&liveactivity.Options{Products: file.Products, Keys: file.Keys})
 	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`\$\{(\w+)`).FindAllStringSubmatch(read(t, "products.json")+read(t, "compose.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`\$\{(\w+)`).FindAllStringSubmatch(read(t, "products.json")+read(t,
+		"compose.yaml"), -1) {
 		_, ok := lookup(m[1])
 		assert.True(t, ok, m[1])
 	}
@@ -171,9 +173,11 @@ func TestKubernetes_namesFitTogether(t *testing.T) {
 		assert.Contains(t, ports, at[string](t, container, probe+".httpGet.port"))
 	}
 	assert.Contains(t, read(t, "Dockerfile"), "LIVEACTIVITY_ADDR=0.0.0.0:"+strconv.Itoa(ports["http"]))
-	assert.Equal(t, strconv.Itoa(ports["metrics"]), at[object](t, deployment, "spec.template.metadata.annotations")["prometheus.io/port"])
+	assert.Equal(t, strconv.Itoa(ports["metrics"]),
+		at[object](t, deployment, "spec.template.metadata.annotations")["prometheus.io/port"])
 	env := at[[]any](t, container, "env")
-	assert.Contains(t, env, object{"name": "LIVEACTIVITY_METRICS_ADDR", "value": "0.0.0.0:" + strconv.Itoa(ports["metrics"])})
+	assert.Contains(t, env, object{"name": "LIVEACTIVITY_METRICS_ADDR",
+		"value": "0.0.0.0:" + strconv.Itoa(ports["metrics"])})
 }
 
 // The user of the image is the user of the pod.

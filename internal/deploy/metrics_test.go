@@ -100,7 +100,8 @@ func uses(expr string) (metrics, labels []string) {
 }
 
 func TestUses(t *testing.T) {
-	metrics, labels := uses(`sum by (route, code) (increase(a_total{code=~"5..", code!="503"}[10m]) > 0 or (b unless a_total offset 10m)) / on (x) time() - vector(0)`)
+	metrics, labels := uses(`sum by (route, code) (increase(a_total{code=~"5..", code!="503"}[10m]) > 0 or (b unless ` +
+		`a_total offset 10m)) / on (x) time() - vector(0)`)
 	assert.Equal(t, []string{"a_total", "b", "a_total"}, metrics)
 	assert.Equal(t, []string{"code", "code", "route", "code", "x"}, labels)
 }
@@ -190,7 +191,8 @@ func TestAlerts_fireWhenTheyShould(t *testing.T) {
 	data, err := os.ReadFile(tests)
 	require.NoError(t, err)
 	for _, alert := range alerts(t) {
-		assert.GreaterOrEqual(t, strings.Count(string(data), alert.Alert), 2, "%s must be tested to fire, and not to", alert.Alert)
+		assert.GreaterOrEqual(t, strings.Count(string(data), alert.Alert), 2,
+			"%s must be tested to fire, and not to", alert.Alert)
 	}
 }
 

@@ -23,11 +23,13 @@ func TestScript_asksBeforeItInstalls(t *testing.T) {
 		says               string
 		installs, asks     bool
 	}{
-		"no terminal":       {system: "Linux", says: "could not install", installs: true},
-		"CI on a terminal":  {system: "Linux", isTerminal: true, ci: "true", says: "could not install", installs: true},
-		"a person says yes": {system: "Linux", isTerminal: true, answer: "y\n", says: "could not install", installs: true, asks: true},
-		"a person says no":  {system: "Linux", isTerminal: true, answer: "n\n", says: "nothing was installed", asks: true},
-		"a person at a Mac": {system: "Darwin", isTerminal: true, says: "redis-server is missing: run brew install redis, then"},
+		"no terminal":      {system: "Linux", says: "could not install", installs: true},
+		"CI on a terminal": {system: "Linux", isTerminal: true, ci: "true", says: "could not install", installs: true},
+		"a person says yes": {system: "Linux", isTerminal: true, answer: "y\n", says: "could not install",
+			installs: true, asks: true},
+		"a person says no": {system: "Linux", isTerminal: true, answer: "n\n", says: "nothing was installed", asks: true},
+		"a person at a Mac": {system: "Darwin", isTerminal: true,
+			says: "redis-server is missing: run brew install redis, then"},
 		"an unknown system": {system: "Plan9", isTerminal: true, says: "redis-server is missing: install it by hand, then"},
 		"only Return":       {system: "Linux", isTerminal: true, answer: "\n", says: "nothing was installed", asks: true},
 	} {

@@ -54,7 +54,8 @@ var engines = []struct {
 func request(client, n, size int) []activity.Event {
 	events := make([]activity.Event, size)
 	for i := range events {
-		action := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42?tab=q3")
+		action := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+			"https://app.acme.example/reports/42?tab=q3")
 		events[i] = activity.Event{
 			ID: fmt.Sprintf("%d/%d/%d", client, n, i), Time: time.Now(),
 			SessionID: fmt.Sprintf("session-%d-%d", client, n/20), UserID: fmt.Sprintf("user_%d", client), Action: &action,
@@ -218,7 +219,8 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 
 // batchOf returns the n-th action, of one of so many users.
 func batchOf(n, users int) activity.Batch {
-	action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)}, fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+	action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
+		fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
 	action.ID, action.TimestampStart = fmt.Sprint(n), activity.Seconds(time.Now())
 	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
 	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
@@ -303,9 +305,11 @@ func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int
 	user := n % users
 	events := make([]activity.Event, size)
 	for i := range events {
-		action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)}, fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+		action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
+			fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
 		events[i] = activity.Event{ID: fmt.Sprintf("%d/%d", n, i), Time: time.Now(), Action: &action,
-			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user), Email: fmt.Sprintf("user_%d@acme.example", user)}
+			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user),
+			Email: fmt.Sprintf("user_%d@acme.example", user)}
 	}
 	_, err := recorder.Record(ctx, "acme", events)
 	return err

@@ -92,7 +92,8 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 	for i, a := range actions {
 		p := s.truth.find(a.RawURL)
 		if p == nil || p.user != user || p.at != micros(a.Start) || a.Index != i || p.at <= last {
-			return fmt.Errorf("action %d is %+v, after one at %d µs; sent was %s", i, a, last, s.truth.describe(cmp.Or(p, &page{})))
+			return fmt.Errorf("action %d is %+v, after one at %d µs; sent was %s", i, a, last,
+				s.truth.describe(cmp.Or(p, &page{})))
 		}
 		there[p.uuid], last = true, p.at
 	}
@@ -160,7 +161,8 @@ func sameActions(want, got []action) error {
 	}
 	for i, w := range want {
 		g := got[i]
-		if g.RawURL != w.RawURL || g.Index != w.Index || micros(g.Start) != micros(w.Start) || micros(g.End) != micros(w.End) {
+		if g.RawURL != w.RawURL || g.Index != w.Index || micros(g.Start) != micros(w.Start) ||
+			micros(g.End) != micros(w.End) {
 			return fmt.Errorf("action %d is %+v, by the log it is %+v", i, g, w)
 		}
 	}

@@ -120,7 +120,8 @@ func (e *eraser) check() {
 				err = fmt.Errorf("%s: %s was erased and has %d actions", sv.name, user, len(actions))
 			}
 			e.require(err)
-			export, err := e.ask(e.ctx, sv, e.timeout, http.MethodGet, "/users/"+product+"/export?email="+user+"@example.com", "", "X-Admin-Key: "+adminKey)
+			export, err := e.ask(e.ctx, sv, e.timeout, http.MethodGet, "/users/"+product+"/export?email="+user+"@example.com",
+				"", "X-Admin-Key: "+adminKey)
 			e.require(err)
 			if strings.Contains(string(export.body), "/"+user) || strings.Contains(string(export.body), "of-"+user) {
 				e.require(fmt.Errorf("%s: the export of %s, who was erased, is %s", sv.name, user, export))

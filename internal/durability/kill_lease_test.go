@@ -291,7 +291,8 @@ func (g *guild) end() {
 			}
 		}
 	}
-	g.t.Logf("%d entries under %d tokens, of which %d were acknowledged; the slowest takeover took %s", counted, len(tokens), written, g.slowest.Round(tick))
+	g.t.Logf("%d entries under %d tokens, of which %d were acknowledged; the slowest takeover took %s", counted,
+		len(tokens), written, g.slowest.Round(tick))
 }
 
 // compare compares a worker's deed with the log.

@@ -108,7 +108,8 @@ func (l *ledger) addAction(f ssetest.Frame, b batch, a action) error {
 	if before, ok := l.seen[p.uuid]; ok {
 		return wrong("duplicate, first in %s", before)
 	}
-	if a.SessionID != p.session || b.SessionID != p.session || a.UserID != p.user || b.UserID != p.user || micros(a.Start) != p.at {
+	if a.SessionID != p.session || b.SessionID != p.session || a.UserID != p.user || b.UserID != p.user ||
+		micros(a.Start) != p.at {
 		return wrong("it is not what was sent")
 	}
 	if b.Email != "" && b.Email != emailOf(p.user) {

@@ -101,7 +101,8 @@ type inFlight struct {
 // newNoteKiller gives each server of a storm a way of its own to one desk.
 func newNoteKiller(s *storm) *noteKiller {
 	k := &noteKiller{redisKiller: &redisKiller{storm: s, rng: s.dice.generator()},
-		desk:     helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, RequestsPerMinute: -1, UpdatesPerMinute: -1, UpdatesPerTicket: -1}),
+		desk: helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, RequestsPerMinute: -1,
+			UpdatesPerMinute: -1, UpdatesPerTicket: -1}),
 		arriving: make(chan *inFlight), leaving: make(chan *inFlight)}
 	var config map[string]string
 	require.NoError(s.t, json.Unmarshal(k.desk.Config(), &config))
@@ -115,7 +116,9 @@ func newNoteKiller(s *storm) *noteKiller {
 		require.NoError(s.t, os.WriteFile(file, fmt.Appendf(nil, `{"products": [{"product_id": %q, "webhook_secret": %q,
 			"integration_config": {"zendesk": %s, "notes": {"debounce_ms": 50, "interval_s": 0, "summary_threshold": 10000}}}]}`, product, webhookSecret, zendesk), 0o600))
 		sv.args = slices.Clone(sv.args)
-		sv.args[slices.IndexFunc(sv.args, func(arg string) bool { return strings.HasPrefix(arg, "--config=") })] = "--config=" + file
+		sv.args[slices.IndexFunc(sv.args, func(arg string) bool {
+			return strings.HasPrefix(arg, "--config=")
+		})] = "--config=" + file
 	}
 	return k
 }
@@ -242,7 +245,8 @@ func (k *noteKiller) newVisitor(n int) *visitor {
 		v.ticket, v.webhook = k.desk.NewTicket(noteHook, emailOf(who.user), "Help!")
 	} else {
 		v.ticket = k.visitors[0].ticket
-		v.webhook = k.desk.Webhook(noteHook, fmt.Appendf(nil, `{"ticket_id": %q, "requester_email": %q, "trigger_type": "new_ticket"}`, v.ticket, emailOf(who.user)))
+		v.webhook = k.desk.Webhook(noteHook, fmt.Appendf(nil,
+			`{"ticket_id": %q, "requester_email": %q, "trigger_type": "new_ticket"}`, v.ticket, emailOf(who.user)))
 	}
 	k.visitors = append(k.visitors, v)
 	return v

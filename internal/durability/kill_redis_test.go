@@ -73,7 +73,8 @@ func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults 
 	k.terminateAll()
 	k.startAll()
 	s.audit()
-	t.Logf("%d faults in %s; killed: servers %d times, Redis %d times; %s", faults, took.Round(time.Second/10), k.kills, k.redisKills, s)
+	t.Logf("%d faults in %s; killed: servers %d times, Redis %d times; %s", faults, took.Round(time.Second/10), k.kills,
+		k.redisKills, s)
 }
 
 // longPause is longer than servers wait for Redis.
@@ -293,13 +294,16 @@ type balancer struct {
 
 // ask sends a request, and fails when it may not be sent to another server or
 // every server has had it. It also says where it went.
-func (b *balancer) ask(timeout time.Duration, method, path, body string, headers ...string) (a answer, where string, err error) {
+func (b *balancer) ask(timeout time.Duration, method, path, body string,
+	headers ...string) (a answer, where string, err error) {
 	turn, n := b.turn.Add(1), uint64(len(b.storm.servers))
 	for i := range n {
 		sv := b.storm.servers[(turn+i)%n]
 		where = strings.TrimSpace(where + " " + sv.name)
 		var answered atomic.Bool // the trace is called for a request that was given up, too
-		ctx := httptrace.WithClientTrace(b.storm.ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { answered.Store(true) }})
+		ctx := httptrace.WithClientTrace(b.storm.ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() {
+			answered.Store(true)
+		}})
 		a, err = b.storm.ask(ctx, sv, timeout, method, path, body, headers...)
 		isRefused := err != nil && !answered.Load() && isClosed(err)
 		if !isRefused && (err != nil || !a.isAway()) {
@@ -322,7 +326,8 @@ var errNobody = errors.New("no server takes it")
 // isClosed reports whether an error says that the connection could not be had,
 // or was closed, which the client may notice while it writes.
 func isClosed(err error) bool {
-	for _, closed := range []error{errDown, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed} {
+	for _, closed := range []error{errDown, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF,
+		net.ErrClosed} {
 		if errors.Is(err, closed) {
 			return true
 		}

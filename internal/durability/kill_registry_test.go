@@ -55,7 +55,8 @@ func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 				s.fail(fmt.Errorf("%s: registration of %s: %s", where, id, a))
 				return false
 			}
-			r.event = fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/"}}`, "of-"+id)
+			r.event = fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":"s1",`+
+				`"$current_url":"https://app.acme.example/"}}`, "of-"+id)
 			if !s.use(rng, r) {
 				return false
 			}

@@ -166,7 +166,8 @@ func (p *page) encode() string {
 	if p.email != "" {
 		email = fmt.Sprintf(`,"$set":{"email":%q}`, p.email)
 	}
-	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":%q,"timestamp":%q,"properties":{"$session_id":%q,"$current_url":%q}%s}`,
+	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":%q,"timestamp":%q,"properties":{"$session_id":%q,`+
+		`"$current_url":%q}%s}`,
 		p.uuid, p.user, p.time(), p.session, p.url(), email)
 }
 
@@ -198,7 +199,8 @@ func (c *sender) tryOnce(r *request) {
 // acknowledged. For anything that may not happen the storm fails.
 func (c *sender) attempt(r *request, timeout time.Duration, first bool) bool {
 	s := c.storm
-	a, where, err := s.call(c.rng, timeout, http.MethodPost, "/webhook/"+product, r.body, "X-PostHog-Secret: "+webhookSecret)
+	a, where, err := s.call(c.rng, timeout, http.MethodPost, "/webhook/"+product, r.body,
+		"X-PostHog-Secret: "+webhookSecret)
 	if err != nil {
 		s.truth.attempted(r, where, err.Error())
 		return false

@@ -48,7 +48,8 @@ func (s *server) url() (string, bool) {
 
 // start starts a process. The one before must be gone.
 func (s *server) start() (*life, error) {
-	l := &life{server: s, cmd: exec.Command(s.path, s.args...), listening: make(chan struct{}), exited: make(chan struct{})}
+	l := &life{server: s, cmd: exec.Command(s.path, s.args...), listening: make(chan struct{}),
+		exited: make(chan struct{})}
 	l.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	l.cmd.Stderr = &s.stderr
 	stdout, err := l.cmd.StdoutPipe()

@@ -155,7 +155,8 @@ func (s *storm) String() string {
 		resumed += r.resumed
 		r.mu.Unlock()
 	}
-	return fmt.Sprintf("acknowledged: %d events in %d requests with %d attempts repeated, %d registrations; %d lookups checked, readers resumed %d times",
+	return fmt.Sprintf("acknowledged: %d events in %d requests with %d attempts repeated, %d registrations; %d lookups "+
+		"checked, readers resumed %d times",
 		pages, requests, retries, len(s.registry.all()), s.lookups.Load(), resumed)
 }
 
@@ -174,7 +175,8 @@ var errDown = errors.New("not listening")
 
 // ask sends a request with headers given as "Name: value", and reads the whole
 // answer. An error says that there is none.
-func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, method, path, body string, headers ...string) (answer, error) {
+func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, method, path, body string,
+	headers ...string) (answer, error) {
 	url, ok := sv.url()
 	if !ok {
 		return answer{}, errDown
@@ -211,7 +213,8 @@ func backoff(rng *rand.Rand) time.Duration { return time.Millisecond + upTo(rng,
 
 // call sends a request to one of the servers, and says where it went. Through
 // a balancer it must not fail.
-func (s *storm) call(rng *rand.Rand, timeout time.Duration, method, path, body string, headers ...string) (a answer, where string, err error) {
+func (s *storm) call(rng *rand.Rand, timeout time.Duration, method, path, body string,
+	headers ...string) (a answer, where string, err error) {
 	if s.balancer == nil {
 		sv := s.any(rng)
 		a, err = s.ask(s.ctx, sv, timeout, method, path, body, headers...)

@@ -178,9 +178,11 @@ func (t *truth) describe(p *page) string {
 	if p.acknowledged {
 		state = "acknowledged"
 	}
-	text := fmt.Sprintf("event %s (%s) of session %s, user %s, number %d of client %d, at %s", p.uuid, state, p.session, p.user, p.order, p.client, p.time())
+	text := fmt.Sprintf("event %s (%s) of session %s, user %s, number %d of client %d, at %s", p.uuid, state, p.session,
+		p.user, p.order, p.client, p.time())
 	if r := p.request; r != nil {
-		text += fmt.Sprintf("; its request is number %d with %d events; attempts: %s", r.number, len(r.pages), strings.Join(r.attempts, " | "))
+		text += fmt.Sprintf("; its request is number %d with %d events; attempts: %s", r.number, len(r.pages),
+			strings.Join(r.attempts, " | "))
 	}
 	return text
 }

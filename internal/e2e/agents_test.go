@@ -25,7 +25,8 @@ func TestAgents_areToldWhatTheUserDid(t *testing.T) {
 	require.NotEmpty(t, programs)
 	s := startService(t)
 	answer, err := http.Post(s.url+"/e/", "application/json", strings.NewReader(`{"api_key":"`+s.token+
-		`","event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"s","$current_url":"https://app.example.com/pricing"}}`))
+		`","event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"s","$current_url":"https://`+
+		`app.example.com/pricing"}}`))
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	folder := t.TempDir() // a program finds its packages beside it

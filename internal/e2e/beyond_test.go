@@ -95,7 +95,8 @@ func (v *beyond) startRetriever() {
 	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Erase: store.Erase})
 	require.NoError(v.t, err)
 	consumer, err := stream.NewConsumer(v.a.url+"/stream/"+productID, v.a.key,
-		stream.Handlers{Deliver: store.Learning(writer.Deliver)}, &stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: slog.New(slog.DiscardHandler)})
+		stream.Handlers{Deliver: store.Learning(writer.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(v.t, err)
 	h, err := retriever.NewHandler(store, nil)
 	require.NoError(v.t, err)
@@ -105,7 +106,8 @@ func (v *beyond) startRetriever() {
 
 // link links a conversation to whoever has the address.
 func (v *beyond) link() {
-	conversation, hook := v.desk.Created(v.a.url+"/chatbot-webhook/"+productID, helpdesktest.IntercomContact{Email: email}, "Hi")
+	conversation, hook := v.desk.Created(v.a.url+"/chatbot-webhook/"+productID,
+		helpdesktest.IntercomContact{Email: email}, "Hi")
 	v.conversation = conversation
 	response, err := http.DefaultClient.Do(hook)
 	require.NoError(v.t, err)
@@ -149,7 +151,9 @@ func (v *beyond) readers() map[string]func() string {
 		}
 	}
 	tool := func(name string) func() string {
-		return page(v.b, http.MethodPost, "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"user_id":%q}}}`, name, userID))
+		return page(v.b, http.MethodPost, "/mcp",
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"user_id":%q}}}`,
+				name, userID))
 	}
 	streamed := func(s *service) func() string {
 		reader := s.startReader("?since=0")
@@ -203,22 +207,28 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 	tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
 	v.a.await(userID, 1)
 	v.link()
-	tab.Do("pay", chromedp.Evaluate[chromedp.Void](`posthog.capture('Invoice Sent', {plan: 'pro', card: 'unlisted-4111'}); posthog.capture('Not Listed')`),
-		chromedp.Evaluate[chromedp.Void](`for (const _ of [1, 2]) posthog.captureException(Object.assign(new Error('card_declined'), {name: 'PaymentError', stack: 'PaymentError: card_declined\n    at payWithStack (/app.js:1:2)'}))`),
+	tab.Do("pay", chromedp.Evaluate[chromedp.Void](`posthog.capture('Invoice Sent', {plan: 'pro', card: `+
+		`'unlisted-4111'}); posthog.capture('Not Listed')`),
+		chromedp.Evaluate[chromedp.Void](`for (const _ of [1, 2]) posthog.captureException(Object.assign(new `+
+			`Error('card_declined'), {name: 'PaymentError', stack: 'PaymentError: card_declined\n    at payWithStack `+
+			`(/app.js:1:2)'}))`),
 		chromedp.Click(chromedp.ID("pay")), chromedp.Click(chromedp.ID("pay")), chromedp.Click(chromedp.ID("pay")))
 	waittest.Until(t, "a click is dead, while the page is in front", func() bool {
 		_, raw := v.a.lookup(userID)
 		return strings.Contains(raw, `"dead"`)
 	})
-	tab.Do("fill in the card", chromedp.SendKeys(chromedp.ID("card"), "typed-4111"+kb.Tab)) // later, as a change of the focus is an answer to a click
+	// later, as a change of the focus is an answer to a click
+	tab.Do("fill in the card", chromedp.SendKeys(chromedp.ID("card"), "typed-4111"+kb.Tab))
 	v.console = browsertest.Open(t, browser)
 	v.console.Do("watch the person", chromedp.Navigate(v.b.url), chromedp.WaitVisible(chromedp.ID("la-key")),
-		chromedp.SendKeys(chromedp.ID("la-key"), v.b.key+kb.Enter), chromedp.WaitVisible(chromedp.Search(`//a[.="`+email+`"]`)))
+		chromedp.SendKeys(chromedp.ID("la-key"), v.b.key+kb.Enter),
+		chromedp.WaitVisible(chromedp.Search(`//a[.="`+email+`"]`)))
 	v.console.Do("open the person", chromedp.Click(chromedp.Search(`//a[.="`+email+`"]`)))
 
 	readers := v.readers()
 	for name, says := range readers {
-		for _, did := range []string{"sent an invoice (plan: pro) on the checkout page", "saw an error on the checkout page: PaymentError: card_declined",
+		for _, did := range []string{"sent an invoice (plan: pro) on the checkout page",
+			"saw an error on the checkout page: PaymentError: card_declined",
 			"clicked Pay on the checkout page, repeatedly", "clicked Pay on the checkout page, and nothing happened"} {
 			waittest.Until(t, name+": "+did, func() bool { return strings.Contains(says(), did) })
 		}
@@ -244,7 +254,8 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 // checkErasure erases the visitor, after which a mark of an erased click changes nothing.
 func (v *beyond) checkErasure(readers map[string]func() string) {
 	t := v.t
-	response, err := v.b.do(t.Context(), http.MethodDelete, "/users/"+productID+"/"+userID+"?notes=redact", "", "Bearer "+adminKey)
+	response, err := v.b.do(t.Context(), http.MethodDelete, "/users/"+productID+"/"+userID+"?notes=redact", "",
+		"Bearer "+adminKey)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)

@@ -82,7 +82,8 @@ func openPortal(tab *browsertest.Tab, portal *portal) (session string) {
 }
 
 func awaitRecorded(tab *browsertest.Tab, n int) {
-	tab.Await(fmt.Sprint(n, " actions are recorded"), fmt.Sprintf(`document.querySelector("#recorded").textContent.startsWith("%d action")`, n))
+	tab.Await(fmt.Sprint(n, " actions are recorded"),
+		fmt.Sprintf(`document.querySelector("#recorded").textContent.startsWith("%d action")`, n))
 }
 
 // openChat opens the widget and returns what it says first.
@@ -95,7 +96,8 @@ func openChat(tab *browsertest.Tab) string {
 func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
 	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	session := openPortal(tab, portal)
-	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)), chromedp.WaitVisible(named("h1", "Acme Supplies")))
+	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)),
+		chromedp.WaitVisible(named("h1", "Acme Supplies")))
 	tab.Do("try to approve it", chromedp.Click(named("button", "Approve vendor")))
 	tab.Do("send a reminder", chromedp.Click(named("button", "Send reminder")))
 	awaitRecorded(tab, 4)
@@ -106,20 +108,25 @@ func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
 
 	tab.Do("ask", chromedp.SendKeys(chromedp.ID("chat-input"), "What did I do?"+kb.Enter))
 	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 4`)
-	assert.Equal(t, "Clicked Send reminder\nClicked Approve vendor\nOpened Acme Supplies\nOpened Vendors", tab.Texts("#chat-log ol li"))
+	assert.Equal(t, "Clicked Send reminder\nClicked Approve vendor\nOpened Acme Supplies\nOpened Vendors",
+		tab.Texts("#chat-log ol li"))
 
-	for i, question := range []string{"What is the weather?", "Who is the president?", "Why is the sky blue?", "When do I get paid for last year?"} {
+	for i, question := range []string{"What is the weather?", "Who is the president?", "Why is the sky blue?",
+		"When do I get paid for last year?"} {
 		tab.Do("ask what it does not know", chromedp.SendKeys(chromedp.ID("chat-input"), question+kb.Enter))
-		tab.Await("the widget answers", fmt.Sprintf(`[...document.querySelectorAll("#chat-log .bubble.bot")].filter((b) => b.innerText.includes("I only know")).length === %d`, i+1))
+		tab.Await("the widget answers", fmt.Sprintf(`[...document.querySelectorAll("#chat-log .bubble.bot")].filter((b) => `+
+			`b.innerText.includes("I only know")).length === %d`, i+1))
 	}
 
 	tab.Do("upload what is missing", chromedp.KeyEvent(kb.Escape),
-		chromedp.Click(named("button", "Upload document: W-9 form")), chromedp.Click(named("button", "Upload document: insurance certificate")),
+		chromedp.Click(named("button", "Upload document: W-9 form")),
+		chromedp.Click(named("button", "Upload document: insurance certificate")),
 		chromedp.Click(named("button", "Approve vendor")))
 	awaitRecorded(tab, 7)
 	known := portal.bridge.Context(session)
 	require.NotNil(t, known.Vendor)
-	assert.Equal(t, bridge.Vendor{ID: "acme-supplies", Name: "Acme Supplies", Status: bridge.Approved, MissingDocuments: []string{}}, *known.Vendor)
+	assert.Equal(t, bridge.Vendor{ID: "acme-supplies", Name: "Acme Supplies", Status: bridge.Approved,
+		MissingDocuments: []string{}}, *known.Vendor)
 	assert.Equal(t, portal.url+"/#/vendors/acme-supplies", known.Actions[6].RawURL)
 	assert.Empty(t, tab.Complaints())
 	assert.Empty(t, portal.failures())
@@ -128,9 +135,11 @@ func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
 func TestBridge_everyViewWorks(t *testing.T) {
 	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	session := openPortal(tab, portal)
-	tab.Do("see what is missing", chromedp.Click(named("a", "Documents")), chromedp.WaitVisible(named("h1", "Missing documents")),
+	tab.Do("see what is missing", chromedp.Click(named("a", "Documents")),
+		chromedp.WaitVisible(named("h1", "Missing documents")),
 		chromedp.Click(named("button", "Request document: safety record from Borealis Logistics")))
-	tab.Do("write a note", chromedp.Click(named("a", "Borealis Logistics")), chromedp.WaitVisible(named("h1", "Borealis Logistics")),
+	tab.Do("write a note", chromedp.Click(named("a", "Borealis Logistics")),
+		chromedp.WaitVisible(named("h1", "Borealis Logistics")),
 		chromedp.SendKeys(chromedp.ID("note"), "secret words"), chromedp.Click(named("button", "Add note")))
 	awaitRecorded(tab, 5)
 	tab.Do("see the activity", chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
@@ -144,7 +153,8 @@ func TestBridge_everyViewWorks(t *testing.T) {
 	assert.NotEqual(t, session, tab.Texts("#session-id"))
 	assert.Equal(t, "Hi! I can see you visited vendors.", openChat(tab))
 	tab.Do("close the widget", chromedp.KeyEvent(kb.Escape))
-	assert.Equal(t, "chat-toggle false", tab.Eval(`document.activeElement.id + " " + document.activeElement.getAttribute("aria-expanded")`))
+	assert.Equal(t, "chat-toggle false", tab.Eval(`document.activeElement.id + " " + `+
+		`document.activeElement.getAttribute("aria-expanded")`))
 	assert.Empty(t, tab.Complaints())
 	assert.Empty(t, portal.failures())
 }
@@ -163,7 +173,8 @@ func TestBridge_whatIsReportedStaysText(t *testing.T) {
 	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 2`)
 	tab.Do("ask with markup", chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
 	tab.Await("the widget answers", `document.querySelectorAll("#chat-log .bubble.you").length === 2`)
-	tab.Do("see the activity", chromedp.KeyEvent(kb.Escape), chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
+	tab.Do("see the activity", chromedp.KeyEvent(kb.Escape), chromedp.Click(named("a", "Activity")),
+		chromedp.WaitVisible(chromedp.CSS(".timeline li")))
 	assert.Contains(t, tab.Texts(".timeline li small"), markup)
 	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll("main img, #chat img").length)`))
 	assert.Equal(t, "Activity · Procurement portal", tab.Eval("document.title"))
@@ -173,22 +184,26 @@ func TestBridge_whatIsReportedStaysText(t *testing.T) {
 func TestBridge_itsPolicyLetsNoMarkupThrough(t *testing.T) {
 	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	openPortal(tab, portal)
-	assert.Equal(t, "TypeError", tab.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
+	assert.Equal(t, "TypeError", tab.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch `+
+		`(e) { return e.name } })()`))
 }
 
 func TestBridge_thePageIsKindWhileTheBridgeIsDown(t *testing.T) {
 	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	session := openPortal(tab, portal)
 	portal.down.Store(true)
-	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)), chromedp.WaitVisible(named("h1", "Delta Print")),
+	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)),
+		chromedp.WaitVisible(named("h1", "Delta Print")),
 		chromedp.WaitVisible(chromedp.ID("banner")))
 	assert.Contains(t, tab.Texts("#banner-text"), "cannot reach its server just now")
 	tab.Do("open the widget", chromedp.Click(named("button", "Open the assistant")))
-	tab.Await("the widget is sorry", `document.querySelector("#chat-log").innerText.includes("cannot reach the bridge just now")`)
+	tab.Await("the widget is sorry", `document.querySelector("#chat-log").innerText.includes("cannot reach the bridge `+
+		`just now")`)
 
 	portal.down.Store(false)
 	tab.Do("try again", chromedp.Click(chromedp.Search(`//div[@id="chat-log"]//button[.="Try again"]`)))
-	tab.Await("the widget speaks", `document.querySelector("#chat-log").innerText.includes("you visited vendors and Delta Print")`)
+	tab.Await("the widget speaks", `document.querySelector("#chat-log").innerText.includes("you visited vendors and `+
+		`Delta Print")`)
 	tab.Await("the page is content", `document.querySelector("#banner").hidden`)
 	assert.Len(t, portal.bridge.Context(session).Actions, 2, "what was done meanwhile was sent, once")
 }
@@ -198,8 +213,10 @@ func TestBridge_thePageFitsItsWindow(t *testing.T) {
 	openPortal(tab, portal)
 	for _, width := range []int64{390, 820, 1280} {
 		for _, view := range []string{"vendors", "vendors/acme-supplies", "documents", "activity"} {
-			tab.Do("look", chromedp.EmulateViewport(width, 800), chromedp.Navigate(portal.url+"/#/"+view), chromedp.WaitVisible(chromedp.CSS("h1")))
-			assert.Equal(t, fmt.Sprint(width), tab.Eval("String(document.documentElement.scrollWidth)"), "%s at %d pixels", view, width)
+			tab.Do("look", chromedp.EmulateViewport(width, 800), chromedp.Navigate(portal.url+"/#/"+view),
+				chromedp.WaitVisible(chromedp.CSS("h1")))
+			assert.Equal(t, fmt.Sprint(width), tab.Eval("String(document.documentElement.scrollWidth)"), "%s at %d pixels",
+				view, width)
 		}
 	}
 	assert.Empty(t, tab.Complaints())

@@ -58,9 +58,12 @@ type docPage struct{ begins, sdk, before, after string }
 
 var docPages = []docPage{
 	{"posthog.init(", depstest.PostHogJSFull, "", ""},
-	{"window.difyChatbotConfig", depstest.PostHogJSFull, "posthog.init('<capture token>', {api_host: '" + documented + "'})", "posthog.identify('user_42')"},
-	{"AnalyticsBrowser.load(", depstest.Segment, "var {AnalyticsBrowser} = AnalyticsNext; var sdk =", "sdk.identify('user_42'); sdk.page()"},
-	{"new RudderAnalytics()", depstest.RudderStack, "var {RudderAnalytics} = rudderanalytics", "new RudderAnalytics().identify('user_42'); new RudderAnalytics().page()"},
+	{"window.difyChatbotConfig", depstest.PostHogJSFull,
+		"posthog.init('<capture token>', {api_host: '" + documented + "'})", "posthog.identify('user_42')"},
+	{"AnalyticsBrowser.load(", depstest.Segment, "var {AnalyticsBrowser} = AnalyticsNext; var sdk =",
+		"sdk.identify('user_42'); sdk.page()"},
+	{"new RudderAnalytics()", depstest.RudderStack, "var {RudderAnalytics} = rudderanalytics",
+		"new RudderAnalytics().identify('user_42'); new RudderAnalytics().page()"},
 	{"jitsuAnalytics(", depstest.Jitsu, "var sdk =", "sdk.identify('user_42').then(() => sdk.page())"},
 	{"amplitude.init(", depstest.Amplitude, "", "amplitude.setUserId('user_42'); document.getElementById('add').click()"},
 }
@@ -107,12 +110,16 @@ func startDocShop(t *testing.T) string {
 		script := "/sdk.js?sdk=" + r.FormValue("sdk")
 		load := `<script src="` + script + `"></script>`
 		if sdk(r) == depstest.Jitsu { // is a module
-			load = `<script type="module">import {jitsuAnalytics} from '` + script + `'; window.jitsuAnalytics = jitsuAnalytics</script>`
+			load = `<script type="module">import {jitsuAnalytics} from '` + script +
+				`'; window.jitsuAnalytics = jitsuAnalytics</script>`
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>Shop</title><button id="add">Add to cart</button>` + load))
+		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>Shop</title><button id="add">Add to ` +
+			`cart</button>` + load))
 	})
-	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, depstest.BrowserSDK(t, sdk(r))) })
+	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, depstest.BrowserSDK(t, sdk(r)))
+	})
 	shop := httptest.NewServer(mux)
 	t.Cleanup(shop.Close)
 	return shop.URL
@@ -129,7 +136,8 @@ func (s *service) runInPage(tab *browsertest.Tab, url string, p docPage, script 
 		return strings.Contains(raw, url)
 	})
 	if p.begins == "window.difyChatbotConfig" {
-		answer, err := s.get(s.t.Context(), "/context/"+productID+"?session_id="+tab.Eval(`difyChatbotConfig.inputs.session_id`))
+		answer, err := s.get(s.t.Context(),
+			"/context/"+productID+"?session_id="+tab.Eval(`difyChatbotConfig.inputs.session_id`))
 		require.NoError(s.t, err)
 		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)

@@ -85,7 +85,8 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	service.await(v.anonymous, 2)
 	v.follow("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
 	service.await(v.anonymous, 4)
-	v.tab.Do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
+	v.tab.Do("go on within the document", chromedp.Click(chromedp.ID("checkout")),
+		chromedp.WaitVisible(chromedp.ID("order")))
 	v.tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
 	service.awaitEvent("$identify")
 	service.await(userID, 6) // what the visitor did before is the user's now
@@ -99,7 +100,8 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
 	service.await(userID, 14)
-	v.tab.Do("click and leave at once", chromedp.Evaluate[chromedp.Void](`void addEventListener('click', () => location.assign('about:blank'))`),
+	v.tab.Do("click and leave at once", chromedp.Evaluate[chromedp.Void](`void addEventListener('click', () => `+
+		`location.assign('about:blank'))`),
 		chromedp.Click(chromedp.ID("rate")))
 	service.await(userID, 15)
 	return v
@@ -112,14 +114,16 @@ const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') 
 // follow does what leads to another document, and waits until posthog-js has its
 // configuration there: of what is done before, it may capture nothing.
 func (v *visit) follow(what string, does ...chromedp.Action[chromedp.Void]) {
-	v.tab.Do("forget the configuration", chromedp.Evaluate[chromedp.Void](`posthog.unregister('$autocapture_disabled_server_side')`))
+	v.tab.Do("forget the configuration",
+		chromedp.Evaluate[chromedp.Void](`posthog.unregister('$autocapture_disabled_server_side')`))
 	v.tab.Do(what, does...)
 	v.tab.Await("the next document is configured", autocaptures)
 }
 
 // before returns the actions of the visit before the visitor logs in.
 func (v *visit) before() []activity.Action {
-	home, product, checkout := v.page("/", "/"), v.page("/products/42?ref=home#reviews", "/products/:id"), v.page("/checkout", "/checkout")
+	home, product, checkout := v.page("/", "/"), v.page("/products/42?ref=home#reviews", "/products/:id"),
+		v.page("/checkout", "/checkout")
 	return numbered(
 		home(activity.TypePageview, "Page Load: Home", "User landed on the home page"),
 		home(activity.TypeClick, "Click Add to cart", "User clicked Add to cart on the home page"),
@@ -149,7 +153,8 @@ func (v *visit) after() []activity.Action {
 // page returns a function that makes the actions on a page of the shop.
 func (v *visit) page(raw, canonical string) func(typ, title, description string) activity.Action {
 	return func(typ, title, description string) activity.Action {
-		return activity.Action{Type: typ, Title: title, Description: description, RawURL: v.shop.url + raw, CanonicalURL: v.shop.url + canonical}
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: v.shop.url + raw,
+			CanonicalURL: v.shop.url + canonical}
 	}
 }
 
@@ -207,7 +212,9 @@ func (v *visit) checkStream(t *testing.T) {
 	for _, b := range batches {
 		v.checkBatch(t, b)
 	}
-	slices.SortStableFunc(actions, func(a, b activity.BatchAction) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	slices.SortStableFunc(actions, func(a, b activity.BatchAction) int {
+		return cmp.Compare(a.TimestampStart, b.TimestampStart)
+	})
 	assert.Equal(t, v.expected(), summary(actions))
 }
 

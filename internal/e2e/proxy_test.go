@@ -166,7 +166,8 @@ func TestStream_passesThroughProxies(t *testing.T) {
 			s := startService(t)
 			client := startProxy(t, start, s.url)
 			report := func(n int) {
-				body := fmt.Sprintf(`{"api_key":%q,"event":"$pageview","uuid":"%d","distinct_id":"ada","properties":{"$session_id":"s","$current_url":"https://shop.example/page-%[2]d"}}`, s.token, n)
+				body := fmt.Sprintf(`{"api_key":%q,"event":"$pageview","uuid":"%d","distinct_id":"ada",`+
+					`"properties":{"$session_id":"s","$current_url":"https://shop.example/page-%[2]d"}}`, s.token, n)
 				response, err := client.Post(s.url+"/e/", "application/json", strings.NewReader(body))
 				require.NoError(t, err)
 				require.NoError(t, response.Body.Close())

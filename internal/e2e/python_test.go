@@ -46,12 +46,14 @@ func startSharedService(t *testing.T) *sharedService {
 	own, others := openRedis(t, redis.URL()), openRedis(t, redis.URL())
 	log := slog.New(slog.DiscardHandler)
 	live, err := liveactivity.New(&liveactivity.Options{
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Log: own, Heartbeat: 200 * time.Millisecond, Logger: log,
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Log: own,
+		Heartbeat: 200 * time.Millisecond, Logger: log,
 	})
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), secret: product.WebhookSecret, key: key.Key, others: others, listener: &cutListener{Listener: listener}}
+	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), secret: product.WebhookSecret, key: key.Key,
+		others: others, listener: &cutListener{Listener: listener}}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- live.Serve(ctx, s.listener) }()
@@ -88,7 +90,8 @@ func (s *sharedService) ingest(events ...map[string]any) {
 // append appends an entry to the stream, as another server would.
 func (s *sharedService) append(sessionID, data string) {
 	s.t.Helper()
-	require.NoError(s.t, s.others.Append(s.t.Context(), productID, []eventlog.Entry{{SessionID: sessionID, Data: []byte(data)}}))
+	require.NoError(s.t, s.others.Append(s.t.Context(), productID,
+		[]eventlog.Entry{{SessionID: sessionID, Data: []byte(data)}}))
 }
 
 // link links a session to a conversation, as another server would.
@@ -193,7 +196,9 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 // between the time since and now, except where a time is given.
 func (p *python) receives(since time.Time, want ...map[string]any) {
 	p.t.Helper()
-	waittest.Until(p.t, fmt.Sprintf("%d payloads came", len(want)), func() bool { return len(objects(p.t, &p.stdout)) >= len(want) })
+	waittest.Until(p.t, fmt.Sprintf("%d payloads came", len(want)), func() bool {
+		return len(objects(p.t, &p.stdout)) >= len(want)
+	})
 	payloads := objects(p.t, &p.stdout)
 	require.Len(p.t, payloads, len(want))
 	for i, payload := range payloads {
@@ -215,14 +220,16 @@ type shopping struct{ start time.Time }
 func (v shopping) event(id, name, session, user string, second int, properties map[string]any) map[string]any {
 	properties["$session_id"] = session
 	at := v.start.Add(time.Duration(second) * time.Second)
-	return map[string]any{"uuid": id, "event": name, "distinct_id": user, "timestamp": at.Format(time.RFC3339Nano), "properties": properties}
+	return map[string]any{"uuid": id, "event": name, "distinct_id": user, "timestamp": at.Format(time.RFC3339Nano),
+		"properties": properties}
 }
 
 // browsing is what a request brings of both sessions.
 func (v shopping) browsing() []map[string]any {
 	return []map[string]any{
 		v.event("e1", "$identify", "s1", "ada", 0, map[string]any{"$set": map[string]any{"email": "ada@example.com"}}),
-		v.event("e2", "$pageview", "s1", "ada", 1, map[string]any{"$current_url": "https://Shop.example/products/42?ref=mail"}),
+		v.event("e2", "$pageview", "s1", "ada", 1,
+			map[string]any{"$current_url": "https://Shop.example/products/42?ref=mail"}),
 		v.event("e3", "$pageview", "s2", "bob\u0085\u2028&<ü>", 2, map[string]any{"$current_url": "https://shop.example/"}),
 		v.event("e4", "$autocapture", "s1", "ada", 3, map[string]any{
 			"$current_url": "https://shop.example/products/42", "$event_type": "click",
@@ -240,7 +247,8 @@ func (v shopping) browsed() []map[string]any {
 			v.action(1, "click", "Click Add “Tea” to cart", "User clicked Add “Tea” to cart on the products detail page",
 				"https://shop.example/products/42", "https://shop.example/products/:id", 3, 3)),
 		v.actions("s2", "bob\u0085\u2028&<ü>", "", nil,
-			v.action(0, "pageview", "Page Load: Home", "User landed on the home page", "https://shop.example/", "https://shop.example/", 2, 2)),
+			v.action(0, "pageview", "Page Load: Home", "User landed on the home page", "https://shop.example/",
+				"https://shop.example/", 2, 2)),
 	}
 }
 
@@ -252,7 +260,8 @@ func (v shopping) asking() map[string]any {
 // asked is what comes of it.
 func (v shopping) asked() map[string]any {
 	return v.actions("s1", "ada", "ada@example.com", "conversation_7",
-		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help", "https://shop.example/help", 4, 4))
+		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help",
+			"https://shop.example/help", 4, 4))
 }
 
 // leaving is what is done after the connection was lost.
@@ -263,14 +272,16 @@ func (v shopping) leaving() map[string]any {
 // left is what comes of it.
 func (v shopping) left() map[string]any {
 	return v.actions("s2", "bob", "", nil,
-		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye", "https://shop.example/bye", 5, 5))
+		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye",
+			"https://shop.example/bye", 5, 5))
 }
 
 // action is an action that begins and ends that many seconds after the start.
 func (v shopping) action(index int, kind, title, description, raw, canonical string, begins, ends int) map[string]any {
 	seconds := func(n int) float64 { return activity.Seconds(v.start.Add(time.Duration(n) * time.Second)) }
 	return map[string]any{
-		"index": float64(index), "type": kind, "title": title, "description": description, "raw_url": raw, "canonical_url": canonical,
+		"index": float64(index), "type": kind, "title": title, "description": description, "raw_url": raw,
+		"canonical_url":   canonical,
 		"timestamp_start": seconds(begins), "timestamp_end": seconds(ends),
 	}
 }
@@ -308,7 +319,8 @@ func TestPython_readsTheStream(t *testing.T) {
 
 	s.append("s1", `{"type":"news","product_id":"shop"}`)
 	s.append("s1", `no JSON`)
-	s.append("s1", `{"type":"summary","product_id":"shop","session_id":"s1","email":"ada@example.com","summary":"Looked at tea.\nThen asked for help.","replaces":3,"forwarded_at":1795316386.25}`)
+	s.append("s1", `{"type":"summary","product_id":"shop","session_id":"s1","email":"ada@example.com","summary":"Looked `+
+		`at tea.\nThen asked for help.","replaces":3,"forwarded_at":1795316386.25}`)
 	want = append(want, map[string]any{"type": "summary", "product_id": productID, "session_id": "s1",
 		"summary": "Looked at tea.\nThen asked for help.", "replaces": 3.0, "forwarded_at": 1795316386.25})
 	p.receives(began, want...)

@@ -73,7 +73,8 @@ func (c *chain) startOrigin(t *testing.T, args ...string) *origin {
 		"products": [{"product_id": "shop", "webhook_secret": "`+chainWebhookSecret+`"}, {"product_id": "other"}],
 		"keys": [{"key": "`+chainKey+`", "external_id": "shop", "scopes": ["stream"]},
 			{"key": "`+lookupKey+`", "external_id": "shop", "scopes": ["mcp"]}, {"key": "`+othersKey+`", "external_id": "other"}]}`), 0o600))
-	o := &origin{t: t, command: c.server, args: append([]string{"--config=" + path, "--addr=" + lowAddr(t), "--heartbeat=200ms"}, args...)}
+	o := &origin{t: t, command: c.server, args: append([]string{"--config=" + path, "--addr=" + lowAddr(t),
+		"--heartbeat=200ms"}, args...)}
 	o.start()
 	return o
 }
@@ -123,7 +124,8 @@ func (o *origin) report(session, event, properties string) {
 	body := fmt.Sprintf(`{"event":{"uuid":%q,"event":%q,"distinct_id":"u-%s","timestamp":%q,
 		"properties":{"$session_id":%q,%s}},"person":{"properties":{"email":"%s@Example.com"}}}`,
 		uuid.NewString(), event, session, time.Now().UTC().Format(time.RFC3339Nano), session, properties, session)
-	status, answer := proctest.Request(o.t, http.MethodPost, o.url+"/webhook/shop", body, "X-PostHog-Secret: "+chainWebhookSecret)
+	status, answer := proctest.Request(o.t, http.MethodPost, o.url+"/webhook/shop", body,
+		"X-PostHog-Secret: "+chainWebhookSecret)
 	require.Equal(o.t, http.StatusOK, status, answer)
 	require.Contains(o.t, answer, `"accepted":1`)
 }
@@ -132,7 +134,8 @@ func (o *origin) report(session, event, properties string) {
 func (o *origin) visit(session, page string) string {
 	o.t.Helper()
 	o.report(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
-	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%s)", strings.ReplaceAll(page, "-", " "), page)
+	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%s)",
+		strings.ReplaceAll(page, "-", " "), page)
 }
 
 // asker is a retriever at work.
@@ -249,14 +252,17 @@ func (c *chain) testBridge(t *testing.T) {
 	o.visit("ada", "billing")
 	b := c.bridge.Launch(t, nil, o.stream(chainKey)...)
 	url := b.URL()
-	o.report("ada", "$autocapture", `"$current_url":"https://shop.example.com/billing","$event_type":"click","$elements_chain":"button:nth-child=\"1\"nth-of-type=\"1\"text=\"Export CSV\""`)
+	o.report("ada", "$autocapture", `"$current_url":"https://shop.example.com/billing","$event_type":"click",`+
+		`"$elements_chain":"button:nth-child=\"1\"nth-of-type=\"1\"text=\"Export CSV\""`)
 	o.visit("bob", "pricing")
 	known := func(session string) (k bridge.Context) {
 		_, body := proctest.Request(t, http.MethodGet, url+"/context/"+session, "")
 		require.NoError(t, json.Unmarshal([]byte(body), &k))
 		return k
 	}
-	waittest.Equal(t, "Hi! I can see you visited billing and clicked Export CSV.", func() string { return known("ada").Summary })
+	waittest.Equal(t, "Hi! I can see you visited billing and clicked Export CSV.", func() string {
+		return known("ada").Summary
+	})
 	waittest.Until(t, "the other session is known", func() bool { return len(known("bob").Actions) == 1 })
 	assert.Len(t, known("ada").Actions, 2)
 
@@ -268,7 +274,8 @@ func (c *chain) testBridge(t *testing.T) {
 
 func (c *chain) testRefusal(t *testing.T) {
 	o := c.startOrigin(t)
-	for name, key := range map[string]string{"unknown": "lak-wrong-s3cr3t", "of no stream": lookupKey, "another product's": othersKey} {
+	for name, key := range map[string]string{"unknown": "lak-wrong-s3cr3t", "of no stream": lookupKey,
+		"another product's": othersKey} {
 		for _, command := range []*proctest.Command{c.retriever, c.bridge} {
 			p := command.Launch(t, nil, append(o.stream(key), "--log-level=error")...)
 			assert.Equal(t, 1, p.Wait(waittest.Patience), name)

@@ -97,7 +97,8 @@ func (s *service) checkActions(stream *reader, fromLogin int, want ...activity.A
 // kettles is what the scripts report of a visit to the shop at that origin.
 func kettles(origin string) []activity.Action {
 	on := func(path, typ, title, description string) activity.Action {
-		return activity.Action{Type: typ, Title: title, Description: description, RawURL: origin + path, CanonicalURL: origin + path}
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: origin + path,
+			CanonicalURL: origin + path}
 	}
 	return []activity.Action{
 		on("/kettles", activity.TypePageview, "Page Load: Kettles", "User landed on the kettles page"),
@@ -140,7 +141,8 @@ func TestServerSDKs_reportAVisit(t *testing.T) {
 	for user, tt := range map[string]struct {
 		path     string
 		requests int
-	}{"of-segment": {"/segment/v1/batch", 1}, "of-rudderstack": {"/rudderstack/v1/batch", 2}, "of-amplitude": {"/amplitude/2/httpapi", 1}} {
+	}{"of-segment": {"/segment/v1/batch", 1}, "of-rudderstack": {"/rudderstack/v1/batch", 2},
+		"of-amplitude": {"/amplitude/2/httpapi", 1}} {
 		got, _ := s.lookup(user)
 		assert.Equal(t, numbered(kettles("https://shop.example")[0], added), timeless(got.Actions), user)
 		s.checkRequests(tt.path, tt.requests)
@@ -167,7 +169,8 @@ func TestPostHogReactNative_reportsAVisit(t *testing.T) {
 	stream := s.startReader()
 	s.runScript("phone.cjs")
 	on := func(typ, title, description string) activity.Action {
-		return activity.Action{Type: typ, Title: title, Description: description, RawURL: "app://screen/order-details", CanonicalURL: "app://screen/order-details"}
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: "app://screen/order-details",
+			CanonicalURL: "app://screen/order-details"}
 	}
 	s.checkActions(stream, 3,
 		on(activity.TypePageview, "Page Load: Order details", "User landed on the order details page"),
@@ -191,7 +194,8 @@ func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 	}{
 		"form, of its own origin": {path: "/ingest/e/", proxied: true, requests: 1},
 		"JSON, of another origin": {path: "/batch/", options: map[string]any{"captureMode": "json"}, requests: 1},
-		"form, of another origin": {path: "/e/", options: map[string]any{"fetchRetryCount": 2, "fetchRetryDelay": 10}, requests: 3, complains: true},
+		"form, of another origin": {path: "/e/", options: map[string]any{"fetchRetryCount": 2, "fetchRetryDelay": 10},
+			requests: 3, complains: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +208,8 @@ func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 			maps.Copy(config, tt.options)
 			origin := s.startLiteShop(config)
 			tab := browsertest.Open(t, browser)
-			tab.Do("come to the shop", chromedp.Navigate(origin+"/kettles"), chromedp.Poll[chromedp.Void](`document.title === 'reported'`))
+			tab.Do("come to the shop", chromedp.Navigate(origin+"/kettles"),
+				chromedp.Poll[chromedp.Void](`document.title === 'reported'`))
 			s.checkActions(stream, 3, kettles(origin)...)
 			s.checkRequests(tt.path, tt.requests)
 			assert.Equal(t, tt.complains, len(tab.Complaints()) > 0, tab.Complaints())
@@ -249,10 +254,12 @@ func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
 	s.checkActions(stream, 2,
 		activity.Action{Type: activity.TypePageview, Title: "Page Load: Home", Description: "User landed on the home page",
 			RawURL: home, CanonicalURL: home},
-		activity.Action{Type: activity.TypeClick, Title: "Click Add to cart", Description: "User clicked Add to cart on the home page",
-			RawURL: home, CanonicalURL: home},
-		activity.Action{Type: activity.TypePageview, Title: "Page Load: Thanks", Description: "User landed on the thanks page",
-			RawURL: thanks, CanonicalURL: strings.Replace(thanks, "1001", ":id", 1)},
+		activity.Action{Type: activity.TypeClick, Title: "Click Add to cart",
+			Description: "User clicked Add to cart on the home page",
+			RawURL:      home, CanonicalURL: home},
+		activity.Action{Type: activity.TypePageview, Title: "Page Load: Thanks",
+			Description: "User landed on the thanks page",
+			RawURL:      thanks, CanonicalURL: strings.Replace(thanks, "1001", ":id", 1)},
 	)
 	seen := map[string]bool{}
 	for _, c := range s.calls() {

@@ -62,7 +62,8 @@ func startService(t *testing.T, change ...func(*liveactivity.Options)) *service 
 	for _, change := range change {
 		change(opts)
 	}
-	s := &service{t: t, token: opts.Products[0].CaptureTokens[0], key: opts.Keys[0].Key, delayed: map[string]chan struct{}{}}
+	s := &service{t: t, token: opts.Products[0].CaptureTokens[0], key: opts.Keys[0].Key,
+		delayed: map[string]chan struct{}{}}
 	var err error
 	s.live, err = liveactivity.New(opts)
 	require.NoError(t, err)

@@ -36,7 +36,8 @@ func startPublic(t *testing.T) (address, key string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address = "http://" + listener.Addr().String()
-	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{productKey},
+	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+		Keys:      []liveactivity.Key{productKey},
 		PublicURL: address, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: live.Handler()}}
@@ -51,7 +52,8 @@ func TestSignIn_inABrowser(t *testing.T) {
 	address, key := startPublic(t)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/callback" {
-			http.Redirect(w, r, "http://localhost:"+strings.TrimPrefix(r.Host, "127.0.0.1:")+"/done?"+r.URL.RawQuery, http.StatusFound)
+			http.Redirect(w, r, "http://localhost:"+strings.TrimPrefix(r.Host, "127.0.0.1:")+"/done?"+r.URL.RawQuery,
+				http.StatusFound)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
@@ -59,22 +61,26 @@ func TestSignIn_inABrowser(t *testing.T) {
 	}))
 	t.Cleanup(app.Close)
 	resp, err := http.Post(address+"/oauth/register", "application/json",
-		strings.NewReader(fmt.Sprintf(`{"client_name": "Claude", "redirect_uris": [%q, "https://claude.ai/cb"]}`, app.URL+"/callback")))
+		strings.NewReader(fmt.Sprintf(`{"client_name": "Claude", "redirect_uris": [%q, "https://claude.ai/cb"]}`,
+			app.URL+"/callback")))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(body), `"client_id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
-	q := url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {app.URL + "/callback"}, "state": {`a"b&c'd`},
+	q := url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {app.URL + "/callback"},
+		"state":          {`a"b&c'd`},
 		"code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"}}
 
 	browser := browsertest.Start(t)
 	tab := browsertest.Open(t, browser)
-	tab.Do("look", chromedp.Navigate(address+"/oauth/authorize?"+strings.Replace(q.Encode(), url.QueryEscape(app.URL+"/callback"), "https://claude.ai/cb", 1)))
+	tab.Do("look", chromedp.Navigate(address+"/oauth/authorize?"+strings.Replace(q.Encode(),
+		url.QueryEscape(app.URL+"/callback"), "https://claude.ai/cb", 1)))
 	picture(t, tab, "sign-in")
 	tab.Do("open", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()))
-	tab.Await("the key is asked for", `document.activeElement.id === "key" && getComputedStyle(document.querySelector(".ask")).borderRadius === "16px"`)
+	tab.Await("the key is asked for", `document.activeElement.id === "key" && `+
+		`getComputedStyle(document.querySelector(".ask")).borderRadius === "16px"`)
 	assert.Equal(t, "Connect Claude", tab.Texts("h1"))
 	assert.Equal(t, app.Listener.Addr().String(), tab.Texts("p b"))
 	tab.Do("paste a wrong key", chromedp.SendKeys(chromedp.CSS("#key"), "lak_wrong"+kb.Enter))
@@ -89,7 +95,8 @@ func TestSignIn_inABrowser(t *testing.T) {
 	assert.Contains(t, tab.Eval(`new URLSearchParams(location.search).get("code")`), "lac_shop~")
 
 	tab = browsertest.Open(t, browser)
-	tab.Do("cancel", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()), chromedp.Click(chromedp.CSS("[name=cancel]")))
+	tab.Do("cancel", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()),
+		chromedp.Click(chromedp.CSS("[name=cancel]")))
 	tab.Await("the app is told", `location.search.includes("error=access_denied")`)
 	assert.Empty(t, tab.Complaints())
 }
@@ -107,7 +114,8 @@ func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
-	p := proctest.Build(t, "../..", "cmd/liveactivity-server").Launch(t, nil, "--addr="+address, "--public-url=http://"+address)
+	p := proctest.Build(t, "../..", "cmd/liveactivity-server").Launch(t, nil, "--addr="+address,
+		"--public-url=http://"+address)
 	s := service{t: t, url: p.URL()}
 	waittest.Until(t, "it prints a key", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	_, rest, _ := strings.Cut(p.Stdout.String(), "key ")
@@ -122,14 +130,17 @@ func picture(t *testing.T, tab *browsertest.Tab, name string) {
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, size := range [][2]int64{{900, 640}, {390, 844}} {
-			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-			tab.Do("look", chromedp.EmulateViewport(size[0], size[1]), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
-				return err
-			}))
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+				Value: scheme}}}
+			tab.Do("look", chromedp.EmulateViewport(size[0], size[1]),
+				chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+					_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
+					return err
+				}))
 			png, err := chromedp.Run(tab.Context(), chromedp.CaptureScreenshot())
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, size[0], scheme)), png, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, size[0], scheme)),
+				png, 0o644))
 		}
 	}
 }

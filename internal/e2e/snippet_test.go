@@ -39,7 +39,8 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	product, _ := liveactivity.NewProduct(productID)
 	product.AllowedOrigins, product.Identity.Secrets = []string{page.URL}, []string{"s3cr3t"}
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": json.RawMessage(`{"access_token": "x"}`)}
-	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Logger: slog.New(slog.DiscardHandler)})
+	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
+		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	unknown := make(chan struct{}, 100)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +56,8 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	html = `<!DOCTYPE html><script>
 		posthog = {get_session_id: function () { if (posthog.is_asked) return "s1"; posthog.is_asked = true; }};
 	</script>` + snippet +
-		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { said[name] = 'failed' }); }</script>`
+		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { ` +
+		`said[name] = 'failed' }); }</script>`
 
 	tab := browsertest.Open(t, browsertest.Start(t))
 	said := func(name, want string) {
@@ -71,14 +73,16 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 		require.Fail(t, "the page did not ask")
 	}
 	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
-	_, err = live.Record(context.Background(), productID, []activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action},
-		{ID: "e2", Time: time.Now(), SessionID: "s2", UserID: "ada", Action: &action}})
+	_, err = live.Record(context.Background(), productID,
+		[]activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action},
+			{ID: "e2", Time: time.Now(), SessionID: "s2", UserID: "ada", Action: &action}})
 	require.NoError(t, err)
 	said("first", "linked")
 	tab.Eval(`say("again", liveactivity.link("c1", "s1")); say("other", liveactivity.link(2)); ""`)
 	said("again", "already_linked")
 	said("other", "refused")
-	tab.Eval(`say("signed", liveactivity.link("c3", "s2", {user_hash: "` + hex.EncodeToString(intake.Sign("s3cr3t", []byte("ada"))) + `"})); ""`)
+	tab.Eval(`say("signed", liveactivity.link("c3", "s2", {user_hash: "` +
+		hex.EncodeToString(intake.Sign("s3cr3t", []byte("ada"))) + `"})); ""`)
 	said("signed", "linked")
 
 	tab.Do("open a page of another origin", chromedp.Navigate(foreign.URL))

@@ -26,13 +26,16 @@ func (s *service) startSDKShop(sdk, name, strategy string) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{page}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Server": s.url, "SDK": name, "Strategy": strategy}))
+		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Server": s.url, "SDK": name,
+			"Strategy": strategy}))
 	})
 	mux.HandleFunc("GET /away", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>away</title>`))
 	})
-	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, depstest.BrowserSDK(s.t, sdk)) })
+	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, depstest.BrowserSDK(s.t, sdk))
+	})
 	shop := httptest.NewServer(mux)
 	s.t.Cleanup(shop.Close)
 	return shop.URL
@@ -77,12 +80,14 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			tab.Await("the SDK is there", `document.title === "loaded"`)
 			tab.Do("act", chromedp.Evaluate[chromedp.Void](`sdk.page()`),
 				chromedp.SendKeys(chromedp.ID("password"), typedText), chromedp.SendKeys(chromedp.ID("note"), typedText),
-				chromedp.SendKeys(chromedp.ID("pad"), typedText), chromedp.Click(chromedp.ID("pad")), chromedp.Click(chromedp.ID("add")))
+				chromedp.SendKeys(chromedp.ID("pad"), typedText), chromedp.Click(chromedp.ID("pad")),
+				chromedp.Click(chromedp.ID("add")))
 			waittest.Until(t, "the click is reported", func() bool {
 				return slices.ContainsFunc(s.calls(), func(c call) bool { return strings.Contains(c.body, `"Added"`) })
 			})
 			tab.Do("log in", chromedp.Evaluate[chromedp.Void](`sdk.identify('`+userID+`', '`+email+`')`))
-			tab.Do("go on", chromedp.Evaluate[chromedp.Void](`history.pushState({}, '', '/checkout'); sdk.page(); document.getElementById('add').onclick = null`))
+			tab.Do("go on", chromedp.Evaluate[chromedp.Void](`history.pushState({}, '', '/checkout'); sdk.page(); `+
+				`document.getElementById('add').onclick = null`))
 			want := []string{"User landed on the kettles page"}
 			for _, click := range sdk.clicks {
 				want = append(want, click+" on the kettles page")
@@ -146,7 +151,9 @@ func TestAmplitude_marksClicks(t *testing.T) {
 		return slices.Contains(marks, activity.MarkRage) && slices.Contains(marks, activity.MarkDead)
 	})
 	got, _ := s.lookup(userID)
-	assert.Equal(t, 5, len(slices.DeleteFunc(got.Actions, func(a activity.Action) bool { return a.Type != activity.TypeClick })), "each click once")
+	assert.Equal(t, 5, len(slices.DeleteFunc(got.Actions, func(a activity.Action) bool {
+		return a.Type != activity.TypeClick
+	})), "each click once")
 	assert.Empty(t, tab.Complaints())
 }
 
@@ -169,7 +176,9 @@ func (s *service) checkVisit(stream *reader, want []string) {
 		}
 		return len(streamed) >= len(want)
 	})
-	slices.SortStableFunc(streamed, func(a, b activity.BatchAction) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	slices.SortStableFunc(streamed, func(a, b activity.BatchAction) int {
+		return cmp.Compare(a.TimestampStart, b.TimestampStart)
+	})
 	found = nil
 	for _, a := range streamed {
 		found = append(found, a.Description)

@@ -58,20 +58,25 @@ func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
 		use  func(c *cache) // between three values and a fourth
 		want string
 	}{
-		"first come":        {func(*cache) {}, "b c d"},
-		"put again":         {func(c *cache) { put(c, "p", "a") }, "a c d"},
-		"read":              {func(c *cache) { c.Get("p", "a") }, "b c d"},
-		"set":               {func(c *cache) { c.Find("p", "a").Set(fair.Item{Due: 1}) }, "b c d"},
-		"pinned":            {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
-		"pinned by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
-		"pinned for a time": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}); c.Find("p", "a").Set(fair.Item{}) }, "a c d"},
+		"first come":    {func(*cache) {}, "b c d"},
+		"put again":     {func(c *cache) { put(c, "p", "a") }, "a c d"},
+		"read":          {func(c *cache) { c.Get("p", "a") }, "b c d"},
+		"set":           {func(c *cache) { c.Find("p", "a").Set(fair.Item{Due: 1}) }, "b c d"},
+		"pinned":        {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
+		"pinned by set": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
+		"pinned for a time": {func(c *cache) {
+			c.Find("p", "a").Set(fair.Item{Pinned: true})
+			c.Find("p",
+				"a").Set(fair.Item{})
+		}, "a c d"},
 		"last": {func(c *cache) {
 			c.Find("p", "a").Set(fair.Item{Last: true})
 			put(c, "p", "b")
 			put(c, "p", "c")
 		}, "a c d"},
-		"last by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Last: true}) }, "a c d"},
-		"last for a time": {func(c *cache) { c.Find("p", "b").Set(fair.Item{Last: true}); c.Find("p", "b").Set(fair.Item{}) }, "b c d"},
+		"last by set": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Last: true}) }, "a c d"},
+		"last for a time": {func(c *cache) { c.Find("p", "b").Set(fair.Item{Last: true}); c.Find("p", "b").Set(fair.Item{}) },
+			"b c d"},
 		"all but one last": {func(c *cache) {
 			for _, key := range []string{"a", "b", "c"} {
 				c.Find("p", key).Set(fair.Item{Last: true})
@@ -338,7 +343,12 @@ func remaining(t testing.TB, c *cache, list []entry) []entry {
 func TestCache_readsAndRenewsWithoutAllocating(t *testing.T) {
 	c := fair.New[string, string](nil, nil)
 	put(c, "p", "a")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Find("p", "b"); c.Get("q", "a"); c.Find("p", "a").Keep(fair.Item{}) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		c.Get("p", "a")
+		c.Find("p", "b")
+		c.Get("q", "a")
+		c.Find("p", "a").Keep(fair.Item{})
+	}))
 }
 
 // What a cache holds takes what it counts, whatever it is and was.
@@ -418,7 +428,9 @@ func BenchmarkPut(b *testing.B) {
 
 func TestCache_holdsSoManyOfAProduct(t *testing.T) {
 	var gone []string
-	c := fair.New(&fair.Options{MaxItems: 2}, func(e *fair.Entry[string, int]) { gone = append(gone, e.Product()+"/"+e.Key()) })
+	c := fair.New(&fair.Options{MaxItems: 2}, func(e *fair.Entry[string, int]) {
+		gone = append(gone, e.Product()+"/"+e.Key())
+	})
 	for _, product := range []string{"a", "b"} {
 		for i, key := range []string{"1", "2", "3"} {
 			c.Put(product, key, i, fair.Item{})

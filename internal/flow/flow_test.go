@@ -144,7 +144,8 @@ func TestMeter_keepsAnHourAtMost(t *testing.T) {
 func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
 	base := time.Unix(1_800_000_000, 0)
 	m := minutes{}
-	for _, at := range []time.Duration{0, 10 * time.Minute, 3 * time.Minute, 3*time.Minute + time.Second, 10 * time.Minute} {
+	for _, at := range []time.Duration{0, 10 * time.Minute, 3 * time.Minute, 3*time.Minute + time.Second,
+		10 * time.Minute} {
 		m.add(base.Add(at), accepted(1))
 	}
 	assert.Equal(t, minutes{minuteOf(base): accepted(1), minuteOf(base.Add(3 * time.Minute)): accepted(2),
@@ -193,7 +194,8 @@ func TestMeter_isSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestReport_isReadAsItWasWritten(t *testing.T) {
-	r := report{minutes{60: {Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}, 120: accepted(9)},
+	r := report{minutes{60: {Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7},
+		120: accepted(9)},
 		gauges{3, Backlog{1500 * time.Millisecond, map[string]Desk{"intercom": {2, 1}, "zendesk": {}}}}, 4711}
 	data, err := r.encode()
 	require.NoError(t, err)
@@ -205,7 +207,8 @@ func TestReport_isReadAsItWasWritten(t *testing.T) {
 }
 
 func TestGauges_differWhereADeskDoes(t *testing.T) {
-	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}}, gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 1}}}}
+	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}},
+		gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 1}}}}
 	assert.False(t, g.equal(h), "else the change is shared late")
 	assert.True(t, g.equal(g))
 	assert.False(t, g.areZero())
@@ -213,7 +216,8 @@ func TestGauges_differWhereADeskDoes(t *testing.T) {
 }
 
 func TestGauges_plusLeavesBothAsTheyAre(t *testing.T) {
-	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}}, gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {2, 1}}}}
+	g, h := gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {1, 0}}}},
+		gauges{Backlog: Backlog{Desks: map[string]Desk{"zendesk": {2, 1}}}}
 	assert.Equal(t, map[string]Desk{"zendesk": {3, 1}}, g.plus(h).Desks)
 	assert.Equal(t, map[string]Desk{"zendesk": {1, 0}}, g.Desks)
 	assert.Equal(t, map[string]Desk{"zendesk": {2, 1}}, h.Desks)
@@ -398,7 +402,8 @@ func TestMeter_goesOnAfterAnAnswerWasLost(t *testing.T) {
 }
 
 func TestMeter_forgetsAProductThatIsRemoved(t *testing.T) {
-	for name, settle := range map[string]time.Duration{"and registered again later": 5 * shareEvery, "and registered again at once": 0} {
+	for name, settle := range map[string]time.Duration{"and registered again later": 5 * shareEvery,
+		"and registered again at once": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				docs := newDocuments()
@@ -514,7 +519,8 @@ func TestMeter_keepsTheMinutesOfANewRegistration(t *testing.T) {
 
 func TestRead_passesOverWhatItCannotRead(t *testing.T) {
 	docs := newDocuments()
-	_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: documentPrefix + "other"}, []byte(`{"minutes":"later"}`), 0))
+	_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: documentPrefix + "other"},
+		[]byte(`{"minutes":"later"}`), 0))
 	require.NoError(t, err)
 	s := newServer(docs, "acme")
 	s.Count("acme", accepted(1))

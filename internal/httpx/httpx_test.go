@@ -54,15 +54,17 @@ func TestHandler_writesErrorsAsJSON(t *testing.T) {
 		detail string
 		header http.Header
 	}{
-		"bad request":        {httpx.BadRequest("The field %s is odd.", "x"), 400, "The field x is odd.", nil},
-		"unauthorized":       {httpx.Unauthorized("No.", "Bearer"), 401, "No.", http.Header{"Www-Authenticate": {"Bearer"}}},
-		"no scheme":          {httpx.Unauthorized("No.", ""), 401, "No.", http.Header{"Www-Authenticate": nil}},
-		"not found":          {httpx.NotFound("There is no %q.", `<"&>`), 404, `There is no "<\"&>".`, nil},
-		"method not allowed": {httpx.MethodNotAllowed("GET, HEAD"), 405, "This path does not take that method; see the Allow header.", http.Header{"Allow": {"GET, HEAD"}}},
-		"too large":          {httpx.TooLarge(5), 413, "The request body is larger than the limit of 5 bytes.", nil},
-		"unavailable":        {httpx.Unavailable(cause), 503, "The service cannot take this request just now; please repeat it.", http.Header{"Retry-After": {"1"}}},
-		"wrapped":            {fmt.Errorf("while reading: %w", httpx.Errorf(409, "Taken.")), 409, "Taken.", nil},
-		"any other error":    {cause, 500, "Something went wrong inside the server.", nil},
+		"bad request":  {httpx.BadRequest("The field %s is odd.", "x"), 400, "The field x is odd.", nil},
+		"unauthorized": {httpx.Unauthorized("No.", "Bearer"), 401, "No.", http.Header{"Www-Authenticate": {"Bearer"}}},
+		"no scheme":    {httpx.Unauthorized("No.", ""), 401, "No.", http.Header{"Www-Authenticate": nil}},
+		"not found":    {httpx.NotFound("There is no %q.", `<"&>`), 404, `There is no "<\"&>".`, nil},
+		"method not allowed": {httpx.MethodNotAllowed("GET, HEAD"), 405,
+			"This path does not take that method; see the Allow header.", http.Header{"Allow": {"GET, HEAD"}}},
+		"too large": {httpx.TooLarge(5), 413, "The request body is larger than the limit of 5 bytes.", nil},
+		"unavailable": {httpx.Unavailable(cause), 503,
+			"The service cannot take this request just now; please repeat it.", http.Header{"Retry-After": {"1"}}},
+		"wrapped":         {fmt.Errorf("while reading: %w", httpx.Errorf(409, "Taken.")), 409, "Taken.", nil},
+		"any other error": {cause, 500, "Something went wrong inside the server.", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +145,10 @@ func TestReadBody(t *testing.T) {
 		"over":                         {strings.NewReader("0123456789a"), 11, "", 413},
 		"over, without length":         {strings.NewReader("0123456789a"), -1, "", 413},
 		"over by its length alone":     {strings.NewReader(""), 1 << 40, "", 413},
-		"breaks off":                   {io.MultiReader(strings.NewReader("01"), brokenBody{io.ErrUnexpectedEOF}), 5, "", 400},
-		"connection lost":              {io.MultiReader(strings.NewReader("01"), brokenBody{errors.New("read tcp: reset by 10.0.0.1")}), 5, "", 400},
+		"breaks off": {io.MultiReader(strings.NewReader("01"), brokenBody{io.ErrUnexpectedEOF}), 5,
+			"", 400},
+		"connection lost": {io.MultiReader(strings.NewReader("01"),
+			brokenBody{errors.New("read tcp: reset by 10.0.0.1")}), 5, "", 400},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -118,5 +118,6 @@ func TestMux_withoutFallback(t *testing.T) {
 
 func TestMux_listsItsPatterns(t *testing.T) {
 	assert.Empty(t, httpx.NewMux(nil).Patterns())
-	assert.Equal(t, []string{"GET /a/{x}", "POST /a/{x}", "POST /b", "GET /c/{x}/{y}/end", "/any", "/any/{$}"}, newMux().Patterns())
+	assert.Equal(t, []string{"GET /a/{x}", "POST /a/{x}", "POST /b", "GET /c/{x}/{y}/end", "/any", "/any/{$}"},
+		newMux().Patterns())
 }

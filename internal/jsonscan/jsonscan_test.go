@@ -76,10 +76,14 @@ func requireSameAsJSON(t *testing.T, b []byte) {
 }
 
 var samples = []string{
-	`{"a":[1,-2.5e+3,0,0.1,1E9],"b":{"c":null,"":true},"d":false}`, ` [ ] `, `{}`, `""`, `"\"\\\/\b\f\n\r\tx\u0041\u00e9\uD83D\uDE00"`,
-	`"\ud83d"`, `"\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ud83dx\ude00"`, `"\ud83d\n\ude00"`, `"\u00zz"`, `"\u12`, `"\x"`, `"é😀"`, "\"\x01\"", "\"\xff\"", `"`, `"\`,
-	`01`, `-`, `-a`, `1.`, `.5`, `1e`, `1e+`, `--1`, `+1`, `1 2`, `tru`, `truex`, `nul`, `nan`, `[1,]`, `[,1]`, `[1 2]`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{a:1}`, `{'a':1}`,
-	`[1}`, `{"a":1]`, `]`, `}`, ``, ` `, "\x00", "0\x00", "\ufeff{}", `{"a":1}x`, `[[[[]]]]`, `[[]`, `{"a":1 "b":2}`, `{"a":1,"a":2}`, `{"a" :1 , "b": [ 1 , 2 ] }`,
+	`{"a":[1,-2.5e+3,0,0.1,1E9],"b":{"c":null,"":true},"d":false}`, ` [ ] `, `{}`, `""`,
+	`"\"\\\/\b\f\n\r\tx\u0041\u00e9\uD83D\uDE00"`,
+	`"\ud83d"`, `"\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ud83dx\ude00"`, `"\ud83d\n\ude00"`, `"\u00zz"`, `"\u12`, `"\x"`,
+	`"é😀"`, "\"\x01\"", "\"\xff\"", `"`, `"\`,
+	`01`, `-`, `-a`, `1.`, `.5`, `1e`, `1e+`, `--1`, `+1`, `1 2`, `tru`, `truex`, `nul`, `nan`, `[1,]`, `[,1]`, `[1 2]`,
+	`{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{a:1}`, `{'a':1}`,
+	`[1}`, `{"a":1]`, `]`, `}`, ``, ` `, "\x00", "0\x00", "\ufeff{}", `{"a":1}x`, `[[[[]]]]`, `[[]`, `{"a":1 "b":2}`,
+	`{"a":1,"a":2}`, `{"a" :1 , "b": [ 1 , 2 ] }`,
 }
 
 func TestScanner_takesWhatEncodingJSONTakes(t *testing.T) {
@@ -112,8 +116,10 @@ func TestScanner_boundsDepthLikeEncodingJSON(t *testing.T) {
 }
 
 func TestScanner_locatesTheMistake(t *testing.T) {
-	for input, offset := range map[string]int64{`{"a":?}`: 5, `[1,2,x]`: 5, `[1 2]`: 3, `{"a" 1}`: 5, `tru?`: 3, "[\"a\x01\"]": 3, `[1.x]`: 3,
-		"[\x00]": 1, "[1,\x00]": 3, "{\x00": 1, `{1`: 1, `[01]`: 2, `[-]`: 2, `[1e+]`: 4, `[.5]`: 1, `[1.5.5]`: 4, `[1e5e]`: 4} {
+	for input, offset := range map[string]int64{`{"a":?}`: 5, `[1,2,x]`: 5, `[1 2]`: 3, `{"a" 1}`: 5, `tru?`: 3,
+		"[\"a\x01\"]": 3, `[1.x]`: 3,
+		"[\x00]": 1, "[1,\x00]": 3, "{\x00": 1, `{1`: 1, `[01]`: 2, `[-]`: 2, `[1e+]`: 4, `[.5]`: 1, `[1.5.5]`: 4,
+		`[1e5e]`: 4} {
 		for name, s := range scanners([]byte(input)) {
 			s.Skip()
 			var mistake *jsonscan.SyntaxError
@@ -184,7 +190,8 @@ func TestScanner_readsValuesOfAnyKindAsAskedFor(t *testing.T) {
 }
 
 func BenchmarkScanner_skip(b *testing.B) {
-	body := []byte(`[` + strings.Repeat(`{"event":"$autocapture","properties":{"a":[1,2,3],"$current_url":"https://app.example.com/projects/42?tab=x"}},`, 1000) + `{}]`)
+	body := []byte(`[` + strings.Repeat(`{"event":"$autocapture","properties":{"a":[1,2,3],"$current_url":"https://`+
+		`app.example.com/projects/42?tab=x"}},`, 1000) + `{}]`)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

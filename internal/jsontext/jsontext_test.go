@@ -25,7 +25,8 @@ func TestMarshal_keepsURLsReadable(t *testing.T) {
 }
 
 func TestID_isAStringOrAnInteger(t *testing.T) {
-	for text, want := range map[string]jsontext.ID{`"7"`: "7", `"a b"`: "a b", `12345678901234567890`: "12345678901234567890", `null`: ""} {
+	for text, want := range map[string]jsontext.ID{`"7"`: "7", `"a b"`: "a b",
+		`12345678901234567890`: "12345678901234567890", `null`: ""} {
 		var id jsontext.ID
 		require.NoError(t, json.Unmarshal([]byte(text), &id), text)
 		assert.Equal(t, want, id)

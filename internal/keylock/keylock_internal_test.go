@@ -14,7 +14,8 @@ import (
 
 // inLine starts callers that ask for a key one after another, hold it for a second each and then
 // note their number. cancels ends the ones with a context of their own.
-func inLine(t *testing.T, l *Locks[string], callers int) (served *[]int, cancels []context.CancelFunc, all *sync.WaitGroup) {
+func inLine(t *testing.T, l *Locks[string],
+	callers int) (served *[]int, cancels []context.CancelFunc, all *sync.WaitGroup) {
 	served, all = &[]int{}, &sync.WaitGroup{}
 	for n := range callers {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -184,7 +184,8 @@ func TestLedger_boundsWhatIsBehind(t *testing.T) {
 }
 
 func TestLoad_refusesWhatIsNoAccount(t *testing.T) {
-	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`, `{"id":"7","behind":{"a":"7\u0000"}}`} {
+	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`,
+		`{"id":"7","behind":{"a":"7\u0000"}}`} {
 		_, err := ledger.Load(text, opts)
 		assert.ErrorContains(t, err, "not an account", text)
 	}

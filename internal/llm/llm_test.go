@@ -129,11 +129,13 @@ func TestModel_sends(t *testing.T) {
 
 // What OpenAI's newer models answer to the older parameters.
 const (
-	noMaxTokens = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+	noMaxTokens = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' " +
+		"instead."
 )
 
 func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
-	newer := map[string]any{"max_completion_tokens": 4000.0, "stream": false, "messages": []any{map[string]any{"role": "user", "content": prompt}}}
+	newer := map[string]any{"max_completion_tokens": 4000.0, "stream": false,
+		"messages": []any{map[string]any{"role": "user", "content": prompt}}}
 	tests := map[string]struct {
 		model   string
 		message string
@@ -176,11 +178,13 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 	const limit, newer, temperature = "max_tokens", "max_completion_tokens", "temperature"
 	standard := func(w http.ResponseWriter, name string) {
-		refuse(w, 400, "Unsupported parameter: '"+name+"' is not supported with this model.", "invalid_request_error", "null", "null")
+		refuse(w, 400, "Unsupported parameter: '"+name+"' is not supported with this model.", "invalid_request_error",
+			"null", "null")
 	}
 	olderVLLM := func(w http.ResponseWriter, name string) {
 		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', '%s')}]","type":"BadRequestError","param":null,"code":400}`, name)
+		fmt.Fprintf(w, `{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', `+
+			`'%s')}]","type":"BadRequestError","param":null,"code":400}`, name)
 	}
 	tests := map[string]struct {
 		refuse  func(w http.ResponseWriter, name string)
@@ -274,7 +278,10 @@ func TestModel_reportsRefusals(t *testing.T) {
 		}, `llm: the endpoint answers 500 Internal Server Error for model "gpt-4o-mini": server_error`},
 		"a code that is a number": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "x", "", "null", "1300") },
 			`llm: the endpoint answers 503 Service Unavailable for model "gpt-4o-mini": 1300`},
-		"a code with the key": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "x", apiKey, "null", `"`+apiKey+`"`) },
+		"a code with the key": {func(w http.ResponseWriter,
+			_ *http.Request) {
+			refuse(w, 400, "x", apiKey, "null", `"`+apiKey+`"`)
+		},
 			`llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
 		"a code that is a sentence": {func(w http.ResponseWriter, r *http.Request) {
 			refuse(w, 400, "x", repeat(r), "null", `"ada@example.com"`)
@@ -308,18 +315,22 @@ func TestModel_reportsRefusals(t *testing.T) {
 
 func TestModel_reportsBadAnswers(t *testing.T) {
 	tests := map[string]struct{ body, want string }{
-		"no choices":          {`{"choices":[]}`, "no answer"},
-		"nothing of use":      {`{}`, "no answer"},
-		"null":                {`null`, "no answer"},
-		"an empty text":       {`{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`, `blank (finish reason "content_filter")`},
-		"a blank text":        {`{"choices":[{"message":{"content":" \n\t"},"finish_reason":"stop"}]}`, `blank (finish reason "stop")`},
-		"no text":             {`{"choices":[{"message":{"content":null,"refusal":"I cannot."}}]}`, "blank"},
-		"a talkative reason":  {`{"choices":[{"message":{},"finish_reason":"` + strings.Repeat(apiKey, 99) + `"}]}`, `blank (finish reason "")`},
-		"not JSON":            {`<html>` + apiKey, "llm: invalid character '<'"},
-		"cut off":             {`{"choices":[{"message":{"content":"` + apiKey, "llm: unexpected EOF"},
-		"empty":               {``, "llm: EOF"},
-		"of another shape":    {`{"choices":"` + apiKey + `"}`, "llm: json: "},
-		"larger than 1 MiB":   {`{"choices":[{"message":{"content":"` + strings.Repeat(apiKey, 1<<16) + `"}}]}`, "larger than 1048576 bytes"},
+		"no choices":     {`{"choices":[]}`, "no answer"},
+		"nothing of use": {`{}`, "no answer"},
+		"null":           {`null`, "no answer"},
+		"an empty text": {`{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`,
+			`blank (finish reason "content_filter")`},
+		"a blank text": {`{"choices":[{"message":{"content":" \n\t"},"finish_reason":"stop"}]}`,
+			`blank (finish reason "stop")`},
+		"no text": {`{"choices":[{"message":{"content":null,"refusal":"I cannot."}}]}`, "blank"},
+		"a talkative reason": {`{"choices":[{"message":{},"finish_reason":"` + strings.Repeat(apiKey, 99) + `"}]}`,
+			`blank (finish reason "")`},
+		"not JSON":         {`<html>` + apiKey, "llm: invalid character '<'"},
+		"cut off":          {`{"choices":[{"message":{"content":"` + apiKey, "llm: unexpected EOF"},
+		"empty":            {``, "llm: EOF"},
+		"of another shape": {`{"choices":"` + apiKey + `"}`, "llm: json: "},
+		"larger than 1 MiB": {`{"choices":[{"message":{"content":"` + strings.Repeat(apiKey, 1<<16) + `"}}]}`,
+			"larger than 1048576 bytes"},
 		"an endless line":     {strings.Repeat(" ", 1<<20+1), "larger than 1048576 bytes"},
 		"a list without text": {`{"choices":[{"message":{"content":[]}}]}`, "blank"},
 	}
@@ -520,7 +531,8 @@ func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 		"in Ollama's field": answeringJSON(`{"content":"","reasoning":"Let me"}`, "length"),
 		"in a newer vLLM's": answeringJSON(`{"content":null,"reasoning":"Let me","reasoning_content":null}`, "length"),
 		"unseen, by Gemini": answeringJSON(`{"role":"assistant"}`, "length"),
-		"in a part":         answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let"}]}]}`, "length"),
+		"in a part": answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let"}]}]}`,
+			"length"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := llmtest.New(t, left)

@@ -168,7 +168,9 @@ func TestWrap_cutsAnAnswerThatPanicsHalfWay(t *testing.T) {
 }
 
 func TestWrap_passesAnAbortOn(t *testing.T) {
-	o := observing(slog.LevelInfo, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	o := observing(slog.LevelInfo, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
 	assert.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { o.serve(get("/")) })
 	assert.Empty(t, o.log.String())
 }
@@ -178,14 +180,15 @@ func TestWrap_logsByStatus(t *testing.T) {
 		next  http.Handler
 		level string
 	}{
-		"200":               {answer(200), "DEBUG"},
-		"nothing written":   {http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "DEBUG"},
-		"301":               {answer(301), "DEBUG"},
-		"401":               {fail(httpx.Unauthorized("No.", "")), "INFO"},
-		"404":               {answer(404), "INFO"},
-		"500":               {fail(errors.New("x")), "ERROR"},
-		"503":               {fail(httpx.Unavailable(errors.New("x"))), "WARN"},
-		"200 by Write only": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }), "DEBUG"},
+		"200":             {answer(200), "DEBUG"},
+		"nothing written": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "DEBUG"},
+		"301":             {answer(301), "DEBUG"},
+		"401":             {fail(httpx.Unauthorized("No.", "")), "INFO"},
+		"404":             {answer(404), "INFO"},
+		"500":             {fail(errors.New("x")), "ERROR"},
+		"503":             {fail(httpx.Unavailable(errors.New("x"))), "WARN"},
+		"200 by Write only": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }),
+			"DEBUG"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +224,8 @@ func TestWrap_logsNothingBelowItsLevel(t *testing.T) {
 
 func TestWrap_logsNoBodyPathOrCredential(t *testing.T) {
 	const secret = "s3cr3t"
-	for name, next := range map[string]http.Handler{"served": answer(200), "refused": fail(httpx.Unauthorized("No.", "Bearer"))} {
+	for name, next := range map[string]http.Handler{"served": answer(200),
+		"refused": fail(httpx.Unauthorized("No.", "Bearer"))} {
 		t.Run(name, func(t *testing.T) {
 			o := observing(slog.LevelDebug, next)
 			r := httptest.NewRequest(http.MethodPost, "/users/"+secret+"/?key="+secret, strings.NewReader(secret))
@@ -241,7 +245,8 @@ func TestWrap_measuresByRouteAndStatus(t *testing.T) {
 	mux.Handle("GET /users/{id}", answer(200))
 	mux.Handle("GET /broken", fail(errors.New("x")))
 	o := &observed{reg: reg, handler: musttest.New(observe.New(log, reg)).Wrap(httpx.Route, mux)}
-	for _, target := range []string{"/users/1", "/users/2", "/users/ada%2Fb", "/broken", "/none/1", "/none/2", "//users/1"} {
+	for _, target := range []string{"/users/1", "/users/2", "/users/ada%2Fb", "/broken", "/none/1", "/none/2",
+		"//users/1"} {
 		o.serve(get(target))
 	}
 	o.serve(httptest.NewRequest(http.MethodPost, "/users/1", nil))

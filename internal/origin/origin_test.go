@@ -60,7 +60,8 @@ func TestIsPattern(t *testing.T) {
 
 func TestIsWeb_takesNoPatterns(t *testing.T) {
 	assert.True(t, origin.IsWeb("https://app.acme.example:8443"))
-	for _, s := range []string{"https://*.acme.example", "null", "capacitor://localhost", "file://", "ftp://a.example", ""} {
+	for _, s := range []string{"https://*.acme.example", "null", "capacitor://localhost", "file://",
+		"ftp://a.example", ""} {
 		assert.False(t, origin.IsWeb(s), "%q", s)
 	}
 }
@@ -69,18 +70,21 @@ func TestIsHost(t *testing.T) {
 	for _, host := range []string{"acme.example", "*.acme.example", "localhost"} {
 		assert.True(t, origin.IsHost(host), "%q", host)
 	}
-	for _, s := range []string{"", "*", "*.", "https://acme.example", "acme.example/x", "acme.example:443", "Acme.example", " acme.example", "a.*.example"} {
+	for _, s := range []string{"", "*", "*.", "https://acme.example", "acme.example/x", "acme.example:443", "Acme.example",
+		" acme.example", "a.*.example"} {
 		assert.False(t, origin.IsHost(s), "%q", s)
 	}
 }
 
 func TestHosts_areThoseOfPages(t *testing.T) {
-	patterns := []string{"https://app.acme.example:8443", "https://*.acme.test", "null", "file://", "capacitor://localhost", "http://localhost"}
+	patterns := []string{"https://app.acme.example:8443", "https://*.acme.test", "null", "file://",
+		"capacitor://localhost", "http://localhost"}
 	assert.Equal(t, []string{"app.acme.example", "*.acme.test", "localhost"}, origin.Hosts(patterns))
 }
 
 func TestAllows(t *testing.T) {
-	list := []string{"https://acme.example", "https://*.acme.test", "http://*.acme.test:3000", "null", "capacitor://localhost"}
+	list := []string{"https://acme.example", "https://*.acme.test", "http://*.acme.test:3000", "null",
+		"capacitor://localhost"}
 	for o, want := range map[string]bool{
 		"https://acme.example":       true,
 		"HTTPS://ACME.example":       true,
@@ -117,13 +121,16 @@ func TestAllows(t *testing.T) {
 }
 
 func TestBase_takesURLsThatPathsCanBeAddedTo(t *testing.T) {
-	for _, s := range []string{"https://live.example.com", "http://live.example.com:8080/path/", "http://[::1]:65535", "http://[fe80::1%25eth0]:1", "https://bücher.example"} {
+	for _, s := range []string{"https://live.example.com", "http://live.example.com:8080/path/", "http://[::1]:65535",
+		"http://[fe80::1%25eth0]:1", "https://bücher.example"} {
 		u, ok := origin.Base(s)
 		assert.True(t, ok, s)
 		assert.NotEmpty(t, u.Hostname(), s)
 	}
-	for _, s := range []string{"", "live.example.com", "//live.example.com", "https:live.example.com", "https://", "https://:80", "ftp://live.example.com", "https://u:p@live.example.com",
-		"https://live.example.com?x", "https://live.example.com?", "https://live.example.com/#x", "https://live.example.com:", "https://live.example.com:0", "https://live.example.com:65536",
+	for _, s := range []string{"", "live.example.com", "//live.example.com", "https:live.example.com", "https://",
+		"https://:80", "ftp://live.example.com", "https://u:p@live.example.com",
+		"https://live.example.com?x", "https://live.example.com?", "https://live.example.com/#x", "https://live.example.com:",
+		"https://live.example.com:0", "https://live.example.com:65536",
 		"https://[::1]:", "https://live example.com"} {
 		_, ok := origin.Base(s)
 		assert.False(t, ok, s)
@@ -132,8 +139,10 @@ func TestBase_takesURLsThatPathsCanBeAddedTo(t *testing.T) {
 
 func TestIsLoopback_goesByTheNameOrAddressAlone(t *testing.T) {
 	for host, want := range map[string]bool{
-		"localhost": true, "LocalHost:8080": true, "127.0.0.1": true, "127.1.2.3:80": true, "::1": true, "[::1]": true, "[::1]:80": true, "::ffff:127.0.0.1": true,
-		"": false, "10.0.0.1": false, "localhost.evil.example": false, "127.0.0.1.evil.example:80": false, "evillocalhost": false, "shop.localhost": false, "localhost@evil.example": false,
+		"localhost": true, "LocalHost:8080": true, "127.0.0.1": true, "127.1.2.3:80": true, "::1": true, "[::1]": true,
+		"[::1]:80": true, "::ffff:127.0.0.1": true,
+		"": false, "10.0.0.1": false, "localhost.evil.example": false, "127.0.0.1.evil.example:80": false,
+		"evillocalhost": false, "shop.localhost": false, "localhost@evil.example": false,
 	} {
 		assert.Equal(t, want, origin.IsLoopback(host), "%q", host)
 	}

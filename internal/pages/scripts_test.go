@@ -25,7 +25,8 @@ func TestScripts_areTypeCheckedAndLinted(t *testing.T) {
 	modules := depstest.LintModules(t)
 	for name, args := range map[string][]string{
 		"tsc": {filepath.Join(modules, "typescript/bin/tsc"), "--project", "internal/pages"},
-		"oxlint": append([]string{filepath.Join(modules, "oxlint/bin/oxlint"), "--deny-warnings", "--deny=correctness", "--deny=eqeqeq",
+		"oxlint": append([]string{filepath.Join(modules, "oxlint/bin/oxlint"), "--deny-warnings", "--deny=correctness",
+			"--deny=eqeqeq",
 			"--deny=no-shadow", "--deny=no-var"}, folders...),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,8 @@ func newProject(t *testing.T) *project {
 }
 
 func destination() posthogapi.Destination {
-	return posthogapi.Destination{Name: posthogapi.Name("acme"), URL: "https://live.example.com/webhook/acme", Secret: "hush",
+	return posthogapi.Destination{Name: posthogapi.Name("acme"), URL: "https://live.example.com/webhook/acme",
+		Secret: "hush",
 		Events: []string{"$pageview", "$identify"}}
 }
 

@@ -32,7 +32,8 @@ func bothDesks() connector.Product {
 func detailOf(actions int) Detail {
 	detail := Detail{Session: sessions.Session{SessionID: "s1"}}
 	for i := range actions {
-		detail.Recent = append(detail.Recent, activity.Action{Description: strings.Repeat("<", 490), TimestampStart: float64(i)})
+		detail.Recent = append(detail.Recent, activity.Action{Description: strings.Repeat("<", 490),
+			TimestampStart: float64(i)})
 	}
 	return detail
 }
@@ -88,7 +89,8 @@ func newView(log eventlog.Log) *View {
 
 // entryOf returns an entry of a session that just did something.
 func entryOf(t *testing.T, session string) eventlog.Entry {
-	batch := activitytest.NewBatch("acme", session, "ada", activitytest.Pageview(time.Now(), "https://app.example.com/"+session))
+	batch := activitytest.NewBatch("acme", session, "ada",
+		activitytest.Pageview(time.Now(), "https://app.example.com/"+session))
 	data, err := jsontext.Marshal(&batch)
 	require.NoError(t, err)
 	return eventlog.Entry{SessionID: session, Data: data}
@@ -127,7 +129,8 @@ func TestView_isFedByTheLastFollowerOnly(t *testing.T) {
 func TestView_ignoresOtherTypesOfEntries(t *testing.T) {
 	v := newView(nil)
 	f := v.begin("acme", eventlog.ID{}, nil)
-	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1", Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
+	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1",
+		Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
 	require.NoError(t, v.take(t.Context(), "acme", f, link.ID, []eventlog.Entry{link}))
 	assert.Empty(t, knownTo(t, v))
 	assert.Equal(t, link.ID, f.cursor)

@@ -25,8 +25,9 @@ func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
 	for name, body := range map[string]string{
 		"arrays":  strings.Repeat("[", depth),
 		"objects": strings.Repeat(`{"a":`, depth),
-		"a desk":  `{"products":[{"integration_config":{"x":` + strings.Repeat(`{"a":`, 9000) + `1` + strings.Repeat("}", 9000) + `}}]}`,
-		"closed":  `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`,
+		"a desk": `{"products":[{"integration_config":{"x":` + strings.Repeat(`{"a":`, 9000) + `1` +
+			strings.Repeat("}", 9000) + `}}]}`,
+		"closed": `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -50,9 +51,12 @@ func FuzzDecode(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(acme)
 	for _, seed := range []string{
-		``, `{}`, `[]`, `null`, `{"products":[{}]}`, `{"products":[{"product_id":"a"}],"keys":[{"key":"k","external_id":"a"}]}`,
-		`{"keys":[{"scopes":["mcp",]}]}`, `{"a":{"a":{"a":1,"a":2}}}`, `{"products":[{"integration_config":{"notes":{"bin_seconds":1e9}}}]}`,
-		`{"products":[{"integration_config":{"zendesk":{"signing_secret":"x"}}}]}`, "{\"products\":\n[}", `{"":{}}`, `{"x":"\ud800"}`, `{"k":"${A}$${B}"}`,
+		``, `{}`, `[]`, `null`, `{"products":[{}]}`,
+		`{"products":[{"product_id":"a"}],"keys":[{"key":"k","external_id":"a"}]}`,
+		`{"keys":[{"scopes":["mcp",]}]}`, `{"a":{"a":{"a":1,"a":2}}}`,
+		`{"products":[{"integration_config":{"notes":{"bin_seconds":1e9}}}]}`,
+		`{"products":[{"integration_config":{"zendesk":{"signing_secret":"x"}}}]}`, "{\"products\":\n[}", `{"":{}}`,
+		`{"x":"\ud800"}`, `{"k":"${A}$${B}"}`,
 	} {
 		f.Add([]byte(seed))
 	}

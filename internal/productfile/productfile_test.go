@@ -73,7 +73,8 @@ func fieldsOf(t *testing.T, err error, path string) []string {
 
 func TestLoad_readsEveryField(t *testing.T) {
 	file, _, err := Load("testdata/acme.json",
-		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"), NewExtensions(nil, nil))
+		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"),
+		NewExtensions(nil, nil))
 	require.NoError(t, err)
 	number := func(n int) *int { return &n }
 	assert.Equal(t, File{
@@ -86,14 +87,18 @@ func TestLoad_readsEveryField(t *testing.T) {
 			Identity:       Identity{Secrets: []string{"id-1", "id-live"}, Unverified: UnverifiedNone},
 			IntegrationConfig: IntegrationConfig{
 				Desks: map[string]json.RawMessage{
-					"zendesk": json.RawMessage(`{"api_token":"zd-api","base_url":"https://acme.zendesk.com","email":"bot@acme.example",` +
-						`"oauth_client_id":"zd-client","oauth_client_secret":"zd-client-secret","oauth_token":"zd-oauth","signing_secret":["zd-sign-1","zd-sign-2"]}`),
-					"intercom": json.RawMessage(`{"access_token":"ic-access","admin_id":"123","base_url":"https://api.intercom.io","client_secret":"ic-client"}`),
+					"zendesk": json.RawMessage(`{"api_token":"zd-api","base_url":"https://acme.zendesk.com",` +
+						`"email":"bot@acme.example",` +
+						`"oauth_client_id":"zd-client","oauth_client_secret":"zd-client-secret","oauth_token":"zd-oauth",` +
+						`"signing_secret":["zd-sign-1","zd-sign-2"]}`),
+					"intercom": json.RawMessage(`{"access_token":"ic-access","admin_id":"123","base_url":"https://api.intercom.io",` +
+						`"client_secret":"ic-client"}`),
 				},
 				Notes: &Notes{DebounceMS: number(3000), BinSeconds: number(3), SummaryThreshold: number(20),
 					PreLinkWindowS: number(120)},
 				Proactive: &proactive.Config{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"},
-					InteractionTimeoutS: number(10), CooldownS: number(30), AssistanceIdleS: number(300), IdleTeardown: proactive.KeepOnIdle},
+					InteractionTimeoutS: number(10), CooldownS: number(30), AssistanceIdleS: number(300),
+					IdleTeardown: proactive.KeepOnIdle},
 			},
 		}},
 		Keys: []Key{
@@ -107,12 +112,15 @@ func TestLoad_readsEvents(t *testing.T) {
 	for events, want := range map[string]string{
 		`{}`: "",
 		`{"Invoice Sent": {"properties": ["plan"], "sentence": "sent an invoice"}, "Checkout *": {}, "$exception": {}}`: "",
-		`[]`: "events", `{"a": null}`: "events.a", `{"a": {"colour": 1}}`: "events.a.colour", `{"a": {}, "a": {}}`: "events.a",
+		`[]`: "events", `{"a": null}`: "events.a", `{"a": {"colour": 1}}`: "events.a.colour",
+		`{"a": {}, "a": {}}`:         "events.a",
 		`{"a": {"properties": "b"}}`: "events.a.properties", `{"a": {"properties": [1]}}`: "events.a.properties[0]",
-		`{"a": {"properties": ["b", "b"]}}`: "events.a.properties[1]", `{"a": {"properties": [" "]}}`: "events.a.properties[0]",
+		`{"a": {"properties": ["b", "b"]}}`:                                      "events.a.properties[1]",
+		`{"a": {"properties": [" "]}}`:                                           "events.a.properties[0]",
 		`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`: "events.a.properties",
-		`{"a": {"sentence": 1}}`: "events.a.sentence", `{"a": {"sentence": " b"}}`: "events.a.sentence",
-		`{"": {}}`: "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**", `{"$exception": {"sentence": "b"}}`: "events.$exception",
+		`{"a": {"sentence": 1}}`:                                                 "events.a.sentence", `{"a": {"sentence": " b"}}`: "events.a.sentence",
+		`{"": {}}`: "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**",
+		`{"$exception": {"sentence": "b"}}`: "events.$exception",
 	} {
 		path := productFile(t, oneProduct(`"webhook_secret": "s", "events": `+events))
 		_, _, err := Load(path, environment(), NewExtensions(nil, nil))
@@ -150,14 +158,15 @@ func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
 		"no products":                       `{"products": [], "keys": []}`,
 		"a product with nothing but its id": `{"products": [{"product_id": "acme"}]}`,
 		"an integration with nothing in it": integration(``),
-		"a help desk on its own host":       integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", "oauth_token": "x"}`),
-		"Intercom at its default address":   integration(`"intercom": {"access_token": "x"}`),
-		"zeros that mean at once":           integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
-		"proactive zeros":                   integration(`"proactive": {"interaction_timeout_s":1, "cooldown_s": 0}`),
-		"three labels":                      integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
-		"keys of one scope":                 key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
-		"white space around everything":     " \n\t{ } \n",
-		"a byte order mark":                 "\ufeff{}",
+		"a help desk on its own host": integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", ` +
+			`"oauth_token": "x"}`),
+		"Intercom at its default address": integration(`"intercom": {"access_token": "x"}`),
+		"zeros that mean at once":         integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
+		"proactive zeros":                 integration(`"proactive": {"interaction_timeout_s":1, "cooldown_s": 0}`),
+		"three labels":                    integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
+		"keys of one scope":               key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
+		"white space around everything":   " \n\t{ } \n",
+		"a byte order mark":               "\ufeff{}",
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +184,8 @@ func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 		given = config
 		return nil, nil
 	}}
-	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], "c": {"d": {"e": "$A"}}}`))
+	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], `+
+		`"c": {"d": {"e": "$A"}}}`))
 	_, warnings, err := Load(path, environment("A", "1", "QUOTE", `"\n`), NewExtensions([]helpdesk.Kind{desk}, nil))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"n": 1e3, "on": true, "a": ["x1", ["1"], {"b": "\"\\n"}], "c": {"d": {"e": "$A"}}}`, string(given))
@@ -191,15 +201,19 @@ func TestLoad_reportsWhatADeskReports(t *testing.T) {
 		err  error
 		want []string
 	}{
-		"one":            {&helpdesk.ConfigError{Field: "a", Problem: "is odd"}, []string{at + ".a"}},
-		"the whole":      {&helpdesk.ConfigError{Problem: "is odd"}, []string{at}},
-		"several":        {errors.Join(&helpdesk.ConfigError{Field: "a", Problem: "is odd"}, errors.Join(&helpdesk.ConfigError{Field: "b", Problem: "is odd"})), []string{at + ".a", at + ".b"}},
-		"wrapped":        {fmt.Errorf("desk: %w", &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at + ".a"}},
-		"anything else":  {errors.New("bad token " + secret), []string{at}},
-		"among mistakes": {errors.Join(errors.New(secret), &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at, at + ".a"}},
+		"one":       {&helpdesk.ConfigError{Field: "a", Problem: "is odd"}, []string{at + ".a"}},
+		"the whole": {&helpdesk.ConfigError{Problem: "is odd"}, []string{at}},
+		"several": {errors.Join(&helpdesk.ConfigError{Field: "a", Problem: "is odd"},
+			errors.Join(&helpdesk.ConfigError{Field: "b", Problem: "is odd"})), []string{at + ".a", at + ".b"}},
+		"wrapped":       {fmt.Errorf("desk: %w", &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at + ".a"}},
+		"anything else": {errors.New("bad token " + secret), []string{at}},
+		"among mistakes": {errors.Join(errors.New(secret), &helpdesk.ConfigError{Field: "a", Problem: "is odd"}),
+			[]string{at, at + ".a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, tt.err }}
+			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
+				return nil, tt.err
+			}}
 			path := productFile(t, integration(`"desk": {}`))
 			_, _, err := Load(path, environment(), NewExtensions([]helpdesk.Kind{desk}, nil))
 			assert.Equal(t, tt.want, fieldsOf(t, err, path))
@@ -211,7 +225,8 @@ func TestLoad_reportsWhatADeskReports(t *testing.T) {
 // What is wrong with the form of a field explains what the desk makes of it.
 func TestLoad_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
 	desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
-		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"}, &helpdesk.ConfigError{Field: "c", Problem: "is odd"})
+		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"},
+			&helpdesk.ConfigError{Field: "c", Problem: "is odd"})
 	}}
 	path := productFile(t, integration(`"desk": {"a": [], "b": {"x": ["", " `+secret+`"]}}`))
 	_, _, err := Load(path, environment(), NewExtensions([]helpdesk.Kind{desk}, nil))
@@ -223,7 +238,8 @@ func TestLoad_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
 func TestLoad_listsTheDesksThereAre(t *testing.T) {
 	path := productFile(t, integration(`"freshdesk": {}`))
 	_, _, err := Load(path, environment(), NewExtensions(nil, nil))
-	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk")
+	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, "+
+		"notes, proactive, zendesk")
 	_, _, err = Load(path, environment(), NewExtensions([]helpdesk.Kind{}, nil))
 	require.ErrorContains(t, err, "freshdesk: is not a known field; there are notes, proactive")
 
@@ -242,99 +258,163 @@ func TestLoad_namesFileAndField(t *testing.T) {
 		content string
 		want    []string
 	}{
-		"unknown field of the file":        {`{"product": []}`, []string{"product"}},
-		"unknown field of a product":       {oneProduct(`"webhok_secret": "` + secret + `"`), []string{"products[0].webhok_secret"}},
-		"unknown field in other letters":   {`{"Products": []}`, []string{"Products"}},
-		"unknown integration":              {integration(`"freshdesk": {}`), []string{"products[0].integration_config.freshdesk"}},
-		"unknown field of Intercom":        {integration(`"intercom": {"token": "` + secret + `"}`), []string{intercom + ".token"}},
-		"unknown field of the notes":       {integration(`"notes": {"debounce": 1}`), []string{notes + ".debounce"}},
-		"unknown field of proactive":       {integration(`"proactive": {"on": true}`), []string{proactive + ".on"}},
-		"unknown field of a key":           {key(`"key": "` + secret + `", "external_id": "acme", "scope": "mcp"`), []string{"keys[0].scope"}},
+		"unknown field of the file": {`{"product": []}`, []string{"product"}},
+		"unknown field of a product": {oneProduct(`"webhok_secret": "` + secret + `"`),
+			[]string{"products[0].webhok_secret"}},
+		"unknown field in other letters": {`{"Products": []}`, []string{"Products"}},
+		"unknown integration": {integration(`"freshdesk": {}`),
+			[]string{"products[0].integration_config.freshdesk"}},
+		"unknown field of Intercom": {integration(`"intercom": {"token": "` + secret + `"}`),
+			[]string{intercom + ".token"}},
+		"unknown field of the notes": {integration(`"notes": {"debounce": 1}`), []string{notes + ".debounce"}},
+		"unknown field of proactive": {integration(`"proactive": {"on": true}`), []string{proactive + ".on"}},
+		"unknown field of a key": {key(`"key": "` + secret + `", "external_id": "acme", "scope": "mcp"`),
+			[]string{"keys[0].scope"}},
 		"the same field of the file twice": {`{"products": [], "products": []}`, []string{"products"}},
-		"the same field of a product twice": {oneProduct(`"webhook_secret": "` + secret + `1", "webhook_secret": "` + secret + `2"`),
+		"the same field of a product twice": {oneProduct(`"webhook_secret": "` + secret + `1", "webhook_secret": "` +
+			secret + `2"`),
 			[]string{"products[0].webhook_secret"}},
-		"the same field of Zendesk twice": {integration(`"zendesk": {"base_url": "https://a.b", "base_url": "https://a.b"}`), []string{zendesk + ".base_url"}},
-		"the same field of a key twice":   {key(`"key": "` + secret + `", "external_id": "acme", "external_id": "acme"`), []string{"keys[0].external_id"}},
+		"the same field of Zendesk twice": {integration(`"zendesk": {"base_url": "https://a.b", "base_url": "https://a.b"}`),
+			[]string{zendesk + ".base_url"}},
+		"the same field of a key twice": {key(`"key": "` + secret + `", "external_id": "acme", "external_id": "acme"`),
+			[]string{"keys[0].external_id"}},
 
 		"no product id":           {`{"products": [{}]}`, []string{"products[0].product_id"}},
 		"empty product id":        {`{"products": [{"product_id": ""}]}`, []string{"products[0].product_id"}},
 		"product id with a slash": {`{"products": [{"product_id": "a/b"}]}`, []string{"products[0].product_id"}},
 		"product id of dots":      {`{"products": [{"product_id": ".."}]}`, []string{"products[0].product_id"}},
 		"product id with a space": {`{"products": [{"product_id": "a b"}]}`, []string{"products[0].product_id"}},
-		"product id that is long": {`{"products": [{"product_id": "` + strings.Repeat("a", 129) + `"}]}`, []string{"products[0].product_id"}},
-		"the same product twice":  {`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`, []string{"products[2].product_id"}},
+		"product id that is long": {`{"products": [{"product_id": "` + strings.Repeat("a", 129) + `"}]}`,
+			[]string{"products[0].product_id"}},
+		"the same product twice": {`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`,
+			[]string{"products[2].product_id"}},
 
-		"empty webhook secret":  {oneProduct(`"webhook_secret": ""`), []string{"products[0].webhook_secret"}},
-		"blank webhook secret":  {oneProduct(`"webhook_secret": " \t\n"`), []string{"products[0].webhook_secret"}},
-		"empty identity secret": {oneProduct(`"identity": {"secrets": ["a", ""]}`), []string{"products[0].identity.secrets[1]"}},
-		"empty capture token":   {oneProduct(`"capture_tokens": ["phc_a", ""]`), []string{"products[0].capture_tokens[1]"}},
-		"empty key":             {key(`"key": "", "external_id": "acme"`), []string{"keys[0].key"}},
-		"blank key":             {key(`"key": "  ", "external_id": "acme"`), []string{"keys[0].key"}},
-		"no key":                {key(`"external_id": "acme"`), []string{"keys[0].key"}},
-		"secret from an empty environment variable": {oneProduct(`"webhook_secret": "${EMPTY}"`), []string{"products[0].webhook_secret"}},
-		"secret from a blank environment variable":  {oneProduct(`"webhook_secret": "${BLANK}"`), []string{"products[0].webhook_secret"}},
-		"environment variable that is not set":      {oneProduct(`"webhook_secret": "${NOT_SET}"`), []string{"products[0].webhook_secret"}},
-		"one of two environment variables not set":  {oneProduct(`"webhook_secret": "${SECRET}${NOT_SET}"`), []string{"products[0].webhook_secret"}},
-		"environment variable not set, in an array": {oneProduct(`"capture_tokens": ["a", "${NOT_SET}"]`), []string{"products[0].capture_tokens[1]"}},
+		"empty webhook secret": {oneProduct(`"webhook_secret": ""`), []string{"products[0].webhook_secret"}},
+		"blank webhook secret": {oneProduct(`"webhook_secret": " \t\n"`), []string{"products[0].webhook_secret"}},
+		"empty identity secret": {oneProduct(`"identity": {"secrets": ["a", ""]}`),
+			[]string{"products[0].identity.secrets[1]"}},
+		"empty capture token": {oneProduct(`"capture_tokens": ["phc_a", ""]`), []string{"products[0].capture_tokens[1]"}},
+		"empty key":           {key(`"key": "", "external_id": "acme"`), []string{"keys[0].key"}},
+		"blank key":           {key(`"key": "  ", "external_id": "acme"`), []string{"keys[0].key"}},
+		"no key":              {key(`"external_id": "acme"`), []string{"keys[0].key"}},
+		"secret from an empty environment variable": {oneProduct(`"webhook_secret": "${EMPTY}"`),
+			[]string{"products[0].webhook_secret"}},
+		"secret from a blank environment variable": {oneProduct(`"webhook_secret": "${BLANK}"`),
+			[]string{"products[0].webhook_secret"}},
+		"environment variable that is not set": {oneProduct(`"webhook_secret": "${NOT_SET}"`),
+			[]string{"products[0].webhook_secret"}},
+		"one of two environment variables not set": {oneProduct(`"webhook_secret": "${SECRET}${NOT_SET}"`),
+			[]string{"products[0].webhook_secret"}},
+		"environment variable not set, in an array": {oneProduct(`"capture_tokens": ["a", "${NOT_SET}"]`),
+			[]string{"products[0].capture_tokens[1]"}},
 
-		"products not an array":                    {`{"products": {}}`, []string{"products"}},
-		"product not an object":                    {`{"products": ["acme"]}`, []string{"products[0]"}},
-		"product id not a string":                  {`{"products": [{"product_id": 7}]}`, []string{"products[0].product_id"}},
-		"secret not a string":                      {oneProduct(`"webhook_secret": 123`), []string{"products[0].webhook_secret"}},
-		"secret null":                              {oneProduct(`"webhook_secret": null`), []string{"products[0].webhook_secret"}},
-		"tokens not an array":                      {oneProduct(`"capture_tokens": "` + secret + `"`), []string{"products[0].capture_tokens"}},
-		"token not a string":                       {oneProduct(`"capture_tokens": [["` + secret + `"]]`), []string{"products[0].capture_tokens[0]"}},
-		"integration not an object":                {oneProduct(`"integration_config": []`), []string{"products[0].integration_config"}},
-		"Zendesk not an object":                    {integration(`"zendesk": "https://acme.zendesk.com"`), []string{zendesk}},
-		"an object in a desk that is empty":        {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": "x", "email": {}}`), []string{zendesk + ".email"}},
-		"null in a desk":                           {integration(`"intercom": {"access_token": null}`), []string{intercom + ".access_token"}},
-		"a desk that is nested too deep":           {integration(`"zendesk": {"base_url": "https://a.b", "x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
-		"a variable that is not set in a desk":     {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
-		"Zendesk null":                             {integration(`"zendesk": null`), []string{zendesk}},
-		"signing secrets nested":                   {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": [["` + secret + `"]]}`), []string{zendesk + ".signing_secret"}},
-		"number in a string":                       {integration(`"notes": {"debounce_ms": "3000"}`), []string{notes + ".debounce_ms"}},
-		"number with a fraction":                   {integration(`"notes": {"debounce_ms": 0.5}`), []string{notes + ".debounce_ms"}},
-		"number too large":                         {integration(`"notes": {"debounce_ms": 1e30}`), []string{notes + ".debounce_ms"}},
-		"number too large for 64 bits":             {integration(`"notes": {"debounce_ms": 99999999999999999999}`), []string{notes + ".debounce_ms"}},
-		"boolean in a string":                      {integration(`"proactive": {"enabled": "true"}`), []string{proactive + ".enabled"}},
-		"keys not an array":                        {`{"keys": {}}`, []string{"keys"}},
-		"key not an object":                        {`{"keys": ["` + secret + `"]}`, []string{"keys[0]"}},
-		"scopes not an array":                      {key(`"key": "` + secret + `", "external_id": "acme", "scopes": "mcp"`), []string{"keys[0].scopes"}},
-		"the file an array":                        {`[]`, []string{"the file"}},
-		"the file a string":                        {`"` + secret + `"`, []string{"the file"}},
-		"the file null":                            {`null`, []string{"the file"}},
-		"white space before a webhook secret":      {oneProduct(`"webhook_secret": " ` + secret + `"`), []string{"products[0].webhook_secret"}},
-		"white space after an identity secret":     {oneProduct(`"identity": {"secrets": ["` + secret + ` "]}`), []string{"products[0].identity.secrets[0]"}},
-		"a blank identity secret":                  {oneProduct(`"identity": {"secrets": ["  "]}`), []string{"products[0].identity.secrets[0]"}},
-		"white space after a capture token":        {oneProduct(`"capture_tokens": ["` + secret + `\n"]`), []string{"products[0].capture_tokens[0]"}},
-		"white space around a key":                 {key(`"key": "` + secret + ` ", "external_id": "acme"`), []string{"keys[0].key"}},
-		"white space from an environment variable": {oneProduct(`"webhook_secret": "${NEWLINE}"`), []string{"products[0].webhook_secret"}},
-		"debounce of more than a day":              {integration(`"notes": {"debounce_ms": 86400001}`), []string{notes + ".debounce_ms"}},
-		"bins of more than a day":                  {integration(`"notes": {"bin_seconds": 86401}`), []string{notes + ".bin_seconds"}},
-		"threshold out of all proportion":          {integration(`"notes": {"summary_threshold": 10001}`), []string{notes + ".summary_threshold"}},
-		"window of more than a day":                {integration(`"notes": {"pre_link_window_s": 86401}`), []string{notes + ".pre_link_window_s"}},
-		"a blank label and the same label twice":   {integration(`"proactive": {"reply_option_labels": ["Yes", " ", "yes "]}`), []string{proactive + ".reply_option_labels[1]", proactive + ".reply_option_labels[2]"}},
-		"negative debounce":                        {integration(`"notes": {"debounce_ms": -1}`), []string{notes + ".debounce_ms"}},
-		"bins of no length":                        {integration(`"notes": {"bin_seconds": 0}`), []string{notes + ".bin_seconds"}},
-		"threshold of zero":                        {integration(`"notes": {"summary_threshold": 0}`), []string{notes + ".summary_threshold"}},
-		"negative window":                          {integration(`"notes": {"pre_link_window_s": -1}`), []string{notes + ".pre_link_window_s"}},
-		"the same token twice":                     {oneProduct(`"capture_tokens": ["` + secret + `", "` + secret + `"]`), []string{"products[0].capture_tokens[1]"}},
-		"the same token in two products":           {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret + `"]}, {"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`, []string{"products[1].capture_tokens[0]"}},
-		"the same key twice":                       {key(`"key": "` + secret + `", "external_id": "acme"}, {"key": "` + secret + `", "external_id": "acme"`), []string{"keys[1].key"}},
-		"external_id that names nothing":           {key(`"key": "` + secret + `", "external_id": "acne"`), []string{"keys[0].external_id"}},
-		"no external_id":                           {key(`"key": "` + secret + `"`), []string{"keys[0].external_id"}},
-		"external_id in other letters":             {key(`"key": "` + secret + `", "external_id": "ACME"`), []string{"keys[0].external_id"}},
-		"scope that does not exist":                {key(`"key": "` + secret + `", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
-		"a name with white space":                  {key(`"key": "` + secret + `", "external_id": "acme", "name": " bot"`), []string{"keys[0].name"}},
-		"no scopes":                                {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`), []string{"keys[0].scopes"}},
-		"scope that is empty":                      {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`), []string{"keys[0].scopes[0]"}},
-		"an unknown use of unverified identities":  {oneProduct(`"identity": {"unverified": "` + secret + `"}`), []string{"products[0].identity.unverified"}},
-		"an unknown field of the identity":         {oneProduct(`"identity": {"secret": "` + secret + `"}`), []string{"products[0].identity.secret"}},
-		"link hosts that are none":                 {oneProduct(`"link_hosts": ["a.example", "https://a.example", "a.example/x", "a.example:1", "", "*"]`), []string{"products[0].link_hosts[1]", "products[0].link_hosts[2]", "products[0].link_hosts[3]", "products[0].link_hosts[4]", "products[0].link_hosts[5]"}},
-		"several mistakes of the contents":         {`{"products": [{"product_id": "a/b"}, {"product_id": "b", "allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`, []string{"products[0].product_id", "products[1].allowed_origins[0]", "keys[0].key", "keys[0].external_id", "keys[0].scopes[0]", "keys[0].scopes[1]"}},
-		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": [{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
-			[]string{"x", "products[0].product_id", "products[0].webhook_secret", "products[0].y", "keys[0].key", "keys[0].external_id"}},
-		"mistakes of form and contents": {`{"x": 1, "products": [{"product_id": "acme"}, {"product_id": "acme", "webhook_secret": ""}], "keys": [{"key": "` + secret + `", "external_id": "acne", "scopes": ["x"]}]}`,
+		"products not an array":   {`{"products": {}}`, []string{"products"}},
+		"product not an object":   {`{"products": ["acme"]}`, []string{"products[0]"}},
+		"product id not a string": {`{"products": [{"product_id": 7}]}`, []string{"products[0].product_id"}},
+		"secret not a string": {oneProduct(`"webhook_secret": 123`),
+			[]string{"products[0].webhook_secret"}},
+		"secret null": {oneProduct(`"webhook_secret": null`),
+			[]string{"products[0].webhook_secret"}},
+		"tokens not an array": {oneProduct(`"capture_tokens": "` + secret + `"`),
+			[]string{"products[0].capture_tokens"}},
+		"token not a string": {oneProduct(`"capture_tokens": [["` + secret + `"]]`),
+			[]string{"products[0].capture_tokens[0]"}},
+		"integration not an object": {oneProduct(`"integration_config": []`),
+			[]string{"products[0].integration_config"}},
+		"Zendesk not an object": {integration(`"zendesk": "https://acme.zendesk.com"`), []string{zendesk}},
+		"an object in a desk that is empty": {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": ` +
+			`"x", "email": {}}`), []string{zendesk + ".email"}},
+		"null in a desk": {integration(`"intercom": {"access_token": null}`),
+			[]string{intercom + ".access_token"}},
+		"a desk that is nested too deep": {integration(`"zendesk": {"base_url": "https://a.b", "x": ` +
+			strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
+		"a variable that is not set in a desk": {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " ` +
+			`1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
+		"Zendesk null": {integration(`"zendesk": null`), []string{zendesk}},
+		"signing secrets nested": {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": ` +
+			`[["` + secret + `"]]}`), []string{zendesk + ".signing_secret"}},
+		"number in a string": {integration(`"notes": {"debounce_ms": "3000"}`),
+			[]string{notes + ".debounce_ms"}},
+		"number with a fraction": {integration(`"notes": {"debounce_ms": 0.5}`),
+			[]string{notes + ".debounce_ms"}},
+		"number too large": {integration(`"notes": {"debounce_ms": 1e30}`),
+			[]string{notes + ".debounce_ms"}},
+		"number too large for 64 bits": {integration(`"notes": {"debounce_ms": 99999999999999999999}`),
+			[]string{notes + ".debounce_ms"}},
+		"boolean in a string": {integration(`"proactive": {"enabled": "true"}`),
+			[]string{proactive + ".enabled"}},
+		"keys not an array": {`{"keys": {}}`, []string{"keys"}},
+		"key not an object": {`{"keys": ["` + secret + `"]}`, []string{"keys[0]"}},
+		"scopes not an array": {key(`"key": "` + secret + `", "external_id": "acme", "scopes": "mcp"`),
+			[]string{"keys[0].scopes"}},
+		"the file an array": {`[]`, []string{"the file"}},
+		"the file a string": {`"` + secret + `"`, []string{"the file"}},
+		"the file null":     {`null`, []string{"the file"}},
+		"white space before a webhook secret": {oneProduct(`"webhook_secret": " ` + secret + `"`),
+			[]string{"products[0].webhook_secret"}},
+		"white space after an identity secret": {oneProduct(`"identity": {"secrets": ["` + secret + ` "]}`),
+			[]string{"products[0].identity.secrets[0]"}},
+		"a blank identity secret": {oneProduct(`"identity": {"secrets": ["  "]}`),
+			[]string{"products[0].identity.secrets[0]"}},
+		"white space after a capture token": {oneProduct(`"capture_tokens": ["` + secret + `\n"]`),
+			[]string{"products[0].capture_tokens[0]"}},
+		"white space around a key": {key(`"key": "` + secret + ` ", "external_id": "acme"`),
+			[]string{"keys[0].key"}},
+		"white space from an environment variable": {oneProduct(`"webhook_secret": "${NEWLINE}"`),
+			[]string{"products[0].webhook_secret"}},
+		"debounce of more than a day": {integration(`"notes": {"debounce_ms": 86400001}`),
+			[]string{notes + ".debounce_ms"}},
+		"bins of more than a day": {integration(`"notes": {"bin_seconds": 86401}`),
+			[]string{notes + ".bin_seconds"}},
+		"threshold out of all proportion": {integration(`"notes": {"summary_threshold": 10001}`),
+			[]string{notes + ".summary_threshold"}},
+		"window of more than a day": {integration(`"notes": {"pre_link_window_s": 86401}`),
+			[]string{notes + ".pre_link_window_s"}},
+		"a blank label and the same label twice": {integration(`"proactive": {"reply_option_labels": ["Yes", " ", "yes "]}`), []string{proactive + ".reply_option_labels[1]", proactive + ".reply_option_labels[2]"}},
+		"negative debounce": {integration(`"notes": {"debounce_ms": -1}`),
+			[]string{notes + ".debounce_ms"}},
+		"bins of no length": {integration(`"notes": {"bin_seconds": 0}`),
+			[]string{notes + ".bin_seconds"}},
+		"threshold of zero": {integration(`"notes": {"summary_threshold": 0}`),
+			[]string{notes + ".summary_threshold"}},
+		"negative window": {integration(`"notes": {"pre_link_window_s": -1}`),
+			[]string{notes + ".pre_link_window_s"}},
+		"the same token twice": {oneProduct(`"capture_tokens": ["` + secret + `", "` + secret + `"]`),
+			[]string{"products[0].capture_tokens[1]"}},
+		"the same token in two products": {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret +
+			`"]}, {"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`, []string{"products[1].capture_tokens[0]"}},
+		"the same key twice": {key(`"key": "` + secret + `", "external_id": "acme"}, {"key": "` +
+			secret + `", "external_id": "acme"`), []string{"keys[1].key"}},
+		"external_id that names nothing": {key(`"key": "` + secret + `", "external_id": "acne"`),
+			[]string{"keys[0].external_id"}},
+		"no external_id": {key(`"key": "` + secret + `"`), []string{"keys[0].external_id"}},
+		"external_id in other letters": {key(`"key": "` + secret + `", "external_id": "ACME"`),
+			[]string{"keys[0].external_id"}},
+		"scope that does not exist": {key(`"key": "` + secret +
+			`", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
+		"a name with white space": {key(`"key": "` + secret + `", "external_id": "acme", "name": " bot"`),
+			[]string{"keys[0].name"}},
+		"no scopes": {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`),
+			[]string{"keys[0].scopes"}},
+		"scope that is empty": {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`),
+			[]string{"keys[0].scopes[0]"}},
+		"an unknown use of unverified identities": {oneProduct(`"identity": {"unverified": "` + secret + `"}`),
+			[]string{"products[0].identity.unverified"}},
+		"an unknown field of the identity": {oneProduct(`"identity": {"secret": "` + secret + `"}`),
+			[]string{"products[0].identity.secret"}},
+		"link hosts that are none": {oneProduct(`"link_hosts": ["a.example", "https://a.example", ` +
+			`"a.example/x", "a.example:1", "", "*"]`), []string{"products[0].link_hosts[1]", "products[0].link_hosts[2]",
+			"products[0].link_hosts[3]", "products[0].link_hosts[4]", "products[0].link_hosts[5]"}},
+		"several mistakes of the contents": {`{"products": [{"product_id": "a/b"}, {"product_id": "b", ` +
+			`"allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`,
+			[]string{"products[0].product_id", "products[1].allowed_origins[0]", "keys[0].key", "keys[0].external_id",
+				"keys[0].scopes[0]", "keys[0].scopes[1]"}},
+		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": ` +
+			`[{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
+			[]string{"x", "products[0].product_id", "products[0].webhook_secret", "products[0].y", "keys[0].key",
+				"keys[0].external_id"}},
+		"mistakes of form and contents": {`{"x": 1, "products": [{"product_id": "acme"}, {"product_id": "acme", ` +
+			`"webhook_secret": ""}], "keys": [{"key": "` + secret + `", "external_id": "acne", "scopes": ["x"]}]}`,
 			[]string{"x", "products[1].product_id", "products[1].webhook_secret", "keys[0].external_id", "keys[0].scopes[0]"}},
 	}
 	for name, tt := range tests {
@@ -359,25 +439,27 @@ func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 		content string
 		line    string
 	}{
-		"empty file":          {"", "line 1"},
-		"white space only":    {"\n\n", ""},
-		"not JSON":            {"products:\n  - acme\n", "line 1, column 1:"},
-		"missing comma":       {"{\n  \"products\": [\n    {\"product_id\": \"acme\"\n     \"webhook_secret\": \"" + secret + "\"}\n  ]\n}", "line 4, column 6:"},
-		"trailing comma":      {"{\n  \"products\": [],\n}", "line 3, column 1:"},
-		"missing value":       {"{\n  \"products\":\n}", "line 3"},
-		"broken literal":      {"{\n\n  \"products\": nil\n}", "line 3"},
-		"string not closed":   {"{\n  \"" + secret + "\n}", "line 2"},
-		"breaks off":          {"{\n  \"products\": [\n\n", "line 2, column 16: not valid JSON: it ends too soon"},
-		"a byte order mark":   {"\ufeff{]", "line 1, column 2:"},
-		"after wide letters":  {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
-		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret, "line 1, column 37: not valid JSON: it ends too soon"},
-		"blank":               {" ", "line 1, column 1: not valid JSON: it ends too soon"},
-		"second value":        {"{}\n{}", "line 2"},
-		"trailing garbage":    {"{}\n\nx", "line 3"},
-		"trailing brace":      {"{}\n}", "line 2"},
-		"wrong bracket":       {"{\n \"products\": [}\n]", "line 2"},
-		"key without quotes":  {"{\n products: []}", "line 2"},
-		"comment":             {"{\n // products\n}", "line 2"},
+		"empty file":       {"", "line 1"},
+		"white space only": {"\n\n", ""},
+		"not JSON":         {"products:\n  - acme\n", "line 1, column 1:"},
+		"missing comma": {"{\n  \"products\": [\n    {\"product_id\": \"acme\"\n     \"webhook_secret\": \"" + secret +
+			"\"}\n  ]\n}", "line 4, column 6:"},
+		"trailing comma":     {"{\n  \"products\": [],\n}", "line 3, column 1:"},
+		"missing value":      {"{\n  \"products\":\n}", "line 3"},
+		"broken literal":     {"{\n\n  \"products\": nil\n}", "line 3"},
+		"string not closed":  {"{\n  \"" + secret + "\n}", "line 2"},
+		"breaks off":         {"{\n  \"products\": [\n\n", "line 2, column 16: not valid JSON: it ends too soon"},
+		"a byte order mark":  {"\ufeff{]", "line 1, column 2:"},
+		"after wide letters": {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
+		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret,
+			"line 1, column 37: not valid JSON: it ends too soon"},
+		"blank":              {" ", "line 1, column 1: not valid JSON: it ends too soon"},
+		"second value":       {"{}\n{}", "line 2"},
+		"trailing garbage":   {"{}\n\nx", "line 3"},
+		"trailing brace":     {"{}\n}", "line 2"},
+		"wrong bracket":      {"{\n \"products\": [}\n]", "line 2"},
+		"key without quotes": {"{\n products: []}", "line 2"},
+		"comment":            {"{\n // products\n}", "line 2"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -398,14 +480,17 @@ func TestLoad_warnsOfWhatCannotBeMeant(t *testing.T) {
 		content string
 		want    []string
 	}{
-		"nothing to report with":         {oneProduct(`"capture_tokens": []`), []string{"products[0]"}},
-		"a webhook secret":               {oneProduct(`"webhook_secret": "x"`), nil},
-		"a capture token":                {oneProduct(`"capture_tokens": ["x"]`), nil},
-		"a variable without braces":      {oneProduct(`"webhook_secret": "$` + secret + `"`), []string{"products[0].webhook_secret"}},
-		"a variable with half its brace": {oneProduct(`"capture_tokens": ["a", "phc_${` + secret + `"]`), []string{"products[0].capture_tokens[1]"}},
-		"one with and one without":       {oneProduct(complete + `"allowed_origins": ["https://${A}.$B"]`), []string{"products[0].allowed_origins[0]"}},
-		"dollars":                        {oneProduct(`"webhook_secret": "$1$$ ${A}$"`), nil},
-		"a dollar from the environment":  {oneProduct(`"webhook_secret": "${DOLLAR}"`), nil},
+		"nothing to report with": {oneProduct(`"capture_tokens": []`), []string{"products[0]"}},
+		"a webhook secret":       {oneProduct(`"webhook_secret": "x"`), nil},
+		"a capture token":        {oneProduct(`"capture_tokens": ["x"]`), nil},
+		"a variable without braces": {oneProduct(`"webhook_secret": "$` + secret + `"`),
+			[]string{"products[0].webhook_secret"}},
+		"a variable with half its brace": {oneProduct(`"capture_tokens": ["a", "phc_${` + secret + `"]`),
+			[]string{"products[0].capture_tokens[1]"}},
+		"one with and one without": {oneProduct(complete + `"allowed_origins": ["https://${A}.$B"]`),
+			[]string{"products[0].allowed_origins[0]"}},
+		"dollars":                       {oneProduct(`"webhook_secret": "$1$$ ${A}$"`), nil},
+		"a dollar from the environment": {oneProduct(`"webhook_secret": "${DOLLAR}"`), nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -425,7 +510,8 @@ func TestLoad_warnsOfWhatCannotBeMeant(t *testing.T) {
 }
 
 func TestLoad_takesAVariableWithoutBracesAsItStands(t *testing.T) {
-	file, _, err := Load(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"), NewExtensions(nil, nil))
+	file, _, err := Load(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"),
+		NewExtensions(nil, nil))
 	require.NoError(t, err)
 	assert.Equal(t, "$A", file.Products[0].WebhookSecret)
 }
@@ -444,7 +530,8 @@ func TestLoad_namesAFileItCannotRead(t *testing.T) {
 func TestProduct_validatesItsID(t *testing.T) {
 	for id, want := range map[string]bool{
 		"acme": true, "A": true, "7": true, "acme-2.eu_west": true, strings.Repeat("a", 128): true,
-		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
+		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false,
+		"a%2Fb":                  false,
 		strings.Repeat("a", 129): false,
 	} {
 		assert.Equal(t, want, Product{ProductID: id}.Validate(Extensions{}) == nil, "%q", id)

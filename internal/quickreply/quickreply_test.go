@@ -19,7 +19,8 @@ func FuzzCleanLabels(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		labels := quickreply.CleanLabels([]string{a, b, c, a})
 		for i, label := range labels {
-			ok := label != "" && utf8.ValidString(label) && utf8.RuneCountInString(label) <= 80 && !strings.ContainsAny(label, "<>\n") &&
+			ok := label != "" && utf8.ValidString(label) && utf8.RuneCountInString(label) <= 80 &&
+				!strings.ContainsAny(label, "<>\n") &&
 				!strings.ContainsFunc(label, unicode.IsControl) && label == strings.TrimSpace(label) &&
 				!slices.ContainsFunc(labels[:i], func(l string) bool { return strings.EqualFold(l, label) })
 			assert.True(t, ok, "%q", labels)
@@ -27,6 +28,7 @@ func FuzzCleanLabels(f *testing.F) {
 		assert.LessOrEqual(t, len(labels), helpdesk.MaxLabels)
 		assert.Equal(t, labels, quickreply.CleanLabels(labels))
 		body := quickreply.CleanBody(a)
-		assert.True(t, utf8.ValidString(body) && utf8.RuneCountInString(body) <= 1000 && !strings.ContainsAny(body, "<>\r\x00"), "%q", body)
+		assert.True(t, utf8.ValidString(body) && utf8.RuneCountInString(body) <= 1000 &&
+			!strings.ContainsAny(body, "<>\r\x00"), "%q", body)
 	})
 }

@@ -58,7 +58,8 @@ func TestLoad_listsEverythingAfterAGap(t *testing.T) {
 // forgetfulLog commits and loses the answer.
 type forgetfulLog struct{ eventlog.Log }
 
-func (l forgetfulLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l forgetfulLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if err := l.Log.Append(ctx, productID, entries, changes...); err != nil {
 		return err
 	}

@@ -98,7 +98,8 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 func TestRegistrations_keepTheWholeProduct(t *testing.T) {
 	log := newMemoryLog()
 	origins := []string{"https://app.acme.example"}
-	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins}, "", false)
+	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins},
+		"", false)
 	require.NoError(t, err)
 	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
 	require.NoError(t, err)
@@ -111,7 +112,8 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	dir := t.TempDir()
 	log := openLog(t, dir)
 	r := attached(t, log)
-	keys := []string{register(t, r, "acme", false).Key, register(t, r, "acme", true).Key, register(t, r, "other", false).Key}
+	keys := []string{register(t, r, "acme", false).Key, register(t, r, "acme", true).Key,
+		register(t, r, "other", false).Key}
 	require.NoError(t, log.Release())
 	raw, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
 	require.NoError(t, err)
@@ -217,7 +219,8 @@ func (l *watchedLog) Bounds(ctx context.Context, productID string) (eventlog.Bou
 	return l.Log.Bounds(ctx, productID)
 }
 
-func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if l.down.Load() || l.appendsDown.Load() {
 		return errDown
 	}
@@ -231,7 +234,8 @@ type watchedDocuments struct {
 	log *watchedLog
 }
 
-func (d watchedDocuments) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+func (d watchedDocuments) List(ctx context.Context, productID, prefix, after string,
+	limit int) ([]document.Document, error) {
 	d.log.lists.Add(1)
 	if d.log.down.Load() {
 		return nil, errDown
@@ -347,10 +351,11 @@ func unreadable(t *testing.T, log eventlog.Log) {
 	for name, value := range map[string]string{
 		"product/a-broken":  `{`,
 		"product/b-nothing": ``,
-		"product/c-other":   `{"product":{"product_id":"somebody"},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
-		"product/d-short":   `{"product":{"product_id":"d-short","webhook_secret":"confidential"},"key_sha256":"AAAA"}`,
-		"product/":          `{"product":{"product_id":""},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
-		"productive":        `{}`,
+		"product/c-other": `{"product":{"product_id":"somebody"},` +
+			`"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
+		"product/d-short": `{"product":{"product_id":"d-short","webhook_secret":"confidential"},"key_sha256":"AAAA"}`,
+		"product/":        `{"product":{"product_id":""},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
+		"productive":      `{}`,
 	} {
 		_, err := log.Documents().Write(t.Context(), "", document.Put(document.Document{Name: name}, []byte(value), 0))
 		require.NoError(t, err)
@@ -434,7 +439,8 @@ func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
 // fallingLog is down as soon as something was appended.
 type fallingLog struct{ *watchedLog }
 
-func (l fallingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l fallingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	defer l.down.Store(true)
 	return l.watchedLog.Append(ctx, productID, entries, changes...)
 }
@@ -495,7 +501,8 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	const page = "https://app.acme.example"
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
-	open := productfile.Product{ProductID: "acme", AllowedOrigins: []string{page}, Identity: productfile.Identity{Secrets: []string{"s3cr3t"}},
+	open := productfile.Product{ProductID: "acme", AllowedOrigins: []string{page},
+		Identity:          productfile.Identity{Secrets: []string{"s3cr3t"}},
 		IntegrationConfig: productfile.IntegrationConfig{Desks: map[string]json.RawMessage{"zendesk": desk.Config()}}}
 	post := func(path, body, header, value string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -510,16 +517,18 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 		"webhook secret": {func(*productfile.Product) {}, 401, func(c Credentials) *http.Request {
 			return post("/webhook/acme", "{"+event+"}", "X-PostHog-Secret", c.WebhookSecret)
 		}},
-		"origin of events": {func(p *productfile.Product) { p.AllowedOrigins = []string{"https://acme.example"} }, 403, func(c Credentials) *http.Request {
-			return post("/e/", `{"api_key":"`+c.CaptureToken+`",`+event+`}`, "Origin", page)
-		}},
+		"origin of events": {func(p *productfile.Product) { p.AllowedOrigins = []string{"https://acme.example"} }, 403,
+			func(c Credentials) *http.Request {
+				return post("/e/", `{"api_key":"`+c.CaptureToken+`",`+event+`}`, "Origin", page)
+			}},
 		"origin of links": {func(p *productfile.Product) { p.AllowedOrigins = nil }, 403, func(Credentials) *http.Request {
 			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1"}`, "Origin", page)
 		}},
-		"secret of identities": {func(p *productfile.Product) { p.Identity.Secrets = []string{"another"} }, 401, func(Credentials) *http.Request {
-			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1","user_hash":"`+
-				hex.EncodeToString(intake.Sign("s3cr3t", []byte("u")))+`"}`, "Origin", page)
-		}},
+		"secret of identities": {func(p *productfile.Product) { p.Identity.Secrets = []string{"another"} }, 401,
+			func(Credentials) *http.Request {
+				return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1","user_hash":"`+
+					hex.EncodeToString(intake.Sign("s3cr3t", []byte("u")))+`"}`, "Origin", page)
+			}},
 		"signing secret of a desk": {func(p *productfile.Product) {
 			config := strings.Replace(string(desk.Config()), helpdesktest.ZendeskSigningSecret, "another", 1)
 			p.IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(config)}
@@ -549,7 +558,8 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 				mux.ServeHTTP(w, tt.request(c))
 				return w.Code
 			}
-			_, err := recorder.Record(t.Context(), "acme", []activity.Event{{ID: "e", Time: time.Now(), UserID: "u", SessionID: "s"}})
+			_, err := recorder.Record(t.Context(), "acme",
+				[]activity.Event{{ID: "e", Time: time.Now(), UserID: "u", SessionID: "s"}})
 			require.NoError(t, err)
 			closed := open
 			tt.close(&closed)
@@ -645,11 +655,14 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	log := newMemoryLog()
 	kind := func(name string) helpdesk.Kind {
-		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, nil }}
+		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
+			return nil, nil
+		}}
 	}
 	product := productfile.Product{ProductID: "acme", IntegrationConfig: productfile.IntegrationConfig{
 		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
-	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil, log, log.Drop)
+	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil,
+		log, log.Drop)
 	require.NoError(t, err)
 	c, err := both.Register(t.Context(), product, "", false)
 	require.NoError(t, err)

@@ -15,7 +15,8 @@ import (
 // file is a product file with one product, a key of both scopes and one of each.
 func file() productfile.File {
 	return productfile.File{
-		Products: []productfile.Product{{ProductID: "acme", WebhookSecret: "file-secret", CaptureTokens: []string{"phc_1", "phc_2"}}},
+		Products: []productfile.Product{{ProductID: "acme", WebhookSecret: "file-secret",
+			CaptureTokens: []string{"phc_1", "phc_2"}}},
 		Keys: []productfile.Key{
 			{Key: "both", ExternalID: "acme"},
 			{Key: "mcp", ExternalID: "acme", Scopes: []access.Scope{access.MCP}},
@@ -134,7 +135,8 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 // A caller cannot bring secrets of its own.
 func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	r := registryOn(newMemoryLog())
-	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, "", false)
+	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine",
+		CaptureTokens: []string{"mine"}}, "", false)
 	require.NoError(t, err)
 	assertOpen(t, r, c, "acme")
 	_, ok, _ := r.ProductOfToken("mine")
@@ -177,7 +179,8 @@ func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
 	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, "", false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex",
+		AllowedOrigins: []string{"https://globex.example"}}, "", false)
 	require.NoError(t, err)
 	for id, want := range map[string][]string{
 		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,

@@ -34,7 +34,8 @@ type bench struct {
 	errs     map[string][]error // of the items of finished
 }
 
-func run(t *testing.T, opts schedule.Options[int], work func(ctx context.Context, key string, items []int) error) *bench {
+func run(t *testing.T, opts schedule.Options[int],
+	work func(ctx context.Context, key string, items []int) error) *bench {
 	b := &bench{t: t, began: time.Now(), work: work, finished: map[string][]int{}, errs: map[string][]error{}}
 	b.s = schedule.New(b.call, b.finish, complete(opts))
 	b.start()
@@ -125,7 +126,9 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	every := func(d time.Duration, n int) func(t *testing.T) {
 		return func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := run(t, schedule.Options[int]{Debounce: 3 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+				b := run(t, schedule.Options[int]{Debounce: 3 * time.Second, Take: func(w []int, _ bool) (int, bool) {
+					return len(w), false
+				}}, nil)
 				for i := range n {
 					b.add("a", i)
 					time.Sleep(d)
@@ -155,7 +158,9 @@ func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	t.Run("slower than the debounce, each is alone", every(5*time.Second, 3))
 	t.Run("three times a long debounce", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := run(t, schedule.Options[int]{Debounce: 20 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+			b := run(t, schedule.Options[int]{Debounce: 20 * time.Second, Take: func(w []int, _ bool) (int, bool) {
+				return len(w), false
+			}}, nil)
 			for i := range 10 {
 				b.add("a", i)
 				time.Sleep(15 * time.Second)
@@ -192,7 +197,10 @@ func TestScheduler_retriesWithTheSameItemsAndBacksOff(t *testing.T) {
 			return nil
 		}
 		b.add("a", 1)
-		assert.Equal(t, schedule.Stats{Items: 1, Bytes: 1, Failing: 1}, func() schedule.Stats { synctest.Wait(); return b.s.Stats() }())
+		assert.Equal(t, schedule.Stats{Items: 1, Bytes: 1, Failing: 1}, func() schedule.Stats {
+			synctest.Wait()
+			return b.s.Stats()
+		}())
 		b.add("a", 2, 3)
 		time.Sleep(5 * time.Minute)
 		calls := b.called()
@@ -279,15 +287,16 @@ func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
 
 func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4}, func(ctx context.Context, key string, _ []int) error {
-			switch key {
-			case "away":
-				return errAway
-			case "slow":
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		})
+		b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4},
+			func(ctx context.Context, key string, _ []int) error {
+				switch key {
+				case "away":
+					return errAway
+				case "slow":
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			})
 		b.add("away", 1, 2)
 		b.add("slow", 1, 2)
 		assert.Len(t, b.called(), 2)
@@ -499,7 +508,8 @@ func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				var mu sync.Mutex
 				busy := map[string]bool{}
-				opts := schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all, Debounce: time.Duration(random.IntN(3)) * time.Second}
+				opts := schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all,
+					Debounce: time.Duration(random.IntN(3)) * time.Second}
 				b := run(t, opts, func(_ context.Context, key string, items []int) error {
 					mu.Lock()
 					assert.False(t, busy[key], "calls of a key overlap")
@@ -544,7 +554,9 @@ func BenchmarkScheduler(b *testing.B) {
 		keys[i] = fmt.Sprint("session-", i)
 	}
 	var done sync.WaitGroup
-	s := schedule.New(func(context.Context, string, []int) error { return nil }, func(_ string, items []int, _ error) { done.Add(-len(items)) }, complete(schedule.Options[int]{}))
+	s := schedule.New(func(context.Context, string, []int) error {
+		return nil
+	}, func(_ string, items []int, _ error) { done.Add(-len(items)) }, complete(schedule.Options[int]{}))
 	go s.Run(b.Context())
 	b.ReportAllocs()
 	i := 0

@@ -13,11 +13,14 @@ func TestVersion_isTheModules(t *testing.T) {
 		info debug.BuildInfo
 		want string
 	}{
-		"a release":         {debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}, Deps: []*debug.Module{&other}}, "v1.2.3"},
-		"a working copy":    {debug.BuildInfo{Main: debug.Module{Path: module, Version: "(devel)"}}, "devel"},
-		"part of a program": {debug.BuildInfo{Main: other, Deps: []*debug.Module{{Path: module, Version: "v1.2.3"}}}, "v1.2.3"},
-		"a replaced module": {debug.BuildInfo{Main: other, Deps: []*debug.Module{{Path: module, Version: "v0.0.0", Replace: &debug.Module{Path: "../x"}}}}, "v0.0.0"},
-		"nothing known":     {debug.BuildInfo{}, "devel"},
+		"a release": {debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"},
+			Deps: []*debug.Module{&other}}, "v1.2.3"},
+		"a working copy": {debug.BuildInfo{Main: debug.Module{Path: module, Version: "(devel)"}}, "devel"},
+		"part of a program": {debug.BuildInfo{Main: other, Deps: []*debug.Module{{Path: module, Version: "v1.2.3"}}},
+			"v1.2.3"},
+		"a replaced module": {debug.BuildInfo{Main: other,
+			Deps: []*debug.Module{{Path: module, Version: "v0.0.0", Replace: &debug.Module{Path: "../x"}}}}, "v0.0.0"},
+		"nothing known": {debug.BuildInfo{}, "devel"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, of(&tt.info)) })
 	}

@@ -43,22 +43,33 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
 	const offered = "t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong\n"
 	for script, problem := range map[string]string{
-		"t+0s /a → offer canonical_url_ping_pong": "line 1, column 11: there is no offer canonical_url_ping_pong: no trigger matches\n\tt+0s /a → offer canonical_url_ping_pong",
-		"t+0s /a; t+1s /b;\n\n  t+2s /a":          "line 3, column 3: nothing expects the offer canonical_url_ping_pong\n\tt+2s /a",
-		"t+0s /a; t+60s":                          "line 1, column 10: nothing expects the offer user_page_dwell\n\tt+60s",
-		"t+0s /a; t+60s → offer canonical_url_ping_pong": "line 1, column 18: there is no offer canonical_url_ping_pong: user_page_dwell matches (offered)\n\tt+60s → offer canonical_url_ping_pong\n" +
+		"t+0s /a → offer canonical_url_ping_pong": "line 1, column 11: there is no offer canonical_url_ping_pong: no " +
+			"trigger matches\n\tt+0s /a → offer canonical_url_ping_pong",
+		"t+0s /a; t+1s /b;\n\n  t+2s /a": "line 3, column 3: nothing expects the offer " +
+			"canonical_url_ping_pong\n\tt+2s /a",
+		"t+0s /a; t+60s": "line 1, column 10: nothing expects the offer user_page_dwell\n\tt+60s",
+		"t+0s /a; t+60s → offer canonical_url_ping_pong": "line 1, column 18: there is no offer canonical_url_ping_pong: " +
+			"user_page_dwell matches (offered)\n\tt+60s → offer canonical_url_ping_pong\n" +
 			"line 1, column 10: nothing expects the offer user_page_dwell\n\tt+60s → offer canonical_url_ping_pong",
-		"t+0s /a; t+1s /b; t+2s /a → no offer":                             "line 1, column 29: there is an offer canonical_url_ping_pong",
-		"t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong \"No\"": `line 1, column 29: the labels of the offer are ["Yes, show me"]`,
-		"t+0s /a → no offer cooldown":                                      "line 1, column 11: the reason is not cooldown: no trigger matches",
-		"t+0s → no offer stale":                                            "line 1, column 8: the reason is not stale: no trigger was asked",
-		"t+0s → state reactive":                                            "line 1, column 8: the state is thinking, and not reactive_assistance",
-		"t+0s /a → reply, removed, guide \"x\", refused":                   "line 1, column 11: no message is answered\n",
-		"t+0s → removed":                                                   "line 1, column 8: the conversation is not deleted",
-		"t+0s → guide \"x\"":                                               `line 1, column 8: no guidance for "x" begins`,
-		"t+0s → refused":                                                   "line 1, column 8: it is possible",
-		"t+0s joins":                                                       "line 1, column 1: proactive: engaged is not possible in thinking\n\tt+0s joins",
-		offered + "t+3s says \"hm\"; t+4s finishes; t+5s /b; t+6s /a; t+7s /b → no offer state": "line 2, column 60: the reason is not state: canonical_url_ping_pong matches (cooldown)",
+		"t+0s /a; t+1s /b; t+2s /a → no offer": "line 1, column 29: there is an offer " +
+			"canonical_url_ping_pong",
+		"t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong \"No\"": `line 1, column 29: the labels of the offer ` +
+			`are ["Yes, show me"]`,
+		"t+0s /a → no offer cooldown": "line 1, column 11: the reason is not " +
+			"cooldown: no trigger matches",
+		"t+0s → no offer stale": "line 1, column 8: the reason is not stale: no " +
+			"trigger was asked",
+		"t+0s → state reactive": "line 1, column 8: the state is thinking, and " +
+			"not reactive_assistance",
+		"t+0s /a → reply, removed, guide \"x\", refused": "line 1, column 11: no message is answered\n",
+		"t+0s → removed": "line 1, column 8: the conversation is not " +
+			"deleted",
+		"t+0s → guide \"x\"": `line 1, column 8: no guidance for "x" begins`,
+		"t+0s → refused":     "line 1, column 8: it is possible",
+		"t+0s joins": "line 1, column 1: proactive: engaged is not " +
+			"possible in thinking\n\tt+0s joins",
+		offered + "t+3s says \"hm\"; t+4s finishes; t+5s /b; t+6s /a; t+7s /b → no offer state": "line 2, column 60: the " +
+			"reason is not state: canonical_url_ping_pong matches (cooldown)",
 	} {
 		err := proactivetest.Check(script, config(), proactive.Dwell{})
 		require.Error(t, err, script)
@@ -70,17 +81,19 @@ func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
 
 func TestCheck_saysWhatIsWrongWithAScript(t *testing.T) {
 	for script, problem := range map[string]string{
-		"/a":                        `line 1, column 1: a step begins with its time, such as t+4s, and not with "/a"`,
-		`"t+4s"`:                    `line 1, column 1: a step begins with its time, such as t+4s, and not with "t+4s"`,
-		"t+1s /é; t+x /b":           `line 1, column 10: "t+x" is not a time such as t+4s or t+1m30s, at most t+1000h`,
-		"t+-1s":                     `line 1, column 1: "t+-1s" is not a time such as t+4s or t+1m30s, at most t+1000h`,
-		"t+1001h":                   `line 1, column 1: "t+1001h" is not a time such as t+4s or t+1m30s, at most t+1000h`,
-		"t+4s /a\nt+3s /b":          "line 2, column 1: the time is before that of the step before, 4s",
-		"t+0s click Buy":            "line 1, column 6: click Buy is not something that happens; see the package documentation",
-		"t+0s click":                "line 1, column 6: click is not something that happens; see the package documentation",
-		`t+0s "/a"`:                 `line 1, column 6: "/a" is not something that happens; see the package documentation`,
-		"t+0s /a /b":                "line 1, column 6: /a /b is not something that happens; see the package documentation",
-		"t+0s desk sleeps":          "line 1, column 6: desk sleeps is not something that happens; see the package documentation",
+		"/a":               `line 1, column 1: a step begins with its time, such as t+4s, and not with "/a"`,
+		`"t+4s"`:           `line 1, column 1: a step begins with its time, such as t+4s, and not with "t+4s"`,
+		"t+1s /é; t+x /b":  `line 1, column 10: "t+x" is not a time such as t+4s or t+1m30s, at most t+1000h`,
+		"t+-1s":            `line 1, column 1: "t+-1s" is not a time such as t+4s or t+1m30s, at most t+1000h`,
+		"t+1001h":          `line 1, column 1: "t+1001h" is not a time such as t+4s or t+1m30s, at most t+1000h`,
+		"t+4s /a\nt+3s /b": "line 2, column 1: the time is before that of the step before, 4s",
+		"t+0s click Buy": "line 1, column 6: click Buy is not something that happens; see the package " +
+			"documentation",
+		"t+0s click": "line 1, column 6: click is not something that happens; see the package documentation",
+		`t+0s "/a"`:  `line 1, column 6: "/a" is not something that happens; see the package documentation`,
+		"t+0s /a /b": "line 1, column 6: /a /b is not something that happens; see the package documentation",
+		"t+0s desk sleeps": "line 1, column 6: desk sleeps is not something that happens; see the package " +
+			"documentation",
 		`t+0s says "hm`:             "line 1, column 11: a text in quotes has no end",
 		"t+0s /a →":                 "line 1, column 9: something must be expected after → and each comma",
 		"t+0s /a → reply,":          "line 1, column 9: something must be expected after → and each comma",
@@ -109,9 +122,12 @@ func (r *recorder) Fatal(args ...any) {
 
 func TestRun_failsTheTest(t *testing.T) {
 	for want, run := range map[string]func(testing.TB){
-		"nothing expects the offer": func(t testing.TB) { proactivetest.Run(t, "t+0s /a; t+1s /b; t+2s /a", proactive.PingPong{}) },
-		"must not be nil":           func(t testing.TB) { proactivetest.Run(t, "", nil) },
-		"the state is thinking":     func(t testing.TB) { proactivetest.RunConfig(t, "t+0s → state reactive", config()) },
+		"nothing expects the offer": func(t testing.TB) {
+			proactivetest.Run(t, "t+0s /a; t+1s /b; t+2s /a",
+				proactive.PingPong{})
+		},
+		"must not be nil":       func(t testing.TB) { proactivetest.Run(t, "", nil) },
+		"the state is thinking": func(t testing.TB) { proactivetest.RunConfig(t, "t+0s → state reactive", config()) },
 	} {
 		r := &recorder{}
 		assert.Panics(t, func() { run(r) })

@@ -35,10 +35,14 @@ type transport struct {
 
 var (
 	takenOver = transport{name: "a connection taken over"}
-	shared    = transport{name: "HTTP/1.1 without Hijack", wrap: func(w http.ResponseWriter) http.ResponseWriter { return deadlineWriter{flushWriter{w}} }}
+	shared    = transport{name: "HTTP/1.1 without Hijack", wrap: func(w http.ResponseWriter) http.ResponseWriter {
+		return deadlineWriter{flushWriter{w}}
+	}}
 	overHTTP2 = transport{name: "HTTP/2", http2: true}
 	takenTLS  = transport{name: "a TLS connection taken over", tls: true}
-	flushOnly = transport{name: "a writer that only flushes", wrap: func(w http.ResponseWriter) http.ResponseWriter { return flushWriter{w} }}
+	flushOnly = transport{name: "a writer that only flushes", wrap: func(w http.ResponseWriter) http.ResponseWriter {
+		return flushWriter{w}
+	}}
 
 	transports = []transport{takenOver, shared, overHTTP2}
 )
@@ -122,7 +126,8 @@ func serve(t testing.TB, tr transport, log eventlog.Log, opts *eventlog.HandlerO
 
 // servePiped runs a service inside a synctest bubble, over connections in
 // memory that hold nothing back: a write ends when it has been read.
-func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.HandlerOptions, tune ...func(*http.Server)) *service {
+func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.HandlerOptions,
+	tune ...func(*http.Server)) *service {
 	t.Helper()
 	s := newService(log, opts)
 	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -133,7 +138,9 @@ func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.Han
 	for _, f := range tune {
 		f(server)
 	}
-	dial := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial() }}
+	dial := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return listener.dial()
+	}}
 	s.url, s.client, s.dial = "http://pipe", &http.Client{Transport: dial}, listener.dial
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -51,8 +51,10 @@ func Example() {
 	defer response.Body.Close()
 
 	// A source of events hands them to the recorder.
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.example.com/reports/42")
-	event := activity.Event{ID: "e1", Time: time.Now(), SessionID: "s1", UserID: "ada", Email: "ada@example.com", Action: &click}
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.example.com/reports/42")
+	event := activity.Event{ID: "e1", Time: time.Now(), SessionID: "s1", UserID: "ada", Email: "ada@example.com",
+		Action: &click}
 	if _, err := recorder.Record(context.Background(), "acme", []activity.Event{event}); err != nil {
 		log.Fatal(err)
 	}

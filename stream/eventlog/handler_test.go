@@ -43,7 +43,8 @@ func newMemoryLog() *memorylog.Log {
 func TestHandler_frames(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
-	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"type":"summary","title":"größer ☕ <b>"}`)})
+	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0),
+		eventlog.Entry{Data: []byte(`{"type":"summary","title":"größer ☕ <b>"}`)})
 	conn, err := s.dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -57,7 +58,8 @@ func TestHandler_frames(t *testing.T) {
 	require.True(t, found)
 	require.True(t, strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n"), head)
 	require.Contains(t, head, "\r\nConnection: close", "the body ends with the connection")
-	require.Equal(t, "retry: 1000\nid: "+entries[0].ID.String()+"\ndata: {\"type\":\"summary\",\"session_id\":\"a\",\"n\":0}\n\n"+
+	require.Equal(t, "retry: 1000\nid: "+entries[0].ID.String()+"\ndata: {\"type\":\"summary\",\"session_id\":\"a\","+
+		"\"n\":0}\n\n"+
 		"id: "+entries[1].ID.String()+"\ndata: {\"type\":\"summary\",\"title\":\"größer ☕ <b>\"}\n\n", body)
 }
 
@@ -131,7 +133,8 @@ func TestHandler_sendsOnlyTheTypesThatClientsKnow(t *testing.T) {
 				return eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
 			}
 			first := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 0), internal(),
-				eventlog.Entry{SessionID: "a", Data: []byte(`{"n":1,"type":"summary"}`)}, eventlog.Entry{Data: []byte(`{}`)}, internal())
+				eventlog.Entry{SessionID: "a", Data: []byte(`{"n":1,"type":"summary"}`)},
+				eventlog.Entry{Data: []byte(`{}`)}, internal())
 			live := s.subscribe(t, "", nil)
 			subs := []*subscription{live, s.subscribe(t, "session_id=a", nil)}
 			all := s.subscribe(t, "since=0", nil)
@@ -174,7 +177,8 @@ func TestHandler_sendsRetryOnceAndThenEntriesAsTheyCome(t *testing.T) {
 				sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", n)))
 			}
 			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entries("b", 300)...))
-			large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10), eventlogtest.Entry("large", 1))
+			large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10),
+				eventlogtest.Entry("large", 1))
 			sub.receives(t, large)
 			require.NoError(t, log.Close())
 			sub.ends(t)
@@ -194,7 +198,8 @@ func newResumption(t *testing.T, tr transport) resumption {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 80 << 10}}))
 	var entries []eventlog.Entry
 	for n := range 10 {
-		entries = append(entries, eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
+		entries = append(entries, eventlogtest.Append(t, log, product,
+			eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
 	}
 	require.Equal(t, entries[3].ID, eventlogtest.Bounds(t, log, product).Oldest)
 	return resumption{serve(t, tr, log, nil), entries}
@@ -262,7 +267,8 @@ func TestHandler_choosesWhereToStart(t *testing.T) {
 func TestHandler_refusesATimeItCannotRead(t *testing.T) {
 	for _, tr := range transports {
 		s := serve(t, tr, newMemoryLog(), nil)
-		for _, since := range []string{"yesterday", "NaN", "Inf", "-Inf", "1e13", "-1e13", "1e999", "2026-01-01", "12s", " 1", "0,5", "\x00", strings.Repeat("9", 400)} {
+		for _, since := range []string{"yesterday", "NaN", "Inf", "-Inf", "1e13", "-1e13", "1e999", "2026-01-01", "12s", " 1",
+			"0,5", "\x00", strings.Repeat("9", 400)} {
 			t.Run(fmt.Sprintf("%.20q by %s", since, tr.name), func(t *testing.T) {
 				response, err := s.get(t.Context(), http.MethodGet, query("since", since), nil)
 				require.NoError(t, err)
@@ -318,7 +324,8 @@ func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
 		"not ASCII":               "größer ☕",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, sub := range []*subscription{r.subscribe(t, "", lastEventID(id)), r.subscribe(t, query("last_event_id", id), nil)} {
+			for _, sub := range []*subscription{r.subscribe(t, "", lastEventID(id)),
+				r.subscribe(t, query("last_event_id", id), nil)} {
 				require.Equal(t, map[string]string{"requested": id, "oldest": r.oldest()}, sub.gap(t))
 				sub.receives(t, r.entries[3:])
 			}
@@ -383,14 +390,16 @@ func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
 		query func(first eventlog.ID) string
 		gap   bool
 	}{
-		"since ever":     {func(eventlog.ID) string { return query("since", "0") }, false},
-		"since a moment": {func(id eventlog.ID) string { return query("since", strconv.FormatInt(id.Time().Unix()-1, 10)) }, false},
-		"after an id":    {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
+		"since ever": {func(eventlog.ID) string { return query("since", "0") }, false},
+		"since a moment": {func(id eventlog.ID) string { return query("since", strconv.FormatInt(id.Time().Unix()-1, 10)) },
+			false},
+		"after an id": {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &turningLog{Log: musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}))}
 			s := serve(t, takenOver, log, nil)
-			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10), eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
+			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10),
+				eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
 			log.turns.Store(true)
 			sub := s.subscribe(t, c.query(first.ID), nil)
 			if c.gap {
@@ -422,7 +431,8 @@ func (l *turningLog) Bounds(ctx context.Context, productID string) (eventlog.Bou
 	b, err := l.Log.Bounds(ctx, productID)
 	for range 6 {
 		if l.turns.Load() && err == nil {
-			err = l.Append(ctx, productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(l.n.Add(1))), 5<<10)})
+			err = l.Append(ctx, productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(l.n.Add(1))),
+				5<<10)})
 		}
 	}
 	return b, err
@@ -433,9 +443,11 @@ func TestHandler_leavesOutOtherSessions(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			log := newMemoryLog()
 			s := serve(t, tr, log, nil)
-			all := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0), eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
+			all := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0),
+				eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
 			live := s.subscribe(t, query("session_id", "b"), nil)
-			all = append(all, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1), eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
+			all = append(all, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1),
+				eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
 			require.NoError(t, log.Close())
 			live.receives(t, all[5:6])
 			live.ends(t)
@@ -668,7 +680,8 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 // wherever the log keeps it.
 func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 	const readers, limit = 64, 64 << 10
-	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10, "larger": 300 << 10} {
+	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10,
+		"larger": 300 << 10} {
 		for engine, log := range map[string]eventlog.Log{"memory": newMemoryLog(), "bbolt": openBolt(t, t.TempDir(), 0)} {
 			t.Run(name+" entries, "+engine, func(t *testing.T) {
 				for n := range (4 << 20) / size / 16 {
@@ -796,7 +809,8 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 		want []string
 	}{
 		"a handler": {func() error {
-			_, err := eventlog.NewHandler(nil, &eventlog.HandlerOptions{Heartbeat: -1, WriteTimeout: -1, Coalesce: -1, SendBuffer: -1, Metrics: taken})
+			_, err := eventlog.NewHandler(nil, &eventlog.HandlerOptions{Heartbeat: -1, WriteTimeout: -1, Coalesce: -1,
+				SendBuffer: -1, Metrics: taken})
 			return err
 		}, []string{"log", "Heartbeat", "WriteTimeout", "Coalesce", "SendBuffer", "Metrics"}},
 		"a recorder": {func() error {
@@ -833,7 +847,8 @@ func TestMetrics_ofTwoOfAKindShareARegistry(t *testing.T) {
 func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	keys := access.NewKeyring()
-	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
+	handler := musttest.New(eventlog.NewHandler(log,
+		&eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
 	require.NoError(t, keys.Add("ours", "acme"))
 	require.NoError(t, keys.Add("theirs", "other"))
 	mux := http.NewServeMux()

@@ -103,13 +103,14 @@ func TestIDAt_isJustBeforeTheMillisecond(t *testing.T) {
 		at   time.Time
 		want eventlog.ID
 	}{
-		"never":                      {time.Time{}, eventlog.ID{}},
-		"before the epoch":           {time.UnixMilli(-1), eventlog.ID{}},
-		"the epoch":                  {time.UnixMilli(0), eventlog.ID{}},
-		"the first millisecond":      {time.UnixMilli(1), eventlog.ID{Seq: math.MaxUint64}},
-		"a millisecond":              {time.UnixMilli(1000), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
-		"the middle of one":          {time.UnixMicro(1000_500), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
-		"the end of the time we use": {time.UnixMilli(math.MaxInt64), eventlog.ID{Milli: math.MaxInt64 - 1, Seq: math.MaxUint64}},
+		"never":                 {time.Time{}, eventlog.ID{}},
+		"before the epoch":      {time.UnixMilli(-1), eventlog.ID{}},
+		"the epoch":             {time.UnixMilli(0), eventlog.ID{}},
+		"the first millisecond": {time.UnixMilli(1), eventlog.ID{Seq: math.MaxUint64}},
+		"a millisecond":         {time.UnixMilli(1000), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
+		"the middle of one":     {time.UnixMicro(1000_500), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
+		"the end of the time we use": {time.UnixMilli(math.MaxInt64),
+			eventlog.ID{Milli: math.MaxInt64 - 1, Seq: math.MaxUint64}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, eventlog.IDAt(c.at)) })
 	}
@@ -140,7 +141,8 @@ func TestID_Time_isWhenTheEntryWasAppended(t *testing.T) {
 }
 
 func FuzzParseID(f *testing.F) {
-	for _, seed := range []string{"", "-", "0-0", "1767225600000-7", "1-2-3", "+1-2", "007-1", "18446744073709551615-18446744073709551615", "$"} {
+	for _, seed := range []string{"", "-", "0-0", "1767225600000-7", "1-2-3", "+1-2", "007-1",
+		"18446744073709551615-18446744073709551615", "$"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -168,7 +170,8 @@ func TestID_isTextInJSON(t *testing.T) {
 
 // An entry that an engine has read back outlives the memory that it was read from.
 func TestEntry_sharesNoMemoryOnceItIsEncoded(t *testing.T) {
-	for _, data := range []string{`{"type":"actions","session_id":"s"}`, `{"type":"erase","user_id":"ada","session_ids":["s"]}`} {
+	for _, data := range []string{`{"type":"actions","session_id":"s"}`,
+		`{"type":"erase","user_id":"ada","session_ids":["s"]}`} {
 		read := []byte(data)
 		e := eventlog.Entry{Data: read}
 		e.Encode(eventlog.ID{Milli: 7})

@@ -47,7 +47,8 @@ func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 		"later": {
 			[][]activity.Event{{clicks("ada", "Pay", 0), does("s", "ada", "Scroll", 1)},
 				{marks("dead", "ada", "Pay", 0.1), clicks("ada", "Help", 4)}}, 0,
-			[]shown{{0, "User did Pay", ""}, {1, "User did Scroll", ""}, {0, "User did Pay, and nothing happened", "dead"}, {2, "User did Help", ""}},
+			[]shown{{0, "User did Pay", ""}, {1, "User did Scroll", ""}, {0, "User did Pay, and nothing happened", "dead"},
+				{2, "User did Help", ""}},
 			[]string{"User did Pay, and nothing happened", "User did Scroll", "User did Help"}},
 		"out of turn": {
 			[][]activity.Event{{clicks("ada", "Pay", 0)}, {does("s", "ada", "Scroll", 1), marks("dead", "ada", "Pay", 1.5)}}, 0,

@@ -42,9 +42,11 @@ func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
 			}
 			record(0, arrives(does("s1", "u1", "click", 3600), 3600, 0.3)) // the client's clock is an hour ahead
 			record(1, arrives(does("s1", "u1", "view", 3600.02), 3600.25, 0.31))
-			record(0, arrives(does("s1", "u1", "scroll", 3600.01), 3603, 3.1), arrives(does("s1", "u1", "later", 3602), 3603, 3.1))
+			record(0, arrives(does("s1", "u1", "scroll", 3600.01), 3603, 3.1),
+				arrives(does("s1", "u1", "later", 3602), 3603, 3.1))
 			require.Equal(t, []string{"click", "scroll", "view", "later"}, r.stored(t, "u1"))
-			require.Equal(t, []string{"click", "view"}, slices.Concat(titlesOf(r.batches(t))...)[:2], "the log is in the order of arrival")
+			require.Equal(t, []string{"click", "view"}, slices.Concat(titlesOf(r.batches(t))...)[:2],
+				"the log is in the order of arrival")
 		})
 	}
 }
@@ -68,7 +70,8 @@ func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
 
 func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
 	r := newRecording(t)
-	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5), arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
+	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5),
+		arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
 		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0))
 	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
@@ -84,7 +87,8 @@ type deafLog struct {
 	deaf atomic.Bool
 }
 
-func (l *deafLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *deafLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	err := l.Log.Append(ctx, productID, entries, changes...)
 	if err == nil && l.deaf.Load() {
 		return errDown
@@ -131,7 +135,8 @@ type hangingLog struct {
 	changes atomic.Int64 // the most in one append
 }
 
-func (l *hangingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *hangingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	l.appends.Add(1)
 	l.changes.Store(max(l.changes.Load(), int64(len(changes))))
 	if l.hangs != nil && l.hangs(productID) {

@@ -50,10 +50,11 @@ func newRecording(t testing.TB) *recording {
 // amend changes what is known of a session.
 func (r *recording) amend(t testing.TB, sessionID string, change func(*directory.Session)) {
 	t.Helper()
-	err := musttest.New(directory.New(r.log.Documents(), 0)).Amend(t.Context(), product, sessionID, nil, func(a *directory.Amendment) error {
-		change(&a.Session)
-		return nil
-	})
+	err := musttest.New(directory.New(r.log.Documents(), 0)).Amend(t.Context(), product, sessionID, nil,
+		func(a *directory.Amendment) error {
+			change(&a.Session)
+			return nil
+		})
 	require.NoError(t, err)
 }
 
@@ -138,7 +139,8 @@ func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
 	require.Equal(t, []string{"first", "second", "third", "also third"}, activitytest.Titles(batches[0]))
 	require.Equal(t, []string{"other"}, activitytest.Titles(batches[1]))
 	require.Equal(t, []string{"alone"}, activitytest.Titles(batches[2]))
-	require.Equal(t, []string{"s1", "s2", "s3"}, []string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
+	require.Equal(t, []string{"s1", "s2", "s3"},
+		[]string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
 }
 
 func TestRecorder_keepsTheOrderOfWhatHappenedAtTheSameTime(t *testing.T) {
@@ -155,7 +157,8 @@ func TestRecorder_keepsTheOrderOfWhatHappenedAtTheSameTime(t *testing.T) {
 
 func TestRecorder_endsAnActionWhereTheSessionsNextOneStarts(t *testing.T) {
 	r := newRecording(t)
-	r.record(t, does("s1", "u1", "b", 2.5), does("s1", "u1", "a", 1), does("s1", "u1", "c", 2.5), does("s2", "u1", "other", 2))
+	r.record(t, does("s1", "u1", "b", 2.5), does("s1", "u1", "a", 1), does("s1", "u1", "c", 2.5),
+		does("s2", "u1", "other", 2))
 	r.record(t, does("s1", "u1", "d", 100))
 	got := map[string][2]float64{}
 	for _, b := range r.batches(t) {
@@ -186,7 +189,8 @@ func TestRecorder_countsTheIndexOverTheSession(t *testing.T) {
 func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
-	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1), identifies("s1", "u1", "x@example.com", 2)})
+	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1),
+		identifies("s1", "u1", "x@example.com", 2)})
 	require.NoError(t, err)
 	r.record(t, does("s1", "u1", "b", 2))
 	batches := r.batches(t)
@@ -225,7 +229,8 @@ func TestRecorder_usesAnEmailFromWhenItIsLearned(t *testing.T) {
 		require.Equal(t, b.Email, b.Actions[0].Email)
 		emails = append(emails, b.Email)
 	}
-	require.Equal(t, []string{"", "ada@example.com", "grace@example.com", "grace@example.com", "grace@example.com"}, emails)
+	require.Equal(t, []string{"", "ada@example.com", "grace@example.com", "grace@example.com", "grace@example.com"},
+		emails)
 }
 
 func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
@@ -305,7 +310,8 @@ func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
 	for _, b := range batches {
 		got[b.SessionID+"/"+b.UserID+"/"+b.Email] = activitytest.Titles(b)
 	}
-	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"}, "s1/ada/ada@example.com": {"s"}}, got)
+	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"},
+		"s1/ada/ada@example.com": {"s"}}, got)
 	require.Equal(t, []string{"a", "b", "s"}, r.stored(t, "ada"))
 	require.Equal(t, []string{"g"}, r.stored(t, "grace"))
 	require.Empty(t, r.stored(t, ""))
@@ -491,8 +497,9 @@ func TestRecorder_takesASignInOnce(t *testing.T) {
 	require.Len(t, entries, 1)
 	who, err := entries[0].DecodeIdentity()
 	require.NoError(t, err)
-	require.Equal(t, &activity.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon", UserID: "ada",
-		At: noon.Add(time.Second).UnixMicro()}, who)
+	require.Equal(t, &activity.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon",
+		UserID: "ada",
+		At:     noon.Add(time.Second).UnixMicro()}, who)
 	batch, err := entries[0].Decode()
 	require.NoError(t, err)
 	require.Nil(t, batch)
@@ -526,7 +533,8 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	}
 	r.record(t, reports(does("s1", "ada", "first", 1)))
 	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "ada@x.example", "") })
-	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)), does("s1", "anon", "before", 4),
+	r.record(t, does("s1", "eve", "claimed", 2), reports(does("s1", "ada", "reported", 3)),
+		does("s1", "anon", "before", 4),
 		reports(signsIn("s1", "anon", "ada", 5)))
 	r.record(t, does("s1", "eve", "alone", 6))
 	got, batches := map[string][2]string{}, []string{}
@@ -539,7 +547,8 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 		}
 	}
 	own := [2]string{"ada@x.example", "7"}
-	require.Equal(t, map[string][2]string{"first": {"ada@x.example"}, "claimed": {}, "reported": own, "before": own, "alone": {}}, got)
+	require.Equal(t, map[string][2]string{"first": {"ada@x.example"}, "claimed": {}, "reported": own, "before": own,
+		"alone": {}}, got)
 	require.Equal(t, []string{"", "7", ""}, batches, "a batch of another's actions alone is in no conversation")
 }
 
@@ -549,7 +558,8 @@ func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	early, late := does("s1", "ada", "early", 3), does("s1", "ada", "late", 4)
 	early.Identified, early.Email = true, "ada@x.example"
 	late.Identified = true
-	r.record(t, does("s1", "anon", "visitor's", 0), identifies("s1", "ada", "ada@x.example", 1), does("s1", "ada", "first", 2))
+	r.record(t, does("s1", "anon", "visitor's", 0), identifies("s1", "ada", "ada@x.example", 1),
+		does("s1", "ada", "first", 2))
 	r.record(t, early, identifies("s1", "bob", "bob@x.example", 5), does("s1", "bob", "bob's", 6))
 	r.amend(t, "s1", func(s *directory.Session) { s.Link("zendesk", "7", "bob@x.example", "") })
 	r.record(t, late)
@@ -562,7 +572,8 @@ func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"visitor's": "ada@x.example", "first": "ada@x.example", "early": "ada@x.example",
 		"bob's": "bob@x.example", "late": "", "linked": "bob@x.example"}, emails)
-	require.Equal(t, map[string]string{"visitor's": "", "first": "", "early": "", "bob's": "", "late": "", "linked": "7"}, conversations)
+	require.Equal(t, map[string]string{"visitor's": "", "first": "", "early": "", "bob's": "", "late": "", "linked": "7"},
+		conversations)
 }
 
 // The fields of an entry are part of the contract, by name.
@@ -637,7 +648,8 @@ func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	view := does("s1", "u1", "view", 1)
 	view.Action.Type = activity.TypePageview
 	for range 2 { // the second time they are duplicates
-		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3), identifies("s1", "u1", "", 4)})
+		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3),
+			identifies("s1", "u1", "", 4)})
 		require.NoError(t, err)
 	}
 	families, err := reg.Gather()
@@ -704,12 +716,14 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
 	const requests = 64
 	r := newRecording(t)
-	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)), musttest.New(eventlog.NewRecorder(r.log, nil))}
+	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)),
+		musttest.New(eventlog.NewRecorder(r.log, nil))}
 	var running sync.WaitGroup
 	for request := range requests {
 		for _, recorder := range recorders {
 			running.Go(func() {
-				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1), identifies("s1", "u1", "ada@example.com", float64(request))}
+				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1),
+					identifies("s1", "u1", "ada@example.com", float64(request))}
 				_, err := recorder.Record(t.Context(), product, events)
 				assert.NoError(t, err)
 			})
@@ -725,7 +739,8 @@ func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
 	r := newRecording(t)
 	var events []activity.Event
 	for n := range 2 * sessions {
-		events = append(events, does(fmt.Sprint("s", n%sessions), fmt.Sprint("u", n%sessions), fmt.Sprint("action ", n), float64(n)))
+		events = append(events, does(fmt.Sprint("s", n%sessions), fmt.Sprint("u", n%sessions),
+			fmt.Sprint("action ", n), float64(n)))
 	}
 	again := append(slices.Clone(events[:sessions/2]), does("s1", "u1", "new", 1))
 	require.Equal(t, activity.Result{Accepted: 2 * sessions}, r.record(t, events...))
@@ -742,7 +757,8 @@ func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 		events = append(events, does("s1", fmt.Sprint("u", n/10%10), fmt.Sprint("action ", n), float64(n)))
 	}
 	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
-	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be said again")
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...),
+		"who somebody is may be said again")
 	var next int
 	for _, b := range r.batches(t) {
 		require.Equal(t, []string{"u0", "ada@example.com"}, []string{b.UserID, b.Email})
@@ -761,7 +777,8 @@ func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 }
 
 // recordAtOnce records requests concurrently and returns the sum of their results.
-func (r *recording) recordAtOnce(t *testing.T, requests int, events func(request int) []activity.Event) activity.Result {
+func (r *recording) recordAtOnce(t *testing.T, requests int,
+	events func(request int) []activity.Event) activity.Result {
 	t.Helper()
 	results, failures := make([]activity.Result, requests), make([]error, requests)
 	var running sync.WaitGroup
@@ -808,13 +825,15 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 func TestRecorder_metersWhatItReturns(t *testing.T) {
 	var metered activity.Flow
 	log := musttest.New(memorylog.New(nil))
-	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
-		assert.Equal(t, product, productID)
-		metered = metered.Plus(f)
-	}}))
+	recorder := musttest.New(eventlog.NewRecorder(log,
+		&eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
+			assert.Equal(t, product, productID)
+			metered = metered.Plus(f)
+		}}))
 	old := does("s1", "u1", "old", 0)
 	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
-	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2), identifies("s1", "u1", "ada@example.com", 3), old}
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2),
+		identifies("s1", "u1", "ada@example.com", 3), old}
 	want := activity.Flow{Accepted: 3, Ignored: 1, Actions: 2}
 	_, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
@@ -876,7 +895,8 @@ type fullLog struct {
 	room int
 }
 
-func (l *fullLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *fullLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if l.room == 0 {
 		return errFull
 	}
@@ -1001,7 +1021,8 @@ func BenchmarkRecorder(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				for i := range events {
-					a := activity.NewAction(activity.TypeClick, activity.Target{Label: "Buy"}, "https://app.example.com/projects/42?tab=open")
+					a := activity.NewAction(activity.TypeClick, activity.Target{Label: "Buy"},
+						"https://app.example.com/projects/42?tab=open")
 					who := fmt.Sprint((n*size + i) % 1000)
 					events[i] = activity.Event{ID: uuid.NewString(), Time: time.Now(), Received: time.Now(),
 						SessionID: "session-" + who, UserID: "user-" + who, Action: &a}

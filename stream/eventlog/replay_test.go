@@ -106,7 +106,8 @@ func (tr *traffic) event() activity.Event {
 		at = at.Add(-time.Duration(tr.random.IntN(600)) * time.Second)
 	}
 	n := tr.random.IntN(20)
-	e := does(fmt.Sprint("session ", n), tr.users[(n+tr.random.IntN(2)*tr.random.IntN(5))%len(tr.users)], fmt.Sprint("event ", len(tr.past)), 0)
+	e := does(fmt.Sprint("session ", n), tr.users[(n+tr.random.IntN(2)*tr.random.IntN(5))%len(tr.users)],
+		fmt.Sprint("event ", len(tr.past)), 0)
 	e.Time = at
 	switch tr.random.IntN(12) {
 	case 0:
@@ -144,7 +145,8 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 			t.Run("after", func(t *testing.T) {
 				log := openBolt(t, dir, maxEvents)
 				require.Equal(t, want, lookups(t, log.Activity(), tr.users))
-				_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product, tr.past[max(0, len(tr.past)-50):])
+				_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product,
+					tr.past[max(0, len(tr.past)-50):])
 				require.NoError(t, err)
 				require.Equal(t, want, lookups(t, log.Activity(), tr.users), "events that are sent again change nothing")
 			})
@@ -157,7 +159,8 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
 		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","actions":7}`)}, eventlogtest.Entry("s1", 0),
 	}))
-	_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
+	_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product,
+		[]activity.Event{does("s1", "ada", "a", 1)})
 	require.NoError(t, err)
 	last := eventlogtest.Append(t, log, product, eventlogtest.Entry("s1", 1))[0]
 	require.Equal(t, last.ID, replay(t, log, store))
@@ -177,7 +180,8 @@ func recordMany(t testing.TB, log eventlog.Log, n int) (users []string) {
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	for i := range n {
 		users = append(users, fmt.Sprint("user ", i))
-		_, err := recorder.Record(t.Context(), product, []activity.Event{does(fmt.Sprint("s", i), users[i], fmt.Sprint("a", i), 1)})
+		_, err := recorder.Record(t.Context(), product,
+			[]activity.Event{does(fmt.Sprint("s", i), users[i], fmt.Sprint("a", i), 1)})
 		require.NoError(t, err)
 	}
 	return users
@@ -294,7 +298,8 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 		store := musttest.New(recent.NewMemory(nil))
 		newest := replay(t, log, store)
 		require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
-		require.Less(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(before.Newest), 0, "else there was nothing to find")
+		require.Less(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(before.Newest), 0,
+			"else there was nothing to find")
 		for _, e := range heldNow(t, log) {
 			if e.ID.Compare(newest) <= 0 {
 				user := strings.Replace(e.SessionID, "s", "user ", 1)
@@ -304,7 +309,8 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	}
 	close(allowed)
 	appending.Wait()
-	require.Positive(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(first.Newest), "everything there was at first has gone")
+	require.Positive(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(first.Newest),
+		"everything there was at first has gone")
 }
 
 // heldNow returns what the log holds at a moment, however fast that changes.

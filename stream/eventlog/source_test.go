@@ -42,7 +42,8 @@ func (f *followed) delivered() []string {
 
 // followSource follows a source until the test ends. Deliver is asked first; nil
 // takes everything.
-func followSource(t *testing.T, log eventlog.Log, after string, since time.Time, session string, refuse func(feed.Kind) error) *followed {
+func followSource(t *testing.T, log eventlog.Log, after string, since time.Time, session string,
+	refuse func(feed.Kind) error) *followed {
 	f := &followed{ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -121,15 +122,16 @@ func TestSource_passesOverTheTypesThatClientsDoNotKnow(t *testing.T) {
 		require.Equal(t, []string{"open", "1", "heartbeat", "2", "heartbeat"}, f.delivered())
 		var types []string
 		enough := errors.New("enough")
-		require.ErrorIs(t, musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), eventlog.ID{}, func(_ eventlog.ID, entries []eventlog.Entry) error {
-			for _, e := range entries {
-				types = append(types, feed.TypeOf(e.Data))
-				b, err := e.Decode()
-				require.NoError(t, err)
-				require.Nil(t, b)
-			}
-			return enough
-		}), enough)
+		require.ErrorIs(t, musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), eventlog.ID{},
+			func(_ eventlog.ID, entries []eventlog.Entry) error {
+				for _, e := range entries {
+					types = append(types, feed.TypeOf(e.Data))
+					b, err := e.Decode()
+					require.NoError(t, err)
+					require.Nil(t, b)
+				}
+				return enough
+			}), enough)
 		require.Equal(t, []string{"link", "summary", "link", "link", "summary"}, types, "views see them all")
 	})
 }
@@ -145,8 +147,10 @@ func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 		late := []eventlog.Entry{{Data: text("3")}}
 		appendN(t, log, late...)
 		gap := fmt.Sprintf("gap from %s to %s", first, late[0].ID)
-		require.Equal(t, []string{"open", gap, "3", "heartbeat"}, followSource(t, log, first, time.Time{}, "", nil).delivered())
-		require.Equal(t, []string{"open", "3", "heartbeat"}, followSource(t, log, "", time.Unix(0, 0), "", nil).delivered(), "nothing was asked for that is missing")
+		require.Equal(t, []string{"open", gap, "3", "heartbeat"},
+			followSource(t, log, first, time.Time{}, "", nil).delivered())
+		require.Equal(t, []string{"open", "3", "heartbeat"}, followSource(t, log, "", time.Unix(0, 0), "", nil).delivered(),
+			"nothing was asked for that is missing")
 	})
 }
 
@@ -224,16 +228,17 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		var trimmedTo, at eventlog.ID
 		read := func(after eventlog.ID, enough error) error {
 			seen = nil
-			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(id eventlog.ID, entries []eventlog.Entry) error {
-				if at = id; len(entries) == 0 {
-					trimmedTo = at
-				}
-				seen = append(seen, entries...)
-				if len(seen) >= 501 {
-					return enough
-				}
-				return nil
-			})
+			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after,
+				func(id eventlog.ID, entries []eventlog.Entry) error {
+					if at = id; len(entries) == 0 {
+						trimmedTo = at
+					}
+					seen = append(seen, entries...)
+					if len(seen) >= 501 {
+						return enough
+					}
+					return nil
+				})
 		}
 		enough := errors.New("enough")
 		done := make(chan error, 1)
@@ -257,10 +262,11 @@ func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
 		log := elsewhere{newMemoryLog(), time.Hour}
 		defer log.Close()
 		began := errors.New("began")
-		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{}, "", func(e feed.Event) error {
-			assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
-			return began
-		})
+		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{}, "",
+			func(e feed.Event) error {
+				assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
+				return began
+			})
 		require.ErrorIs(t, err, began)
 	})
 }
@@ -330,16 +336,17 @@ func TestSource_tellsOfAGapOnlyWhereAnIDWasAskedFor(t *testing.T) {
 				after = first.ID.String()
 			}
 			var kinds []feed.Kind
-			err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), after, time.Unix(0, 0), "", func(e feed.Event) error {
-				kinds = append(kinds, e.Kind)
-				switch e.Kind {
-				case feed.Open:
-					return log.Drop(t.Context(), "acme", 0)
-				case feed.CaughtUp:
-					return enough
-				}
-				return nil
-			})
+			err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), after, time.Unix(0, 0), "",
+				func(e feed.Event) error {
+					kinds = append(kinds, e.Kind)
+					switch e.Kind {
+					case feed.Open:
+						return log.Drop(t.Context(), "acme", 0)
+					case feed.CaughtUp:
+						return enough
+					}
+					return nil
+				})
 			require.ErrorIs(t, err, enough)
 			require.Equal(t, test.want, kinds)
 		})

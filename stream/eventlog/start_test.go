@@ -46,7 +46,8 @@ func FuzzParseStart(f *testing.F) {
 }
 
 func startRequest(header, id, since string) *http.Request {
-	r := httptest.NewRequest(http.MethodGet, "/stream/acme?"+url.Values{"last_event_id": {id}, "since": {since}}.Encode(), nil)
+	r := httptest.NewRequest(http.MethodGet, "/stream/acme?"+url.Values{"last_event_id": {id}, "since": {since}}.Encode(),
+		nil)
 	r.Header.Set("Last-Event-ID", header)
 	return r
 }

@@ -74,7 +74,8 @@ func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 
 func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
+		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)),
+			&eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
 		writes := s.countWrites(t)
 		before := writes.Load()
 		for n := range 200 { // for 200 ms
@@ -201,9 +202,10 @@ func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 // The time-outs of the server are for requests, not for streams.
 func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
-			server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
-		})
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{WriteTimeout: time.Minute},
+			func(server *http.Server) {
+				server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
+			})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(10 * time.Second)
 		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
@@ -218,7 +220,8 @@ func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 // that is longer harms nobody.
 func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)),
+			&eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(30 * time.Minute)
 		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
@@ -331,9 +334,11 @@ func TestHandler_endsAStreamWhoseEntryIsErasedWithinItsFrame(t *testing.T) {
 				synctest.Wait()
 				visit := activitytest.Pageview(time.Now(), "https://app.example.com/"+strings.Repeat("a", 1900))
 				b := activitytest.NewBatch(product, "s1", "ada", slices.Repeat([]activity.Action{visit}, 600)...)
-				eventlogtest.Append(t, s.log, product, eventlog.Entry{SessionID: "s1", Batch: &b, Data: musttest.New(json.Marshal(b))})
+				eventlogtest.Append(t, s.log, product, eventlog.Entry{SessionID: "s1", Batch: &b,
+					Data: musttest.New(json.Marshal(b))})
 				synctest.Wait() // the client has not read on
-				eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t, activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
+				eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t,
+					activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
 				e, err := sub.read()
 				require.Error(t, err, "%.100s", e.Data)
 				require.NotErrorIs(t, err, io.EOF, "the frame is not complete")
@@ -428,7 +433,8 @@ type failingLog struct {
 
 var errDown = errors.New("storage is down")
 
-func (l *failingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *failingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
+	changes ...document.Change) error {
 	if l.down.Load() {
 		return errDown
 	}

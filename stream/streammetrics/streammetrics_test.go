@@ -38,7 +38,8 @@ func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, del
 
 func actions(t *testing.T, sessionID string) string {
 	t.Helper()
-	data, err := jsontext.Marshal(activitytest.NewBatch("acme", sessionID, "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
+	data, err := jsontext.Marshal(activitytest.NewBatch("acme", sessionID, "u",
+		activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
 	require.NoError(t, err)
 	return string(data)
 }
@@ -108,7 +109,8 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, product := range []string{"acme", "globex"} {
 		labelled := prometheus.WrapRegistererWith(prometheus.Labels{"product": product}, reg)
-		labelled.MustRegister(streammetrics.Consumer(consumed(t)), streammetrics.Writer(newWriter(t)), streammetrics.Summarizer(newSummarizer(t)))
+		labelled.MustRegister(streammetrics.Consumer(consumed(t)), streammetrics.Writer(newWriter(t)),
+			streammetrics.Summarizer(newSummarizer(t)))
 	}
 	families, err := reg.Gather()
 	require.NoError(t, err)
@@ -116,9 +118,12 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	assert.Equal(t, []string{"liveactivity_consumer_acknowledged_total", "liveactivity_consumer_connects_total", "liveactivity_consumer_gaps_total",
-		"liveactivity_consumer_handler_failures_total", "liveactivity_consumer_interruptions_total", "liveactivity_consumer_parked_total",
-		"liveactivity_consumer_pending", "liveactivity_consumer_skipped_total", "liveactivity_summaries_total", "liveactivity_writer_failures_total",
+	assert.Equal(t, []string{"liveactivity_consumer_acknowledged_total", "liveactivity_consumer_connects_total",
+		"liveactivity_consumer_gaps_total",
+		"liveactivity_consumer_handler_failures_total", "liveactivity_consumer_interruptions_total",
+		"liveactivity_consumer_parked_total",
+		"liveactivity_consumer_pending", "liveactivity_consumer_skipped_total", "liveactivity_summaries_total",
+		"liveactivity_writer_failures_total",
 		"liveactivity_writer_pending", "liveactivity_writer_refused_total", "liveactivity_writer_written_total"}, names)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
@@ -134,7 +139,9 @@ func newWriter(t *testing.T) *stream.Writer {
 
 func newSummarizer(t *testing.T) *stream.Summarizer {
 	t.Helper()
-	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{Threshold: 1})
+	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error {
+		return nil
+	}, &stream.SummarizerOptions{Threshold: 1})
 	require.NoError(t, err)
 	return s
 }
@@ -154,7 +161,8 @@ liveactivity_summaries_total{result="overwrite_failed"} 0
 
 func TestWriter_countsWhatWaits(t *testing.T) {
 	w := newWriter(t)
-	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
+	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u",
+		activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
 	assert.Contains(t, scrape(t, streammetrics.Writer(w)), `
 # HELP liveactivity_writer_pending Batches added and not written.
 # TYPE liveactivity_writer_pending gauge

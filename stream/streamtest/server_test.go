@@ -119,7 +119,8 @@ func waitConnected(t testing.TB, s *streamtest.Server) {
 }
 
 func click(label string) activity.BatchAction {
-	return activity.BatchAction{Action: activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/a?b&c")}
+	return activity.BatchAction{Action: activity.NewAction(activity.TypeClick, activity.Target{Label: label},
+		"https://app.example.com/a?b&c")}
 }
 
 func TestServer_sendsBatches(t *testing.T) {
@@ -156,7 +157,8 @@ func TestServer_sendsBatches(t *testing.T) {
 func TestServer_sendsSummaries(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "globex"})
 	r := connect(t, s)
-	id := s.SendSummary(stream.Summary{SessionID: "s1", Email: "ada@example.com", Text: "Ada exported a report.", Replaces: 20, ForwardedAt: 1.5})
+	id := s.SendSummary(stream.Summary{SessionID: "s1", Email: "ada@example.com", Text: "Ada exported a report.",
+		Replaces: 20, ForwardedAt: 1.5})
 	assert.Equal(t, ssetest.Frame{ID: id, Data: `{"type":"summary","product_id":"globex","session_id":"s1",` +
 		`"email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
 	s.SendSummary(stream.Summary{})
@@ -182,7 +184,8 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
 	other := strings.Replace(s.URL(), "acme%20eu", "globex", 1)
-	const invalid, mismatch, nothing = "Invalid or missing API key", "API key does not match product_id", "There is nothing at this path."
+	const invalid, mismatch, nothing = "Invalid or missing API key", "API key does not match product_id",
+		"There is nothing at this path."
 	tests := map[string]struct {
 		method, url, authorization string
 		status                     int
@@ -191,8 +194,9 @@ func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 		"a wrong token":   {"GET", s.URL(), "Bearer wrong", 401, invalid, "Bearer"},
 		"another product": {"GET", other, "Bearer secret", 403, mismatch, ""},
 		"another path":    {"GET", s.URL() + "/more", "Bearer secret", 404, nothing, ""},
-		"another method":  {"POST", s.URL(), "Bearer secret", 405, "This path does not take that method; see the Allow header.", ""},
-		"only the head":   {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
+		"another method": {"POST", s.URL(), "Bearer secret", 405,
+			"This path does not take that method; see the Allow header.", ""},
+		"only the head": {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -559,7 +563,8 @@ func TestServer_closesInTime(t *testing.T) {
 			go func() {
 				response, err := do(s, nil)
 				if assert.NoError(t, err) {
-					refusedWith(t, response, http.StatusServiceUnavailable, "The service cannot take this request just now; please repeat it.")
+					refusedWith(t, response, http.StatusServiceUnavailable,
+						"The service cannot take this request just now; please repeat it.")
 				}
 			}()
 			waittest.Until(t, "the request has come", func() bool { return len(s.Requests()) == 1 })
@@ -680,6 +685,8 @@ func stalledFor(t *testing.T, s *streamtest.Server, d time.Duration, functions .
 }
 
 func TestNewServer_reportsEveryMistake(t *testing.T) {
-	_, err := streamtest.NewServer(&streamtest.ServerOptions{Token: "token ", Heartbeat: -1, Retention: eventlog.Retention{TTL: -1, MaxBytes: -1}})
-	assert.Equal(t, []string{"streamtest.Heartbeat", "access.key", "eventlog.Retention.TTL", "eventlog.Retention.MaxBytes"}, musttest.Mistakes(t, err))
+	_, err := streamtest.NewServer(&streamtest.ServerOptions{Token: "token ", Heartbeat: -1,
+		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1}})
+	assert.Equal(t, []string{"streamtest.Heartbeat", "access.key", "eventlog.Retention.TTL",
+		"eventlog.Retention.MaxBytes"}, musttest.Mistakes(t, err))
 }

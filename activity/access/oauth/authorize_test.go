@@ -22,7 +22,8 @@ import (
 func TestAuthorize_showsWhoAsks(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for redirect, host := range map[string]string{
-		callback: "claude.ai", "http://127.0.0.1/cb": "127.0.0.1:5123</b>, a program on your own computer", "cursor://anysphere.mcp/cb": "cursor://anysphere.mcp",
+		callback: "claude.ai", "http://127.0.0.1/cb": "127.0.0.1:5123</b>, a program on your own computer",
+		"cursor://anysphere.mcp/cb": "cursor://anysphere.mcp",
 	} {
 		id := p.register("<b>Eve</b> \"&\u202e", redirect)
 		page, cookie, form := p.open(request(id, "redirect_uri", strings.Replace(redirect, "0.1/", "0.1:5123/", 1)))
@@ -36,7 +37,8 @@ func TestAuthorize_showsWhoAsks(t *testing.T) {
 		scheme, _, _ := strings.Cut(redirect, ":")
 		assert.Contains(t, policy+" ", " "+scheme+": ", "the answer leaves by a redirect")
 		assert.Equal(t, []string{"DENY", "no-store", "no-referrer"},
-			[]string{page.Header().Get("X-Frame-Options"), page.Header().Get("Cache-Control"), page.Header().Get("Referrer-Policy")})
+			[]string{page.Header().Get("X-Frame-Options"), page.Header().Get("Cache-Control"),
+				page.Header().Get("Referrer-Policy")})
 		assert.Empty(t, page.Header().Get("Cross-Origin-Opener-Policy"), "a popup of the app keeps its opener")
 		assert.NotEmpty(t, form)
 		assert.Contains(t, cookie, "__Host-")
@@ -52,14 +54,18 @@ func TestAuthorize_redirectsToRegisteredAddressesOnly(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for registered, tries := range map[string]map[string]bool{
 		callback: {
-			callback: true, callback + "/": false, callback + "?x=1": false, callback + "#x": false, strings.ToUpper(callback): false,
+			callback: true, callback + "/": false, callback + "?x=1": false, callback + "#x": false,
+			strings.ToUpper(callback):                     false,
 			"https://claude.ai:443/api/mcp/auth_callback": false, "https://claude.ai.evil.example/api/mcp/auth_callback": false,
 			"https://claude.ai/api/mcp/auth_callback/../x": false, "https://claude.ai@evil.example/api/mcp/auth_callback": false,
-			"http://claude.ai/api/mcp/auth_callback": false, "//claude.ai/api/mcp/auth_callback": false, "": false, "javascript:alert(1)": false,
+			"http://claude.ai/api/mcp/auth_callback": false, "//claude.ai/api/mcp/auth_callback": false, "": false,
+			"javascript:alert(1)": false,
 		},
 		"http://127.0.0.1:33418/cb?a=b": {
-			"http://127.0.0.1:33418/cb?a=b": true, "http://127.0.0.1:1/cb?a=b": true, "http://127.0.0.1/cb?a=b": true, "http://127.0.0.1:1/cb": false,
-			"http://localhost:1/cb?a=b": false, "https://127.0.0.1:1/cb?a=b": false, "http://127.0.0.1:1/cb/?a=b": false, "http://127.0.0.1:1@evil.example/cb?a=b": false,
+			"http://127.0.0.1:33418/cb?a=b": true, "http://127.0.0.1:1/cb?a=b": true, "http://127.0.0.1/cb?a=b": true,
+			"http://127.0.0.1:1/cb":     false,
+			"http://localhost:1/cb?a=b": false, "https://127.0.0.1:1/cb?a=b": false, "http://127.0.0.1:1/cb/?a=b": false,
+			"http://127.0.0.1:1@evil.example/cb?a=b": false,
 		},
 		"http://[::1]/cb":            {"http://[::1]:5/cb": true, "http://[::1]/cb2": false},
 		"http://localhost/cb":        {"http://localhost:5/cb": true, "http://localhost.evil.example:5/cb": false},
@@ -109,10 +115,12 @@ func TestAuthorize_tellsTheClient(t *testing.T) {
 			to, q := p.do(http.MethodGet, "/oauth/authorize?"+request(id, tt.changes...).Encode(), "").location()
 			assert.Equal(t, callback, to)
 			assert.NotEmpty(t, q.Get("error_description"))
-			assert.Equal(t, []string{tt.want, "st&te", publicURL, ""}, []string{q.Get("error"), q.Get("state"), q.Get("iss"), q.Get("code")})
+			assert.Equal(t, []string{tt.want, "st&te", publicURL, ""},
+				[]string{q.Get("error"), q.Get("state"), q.Get("iss"), q.Get("code")})
 		})
 	}
-	for _, changes := range [][]string{{"resource", ""}, {"resource", resource + "/"}, {"resource", "https://LIVE.example.com:443/mcp"}, {"scope", ""},
+	for _, changes := range [][]string{{"resource", ""}, {"resource", resource + "/"},
+		{"resource", "https://LIVE.example.com:443/mcp"}, {"scope", ""},
 		{"scope", "mcp offline_access"}, {"state", ""}, {"response_mode", "query"}} {
 		page, _, _ := p.open(request(id, changes...))
 		assert.Equal(t, http.StatusOK, page.Code, "%v: %s", changes, page.Body)
@@ -149,7 +157,8 @@ func TestConsent_isBoundToTheBrowser(t *testing.T) {
 	assert.Empty(t, r.Header().Get("Set-Cookie"), "a second tab leaves the first one's form valid")
 	p.send(q, cookie, with).location()
 	_, answer := p.send(q, cookie, url.Values{"cancel": {"1"}, "form": {form}}).location()
-	assert.Equal(t, []string{"access_denied", "st&te", publicURL}, []string{answer.Get("error"), answer.Get("state"), answer.Get("iss")})
+	assert.Equal(t, []string{"access_denied", "st&te", publicURL},
+		[]string{answer.Get("error"), answer.Get("state"), answer.Get("iss")})
 }
 
 func TestConsent_asksAgainForAWrongKey(t *testing.T) {
@@ -157,7 +166,8 @@ func TestConsent_asksAgainForAWrongKey(t *testing.T) {
 	id := p.register("Claude", callback)
 	page, _, _ := p.open(request(p.register("", callback)))
 	assert.Contains(t, page.Body.String(), "<h1>Connect claude.ai</h1>", "a client without a name")
-	for key, want := range map[string]string{"wrong-s3cr3t": "401 Wrong key", "": "401 Wrong key", "lak_streams": "403 This key opens the event stream only"} {
+	for key, want := range map[string]string{"wrong-s3cr3t": "401 Wrong key", "": "401 Wrong key",
+		"lak_streams": "403 This key opens the event stream only"} {
 		r := p.consent(request(id), key)
 		status, words, _ := strings.Cut(want, " ")
 		assert.Equal(t, status, fmt.Sprint(r.Code))
@@ -175,16 +185,20 @@ func TestRegister_refuses(t *testing.T) {
 	many := strings.Repeat(`"https://a.example/",`, 21)
 	for body, want := range map[string]string{
 		``: "invalid_client_metadata", `[]`: "invalid_client_metadata", `{"redirect_uris": 7}`: "invalid_client_metadata",
-		`{}`: "invalid_redirect_uri", `{"redirect_uris": []}`: "invalid_redirect_uri", `{"redirect_uris": [` + many[:len(many)-1] + `]}`: "invalid_redirect_uri",
+		`{}`: "invalid_redirect_uri", `{"redirect_uris": []}`: "invalid_redirect_uri",
+		`{"redirect_uris": [` + many[:len(many)-1] + `]}`:                                  "invalid_redirect_uri",
 		`{"redirect_uris": ["https://a.example/"], "grant_types": ["client_credentials"]}`: "invalid_client_metadata",
 		`{"redirect_uris": ["https://a.example/"], "response_types": ["token"]}`:           "invalid_client_metadata",
 	} {
 		assert.Equal(t, "400 "+want, p.do(http.MethodPost, "/oauth/register", body).failed(), body)
 	}
-	for _, uri := range []string{"", "/cb", "http://evil.example/cb", "http://127.0.0.1.evil.example/", "https:///cb", "https://a.example/#x", "https://u@a.example/",
-		"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a.example/\n", "https://a.example/ü", `https://a.example\@b/`,
+	for _, uri := range []string{"", "/cb", "http://evil.example/cb", "http://127.0.0.1.evil.example/", "https:///cb",
+		"https://a.example/#x", "https://u@a.example/",
+		"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a.example/\n",
+		"https://a.example/ü", `https://a.example\@b/`,
 		"https://a.example/" + strings.Repeat("x", 2048), "http://10.0.0.1/cb", "blob:https://a.example/"} {
-		assert.Equal(t, "400 invalid_redirect_uri", p.do(http.MethodPost, "/oauth/register", fmt.Sprintf(`{"redirect_uris": [%q]}`, uri)).failed(), uri)
+		assert.Equal(t, "400 invalid_redirect_uri", p.do(http.MethodPost, "/oauth/register",
+			fmt.Sprintf(`{"redirect_uris": [%q]}`, uri)).failed(), uri)
 	}
 	large := `{"redirect_uris": ["https://a.example/"], "x": "` + strings.Repeat("x", 16<<10) + `"}`
 	for _, path := range []string{"register", "token", "revoke", "authorize"} {
@@ -200,7 +214,8 @@ func TestRegister_answersWhatTheServerDoes(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, r.Code)
 	assert.NotContains(t, fields, "client_secret")
 	assert.Equal(t, []any{"https://b.example/", "https://a.example/"}, fields["redirect_uris"])
-	assert.Equal(t, []any{"none", "native", "Fin"}, []any{fields["token_endpoint_auth_method"], fields["application_type"], fields["client_name"]})
+	assert.Equal(t, []any{"none", "native", "Fin"},
+		[]any{fields["token_endpoint_auth_method"], fields["application_type"], fields["client_name"]})
 	assert.Equal(t, fields["client_id"], p.register("Fin", "https://a.example/", "https://b.example/"))
 }
 
@@ -251,7 +266,8 @@ func TestRegister_isBounded(t *testing.T) {
 		return last
 	}
 	flood(oauth.MaxClients-2, "Flood ")
-	assert.Equal(t, "401 invalid_client", p.token(renewal(unused, "lar_x~y~z")).failed(), "the least recently used one is gone")
+	assert.Equal(t, "401 invalid_client", p.token(renewal(unused, "lar_x~y~z")).failed(),
+		"the least recently used one is gone")
 	for _, id := range []string{used, again} {
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(id, "lar_x~y~z")).failed(), "it was used later")
 	}

@@ -56,7 +56,8 @@ func (s *site) trust(f *fetcher) *fetcher {
 }
 
 func described(id string) []byte {
-	body, err := json.Marshal(map[string]any{"client_id": id, "client_name": "Claude", "redirect_uris": []string{"https://claude.ai/cb"},
+	body, err := json.Marshal(map[string]any{"client_id": id, "client_name": "Claude",
+		"redirect_uris":              []string{"https://claude.ai/cb"},
 		"token_endpoint_auth_method": "none"})
 	if err != nil {
 		panic(err)
@@ -101,7 +102,8 @@ func TestFetcher_takesADocument(t *testing.T) {
 		"/large": "The client's metadata document is larger than 5 KB",
 		"/other": "The client's metadata document is that of another client_id",
 		"/text":  "The client's metadata document is not a JSON object of client metadata",
-		"/evil":  "The client's metadata document is not valid: redirect_uris[0] must be https, http on a loopback address, or the own scheme of an app",
+		"/evil": "The client's metadata document is not valid: redirect_uris[0] must be https, http on a loopback " +
+			"address, or the own scheme of an app",
 	} {
 		c, err := f.client(t.Context(), s.URL+path)
 		assert.Equal(t, want, detailOf(err), path)
@@ -129,7 +131,8 @@ func TestFetcher_followsRedirectsOnOneHostOnly(t *testing.T) {
 		}
 		return w.Result(), nil
 	})
-	for to, want := range map[string]int{"https://claude.ai/other": 2, "https://evil.example/other": 1, "https://claude.ai:444/other": 1, "http://claude.ai/other": 1, id: maxRedirects + 1} {
+	for to, want := range map[string]int{"https://claude.ai/other": 2, "https://evil.example/other": 1,
+		"https://claude.ai:444/other": 1, "http://claude.ai/other": 1, id: maxRedirects + 1} {
 		asked, target = 0, to
 		_, err := f.fetch(t.Context(), id)
 		assert.Equal(t, want == 2, err == nil, to)
@@ -221,8 +224,10 @@ func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
 	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(s.URL + "/client")) })
 	f := s.trust(newFetcher())
 	_, port, _ := strings.Cut(s.URL, "127.0.0.1")
-	for _, host := range []string{"127.0.0.1", "localhost", "127.1", "2130706433", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "172.16.0.1", "192.168.1.1",
-		"169.254.169.254", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[::]", "[64:ff9b::7f00:1]", "224.0.0.1", "255.255.255.255"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "127.1", "2130706433", "0.0.0.0", "[::1]",
+		"[::ffff:127.0.0.1]", "10.0.0.1", "172.16.0.1", "192.168.1.1",
+		"169.254.169.254", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[::]", "[64:ff9b::7f00:1]", "224.0.0.1",
+		"255.255.255.255"} {
 		_, err := f.fetch(t.Context(), "https://"+host+port+"/client")
 		assert.Contains(t, detailOf(err), "cannot be fetched", host)
 		if strings.Contains(host, ":") || strings.Count(host, ".") == 3 {
@@ -234,9 +239,12 @@ func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
 
 func TestIsDocumentURL(t *testing.T) {
 	for id, want := range map[string]bool{
-		"https://claude.ai/oauth/mcp": true, "https://claude.ai/a?b=c": true, "https://claude.ai:8443/a": true, "https://claude.ai": false, "https://claude.ai/": false,
-		"http://claude.ai/a": false, "https://claude.ai/a#b": false, "https://u:p@claude.ai/a": false, "https://claude.ai/a/../b": false, "https://claude.ai/./b": false,
-		"https://claude.ai/%2e%2e/b": false, "https:///a": false, "client_00": false, "": false, "https://claude.ai/" + strings.Repeat("a", maxURL): false,
+		"https://claude.ai/oauth/mcp": true, "https://claude.ai/a?b=c": true, "https://claude.ai:8443/a": true,
+		"https://claude.ai": false, "https://claude.ai/": false,
+		"http://claude.ai/a": false, "https://claude.ai/a#b": false, "https://u:p@claude.ai/a": false,
+		"https://claude.ai/a/../b": false, "https://claude.ai/./b": false,
+		"https://claude.ai/%2e%2e/b": false, "https:///a": false, "client_00": false, "": false,
+		"https://claude.ai/" + strings.Repeat("a", maxURL): false,
 	} {
 		assert.Equal(t, want, isDocumentURL(id), id)
 	}
@@ -255,8 +263,9 @@ func TestServer_knowsAClientByItsDocument(t *testing.T) {
 	mux := http.NewServeMux()
 	server.Mount(mux.Handle)
 	ask := func(path, redirectURI string) *httptest.ResponseRecorder {
-		q := url.Values{"client_id": {s.URL + path}, "redirect_uri": {redirectURI}, "response_type": {"code"}, "code_challenge_method": {"S256"},
-			"code_challenge": {strings.Repeat("a", 43)}}
+		q := url.Values{"client_id": {s.URL + path}, "redirect_uri": {redirectURI}, "response_type": {"code"},
+			"code_challenge_method": {"S256"},
+			"code_challenge":        {strings.Repeat("a", 43)}}
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/authorize?"+q.Encode(), nil))
 		return w
@@ -265,7 +274,8 @@ func TestServer_knowsAClientByItsDocument(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, w.Body.String(), "<h1>Connect Claude</h1>")
 	assert.Contains(t, w.Body.String(), "<b>"+strings.TrimPrefix(s.URL, "https://")+"</b> vouches for the name.")
-	for _, w := range []*httptest.ResponseRecorder{ask("/client", "https://evil.example/"), ask("/none", "https://claude.ai/cb")} {
+	for _, w := range []*httptest.ResponseRecorder{ask("/client", "https://evil.example/"),
+		ask("/none", "https://claude.ai/cb")} {
 		assert.Equal(t, http.StatusBadRequest, w.Code)
 		assert.Empty(t, w.Header().Get("Location"))
 	}

@@ -52,7 +52,8 @@ func newPlace(t *testing.T, url string) *place {
 // again returns another server on the same storage and keys.
 func (p *place) again(url string) *place {
 	other := *p
-	other.Server, other.mux = musttest.New(oauth.New(url, p.keys, p.docs, &oauth.Options{Logger: slog.New(slog.DiscardHandler)})), http.NewServeMux()
+	other.Server, other.mux = musttest.New(oauth.New(url, p.keys, p.docs,
+		&oauth.Options{Logger: slog.New(slog.DiscardHandler)})), http.NewServeMux()
 	other.Mount(other.mux.Handle)
 	return &other
 }
@@ -165,12 +166,14 @@ func (p *place) code(clientID string) string {
 
 // redemption is the form of a token request for a code, changed as in request.
 func redemption(clientID, code string, changes ...string) url.Values {
-	return changed(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {clientID}, "redirect_uri": {callback},
+	return changed(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {clientID},
+		"redirect_uri":  {callback},
 		"code_verifier": {verifier}, "resource": {resource}}, changes...)
 }
 
 func renewal(clientID, token string, changes ...string) url.Values {
-	return changed(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {clientID}}, changes...)
+	return changed(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {clientID}},
+		changes...)
 }
 
 func (p *place) token(form url.Values) reply {

@@ -37,7 +37,8 @@ func TestServer_signsAClientIn(t *testing.T) {
 	fields := r.json()
 	assert.Equal(t, []any{"Bearer", 3600.0, "mcp"}, []any{fields["token_type"], fields["expires_in"], fields["scope"]})
 	assert.Equal(t, "acme", p.opens(got.Access))
-	for _, other := range []string{got.Refresh, q.Get("code"), got.Access + "x", got.Access[:len(got.Access)-1], strings.Replace(got.Access, "acme", "globex", 1)} {
+	for _, other := range []string{got.Refresh, q.Get("code"), got.Access + "x", got.Access[:len(got.Access)-1],
+		strings.Replace(got.Access, "acme", "globex", 1)} {
 		assert.Equal(t, invalid, p.opens(other))
 	}
 	assert.Equal(t, invalid, fmt.Sprint(p.keys.Check(got.Access, "acme", access.MCP)), "it opens MCP only")
@@ -79,23 +80,24 @@ func TestToken_ofAStolenCode(t *testing.T) {
 		changes []string
 		want    string
 	}{
-		"another client":          {[]string{"client_id", other}, "400 invalid_grant"},
-		"an unknown client":       {[]string{"client_id", "client_none"}, "401 invalid_client"},
-		"a document's client":     {[]string{"client_id", "https://claude.ai/client"}, "400 invalid_grant"},
-		"no client":               {[]string{"client_id", ""}, "400 invalid_request"},
-		"another redirect URI":    {[]string{"redirect_uri", callback + "2"}, "400 invalid_grant"},
-		"no redirect URI":         {[]string{"redirect_uri", ""}, "400 invalid_request"},
-		"another verifier":        {[]string{"code_verifier", strings.ToUpper(verifier)}, "400 invalid_grant"},
-		"no verifier":             {[]string{"code_verifier", ""}, "400 invalid_request"},
-		"the challenge":           {[]string{"code_verifier", request(id).Get("code_challenge")}, "400 invalid_grant"},
-		"another resource":        {[]string{"resource", "https://other.example/mcp"}, "400 invalid_target"},
-		"another secret":          {[]string{"code", parts[0] + "~" + parts[1] + "~" + parts[1]}, "400 invalid_grant"},
-		"another product":         {[]string{"code", "lac_globex~" + parts[1] + "~" + parts[2]}, "400 invalid_grant"},
-		"no product":              {[]string{"code", "lac_~" + parts[1] + "~" + parts[2]}, "400 invalid_grant"},
-		"no code":                 {[]string{"code", ""}, "400 invalid_request"},
-		"a code as refresh token": {[]string{"grant_type", "refresh_token", "refresh_token", "lar_" + code[4:]}, "400 invalid_grant"},
-		"no grant type":           {[]string{"grant_type", ""}, "400 invalid_request"},
-		"a password":              {[]string{"grant_type", "password"}, "400 unsupported_grant_type"},
+		"another client":       {[]string{"client_id", other}, "400 invalid_grant"},
+		"an unknown client":    {[]string{"client_id", "client_none"}, "401 invalid_client"},
+		"a document's client":  {[]string{"client_id", "https://claude.ai/client"}, "400 invalid_grant"},
+		"no client":            {[]string{"client_id", ""}, "400 invalid_request"},
+		"another redirect URI": {[]string{"redirect_uri", callback + "2"}, "400 invalid_grant"},
+		"no redirect URI":      {[]string{"redirect_uri", ""}, "400 invalid_request"},
+		"another verifier":     {[]string{"code_verifier", strings.ToUpper(verifier)}, "400 invalid_grant"},
+		"no verifier":          {[]string{"code_verifier", ""}, "400 invalid_request"},
+		"the challenge":        {[]string{"code_verifier", request(id).Get("code_challenge")}, "400 invalid_grant"},
+		"another resource":     {[]string{"resource", "https://other.example/mcp"}, "400 invalid_target"},
+		"another secret":       {[]string{"code", parts[0] + "~" + parts[1] + "~" + parts[1]}, "400 invalid_grant"},
+		"another product":      {[]string{"code", "lac_globex~" + parts[1] + "~" + parts[2]}, "400 invalid_grant"},
+		"no product":           {[]string{"code", "lac_~" + parts[1] + "~" + parts[2]}, "400 invalid_grant"},
+		"no code":              {[]string{"code", ""}, "400 invalid_request"},
+		"a code as refresh token": {[]string{"grant_type", "refresh_token", "refresh_token", "lar_" + code[4:]},
+			"400 invalid_grant"},
+		"no grant type": {[]string{"grant_type", ""}, "400 invalid_request"},
+		"a password":    {[]string{"grant_type", "password"}, "400 unsupported_grant_type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, tt.want, p.token(redemption(id, code, tt.changes...)).failed())
@@ -137,7 +139,8 @@ func TestToken_usedAgainEndsTheGrant(t *testing.T) {
 			assert.Equal(t, "400 invalid_grant", p.token(renewal(id, form)).failed())
 		}
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(other, got.Refresh)).failed())
-		assert.Equal(t, "400 invalid_target", p.token(renewal(id, got.Refresh, "resource", "https://other.example/mcp")).failed())
+		assert.Equal(t, "400 invalid_target", p.token(renewal(id, got.Refresh, "resource",
+			"https://other.example/mcp")).failed())
 		assert.Equal(t, "400 invalid_scope", p.token(renewal(id, got.Refresh, "scope", "stream")).failed())
 		p.token(renewal(id, got.Refresh)).tokens()
 	})
@@ -165,7 +168,9 @@ func TestClient_staysFromItsLastUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, publicURL)
 		id := p.register("Claude", callback)
-		for _, use := range []func(){func() { p.signIn(id) }, func() { p.register("Claude", callback) }, func() { p.signIn(id) }} {
+		for _, use := range []func(){func() {
+			p.signIn(id)
+		}, func() { p.register("Claude", callback) }, func() { p.signIn(id) }} {
 			time.Sleep(oauth.RefreshTTL - time.Hour)
 			assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code)
 			use()
@@ -189,7 +194,8 @@ func TestTokens_end(t *testing.T) {
 		got = p.token(renewal(id, got.Refresh)).tokens()
 		time.Sleep(oauth.RefreshTTL - time.Second)
 		got = p.token(renewal(id, got.Refresh)).tokens()
-		assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code, "a client stays as long as its grant")
+		assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code,
+			"a client stays as long as its grant")
 		time.Sleep(oauth.RefreshTTL)
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(id, got.Refresh)).failed())
 		time.Sleep(48 * time.Hour)
@@ -229,7 +235,9 @@ func TestRevoke(t *testing.T) {
 	assert.Equal(t, "400 invalid_grant", revoke(got.Access, other).failed())
 	assert.Equal(t, "400 invalid_request", revoke("", id).failed())
 	assert.Equal(t, "acme", p.opens(got.Access))
-	for _, token := range []func(tokens) string{func(g tokens) string { return g.Access }, func(g tokens) string { return g.Refresh }} {
+	for _, token := range []func(tokens) string{func(g tokens) string {
+		return g.Access
+	}, func(g tokens) string { return g.Refresh }} {
 		got := p.signIn(id)
 		assert.Equal(t, http.StatusOK, revoke(token(got), id).Code)
 		assert.Equal(t, invalid, p.opens(got.Access))
@@ -279,7 +287,8 @@ func TestGrants_areListedAndEnded(t *testing.T) {
 		assert.Equal(t, grants, list(p.again(publicURL)), "on every server")
 		require.Len(t, grants, 2)
 		now := float64(time.Now().Unix())
-		assert.Equal(t, oauth.Grant{GrantID: grants[1].GrantID, ClientID: id, ClientName: "Claude", RedirectHost: "claude.ai", Scope: "mcp",
+		assert.Equal(t, oauth.Grant{GrantID: grants[1].GrantID, ClientID: id, ClientName: "Claude",
+			RedirectHost: "claude.ai", Scope: "mcp",
 			CreatedAt: now - 61, LastUsedAt: now}, grants[1])
 		assert.Equal(t, "com.example.app:", grants[0].RedirectHost)
 
@@ -305,7 +314,8 @@ func TestServer_withoutAPublicURL(t *testing.T) {
 		assert.Equal(t, "Bearer", p.Challenge("", access.ErrInvalid))
 		assert.Equal(t, "acme", p.opens(acmeKey))
 	}
-	for _, url := range []string{"http://127.0.0.1:8080", "http://[::1]:8080/", "http://localhost:8080/base", "https://live.example.com:8443"} {
+	for _, url := range []string{"http://127.0.0.1:8080", "http://[::1]:8080/", "http://localhost:8080/base",
+		"https://live.example.com:8443"} {
 		assert.True(t, newPlace(t, url).On(), url)
 	}
 	_, err := oauth.New("", nil, nil, nil)
@@ -345,7 +355,8 @@ func TestMetadata(t *testing.T) {
 			assert.Equal(t, []any{"none"}, fields["token_endpoint_auth_methods_supported"])
 			assert.Equal(t, []any{"code"}, fields["response_types_supported"])
 			assert.Equal(t, []any{"authorization_code", "refresh_token"}, fields["grant_types_supported"])
-			assert.Equal(t, []any{true, true}, []any{fields["client_id_metadata_document_supported"], fields["authorization_response_iss_parameter_supported"]})
+			assert.Equal(t, []any{true, true}, []any{fields["client_id_metadata_document_supported"],
+				fields["authorization_response_iss_parameter_supported"]})
 			assert.NotContains(t, fields, "jwks_uri")
 		}
 	}
@@ -354,13 +365,16 @@ func TestMetadata(t *testing.T) {
 // Clients that run in a page call from any origin.
 func TestServer_answersPreflights(t *testing.T) {
 	p := newPlace(t, publicURL)
-	for path, method := range map[string]string{"/.well-known/oauth-protected-resource/mcp": "GET", "/.well-known/oauth-authorization-server": "GET",
-		"/oauth/register": "POST", "/oauth/token": "POST", "/oauth/revoke": "POST"} {
+	for path, method := range map[string]string{"/.well-known/oauth-protected-resource/mcp": "GET",
+		"/.well-known/oauth-authorization-server": "GET",
+		"/oauth/register":                         "POST", "/oauth/token": "POST", "/oauth/revoke": "POST"} {
 		r := p.do(http.MethodOptions, path, "", "Origin: http://localhost:6274", "Access-Control-Request-Method: "+method)
 		assert.Equal(t, http.StatusNoContent, r.Code, path)
 		assert.Contains(t, r.Header().Get("Access-Control-Allow-Methods"), method)
 		assert.Contains(t, strings.ToLower(r.Header().Get("Access-Control-Allow-Headers")), "mcp-protocol-version")
-		assert.Equal(t, "*", p.do(method, path, "", "Origin: http://localhost:6274").Header().Get("Access-Control-Allow-Origin"))
+		assert.Equal(t, "*", p.do(method, path, "",
+			"Origin: http://localhost:6274").Header().Get("Access-Control-Allow-Origin"))
 	}
-	assert.Empty(t, p.do(http.MethodGet, "/oauth/authorize", "", "Origin: https://evil.example").Header().Get("Access-Control-Allow-Origin"))
+	assert.Empty(t, p.do(http.MethodGet, "/oauth/authorize", "",
+		"Origin: https://evil.example").Header().Get("Access-Control-Allow-Origin"))
 }

@@ -34,13 +34,15 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 	at := time.Date(2026, time.November, 22, 8, 0, 0, 0, time.UTC)
 	for i := range 6_000 {
 		at = at.Add(time.Duration(random.IntN(2_000)) * time.Millisecond)
-		action := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprint("https://app.example.com/", string(rune('a'+random.IntN(3)))))
+		action := activity.NewAction(activity.TypePageview, activity.Target{},
+			fmt.Sprint("https://app.example.com/", string(rune('a'+random.IntN(3)))))
 		action.TimestampStart = activity.Seconds(at)
 		sessionID := fmt.Sprint("s", i/1000, random.IntN(30)) // others from time to time
 		if random.IntN(3) == 0 {
 			sessionID = fmt.Sprint("often ", random.IntN(200)) // back after minutes
 		}
-		data, err := json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID, Actions: []activity.BatchAction{{Action: action}}})
+		data, err := json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID,
+			Actions: []activity.BatchAction{{Action: action}}})
 		require.NoError(t, err)
 		p.take(eventlog.Entry{ID: engine.NextID(eventlog.IDAt(at), at), Data: data})
 		most = max(most, len(p.sessions))
@@ -56,8 +58,9 @@ func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 	t.Parallel()
 	long := 90
 	for name, config := range map[string]*proactive.Config{
-		"defaults":            {},
-		"every trigger":       {Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}, {ID: "dead_end"}, {ID: "canonical_url_ping_pong"}, {ID: "back_on_pricing", Page: "/a"}}},
+		"defaults": {},
+		"every trigger": {Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}, {ID: "dead_end"},
+			{ID: "canonical_url_ping_pong"}, {ID: "back_on_pricing", Page: "/a"}}},
 		"kept, and long ones": {IdleTeardown: proactive.KeepOnIdle, CooldownS: &long, InteractionTimeoutS: &long},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,12 +26,16 @@ func TestBar_fitsIntoItsColumns(t *testing.T) {
 		elapsed time.Duration
 		want    string
 	}{
-		"wide":          {progress{"reading", "entries", 250, 1000}, 80, 10 * time.Second, "[=======                     ]  25 %  reading:   250 of 1,000 entries, 30s left"},
-		"narrower":      {progress{"reading", "entries", 250, 1000}, 64, 10 * time.Second, "[===         ]  25 %  reading:   250 of 1,000 entries, 30s left"},
-		"too narrow":    {progress{"reading", "entries", 250, 1000}, 20, 10 * time.Second, " 25 %  reading:   2"},
-		"no room":       {progress{"reading", "entries", 250, 1000}, 0, 10 * time.Second, ""},
-		"begun":         {progress{"reading", "entries", 0, 1234567}, 80, 0, "[                              ]   0 %  reading:         0 of 1,234,567 entries"},
-		"over":          {progress{"reading", "entries", 12, 10}, 80, time.Second, "[==============================] 100 %  reading: 12 of 10 entries, 0s left"},
+		"wide": {progress{"reading", "entries", 250, 1000}, 80, 10 * time.Second,
+			"[=======                     ]  25 %  reading:   250 of 1,000 entries, 30s left"},
+		"narrower": {progress{"reading", "entries", 250, 1000}, 64, 10 * time.Second,
+			"[===         ]  25 %  reading:   250 of 1,000 entries, 30s left"},
+		"too narrow": {progress{"reading", "entries", 250, 1000}, 20, 10 * time.Second, " 25 %  reading:   2"},
+		"no room":    {progress{"reading", "entries", 250, 1000}, 0, 10 * time.Second, ""},
+		"begun": {progress{"reading", "entries", 0, 1234567}, 80, 0,
+			"[                              ]   0 %  reading:         0 of 1,234,567 entries"},
+		"over": {progress{"reading", "entries", 12, 10}, 80, time.Second,
+			"[==============================] 100 %  reading: 12 of 10 entries, 0s left"},
 		"unknown total": {progress{"reading", "entries", 123456, 0}, 80, time.Second, "reading: 123,456 entries"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +99,9 @@ func TestFollow_keepsTheBarBelowTheLogOfATerminal(t *testing.T) {
 		return progress{"reading", "entries", int64(looks), 4}, looks == 4
 	})
 	log.Info("afterwards")
-	waittest.Until(t, "what is logged after the bar is shown", func() bool { return strings.Contains(shown.String(), "afterwards") })
+	waittest.Until(t, "what is logged after the bar is shown", func() bool {
+		return strings.Contains(shown.String(), "afterwards")
+	})
 	bars := strings.Split(shown.String(), clearLine)
 	require.Len(t, bars, 6, "%q", shown.String())
 	assert.Contains(t, bars[1], "25 %  reading: 1 of 4 entries")

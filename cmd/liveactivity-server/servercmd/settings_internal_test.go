@@ -13,7 +13,8 @@ import (
 )
 
 func TestOpenLog_refusesAWrongRedisURLWithoutRepeatingIt(t *testing.T) {
-	for _, url := range []string{"localhost:6379", "http://:s3cr3t@localhost", "redis://:s3cr3t@local host", "redis://:s3cr3t@localhost/x", "redis://:s3cr3t@localhost?pool_size=x"} {
+	for _, url := range []string{"localhost:6379", "http://:s3cr3t@localhost", "redis://:s3cr3t@local host",
+		"redis://:s3cr3t@localhost/x", "redis://:s3cr3t@localhost?pool_size=x"} {
 		_, err := (&settings{RedisURL: url}).openLog(slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, "--redis-url", url)
 		assert.NotContains(t, err.Error(), "s3cr3t")
@@ -39,7 +40,8 @@ func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 // The memory that goes with a file is as large as what else is kept in it.
 func TestOpenLog_boundsTheStoreByWhatAFileMayKeep(t *testing.T) {
 	for given, want := range map[int64]int64{0: eventlog.DefaultLastingStateMaxBytes, 1 << 20: 1 << 20} {
-		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"), Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
+		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"),
+			Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
 		release, err := s.openLog(slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		assert.Equal(t, want, s.Retention.StateMaxBytes)

@@ -63,7 +63,8 @@ func BenchmarkDocuments_Get(b *testing.B) {
 	log := open(b, b.TempDir(), nil)
 	var changes []document.Change
 	for i := range held {
-		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("session/", i)}, make([]byte, 200), time.Hour))
+		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("session/", i)},
+			make([]byte, 200), time.Hour))
 	}
 	_, err := log.Documents().Write(b.Context(), product, changes...)
 	require.NoError(b, err)

@@ -48,7 +48,8 @@ func TestLog_keepsTheContract(t *testing.T) {
 func TestLog_filesActions(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
+		return open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: o.TTL,
+			StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
 	})
 }
 
@@ -160,7 +161,8 @@ func put(t testing.TB, log eventlog.Log, productID, name, value string, ttl time
 }
 
 func TestOpen_reportsEveryMistake(t *testing.T) {
-	_, err := boltlog.Open("", &boltlog.Options{TailBytes: -1, Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
+	_, err := boltlog.Open("", &boltlog.Options{TailBytes: -1,
+		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
 	assert.Equal(t, []string{"boltlog.dir", "boltlog.TailBytes", "eventlog.Retention.TTL", "eventlog.Retention.MaxBytes",
 		"eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"}, musttest.Mistakes(t, err))
 }

@@ -266,7 +266,8 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 				require.NoError(t, l.appends(old)())
 				start, before := eventlogtest.Bounds(t, l, acme), memoryOf(l)
 				errs := together(l, test.finish, l.appends(eventlogtest.Entries("a", 3)), l.appends(old))
-				errs = append(errs, l.appends(eventlogtest.Entries("a", 3))(), l.appends(old)(), l.appends(eventlogtest.Entries("b", 1))())
+				errs = append(errs, l.appends(eventlogtest.Entries("a", 3))(), l.appends(old)(),
+					l.appends(eventlogtest.Entries("b", 1))())
 				for _, err := range errs {
 					require.ErrorIs(t, err, ErrUncertain)
 					require.NotErrorAs(t, err, new(*eventlog.DuplicateError))
@@ -296,7 +297,8 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 // no reason to stop.
 func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
 	l := openLog(t, t.TempDir(), nil)
-	for _, failure := range []error{&fs.PathError{Op: "write", Err: syscall.ENOSPC}, &fs.PathError{Op: "write", Err: syscall.EIO}, errDisk} {
+	for _, failure := range []error{&fs.PathError{Op: "write", Err: syscall.ENOSPC},
+		&fs.PathError{Op: "write", Err: syscall.EIO}, errDisk} {
 		l.finish = func(*bolt.Tx) error { return failure }
 		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 1))(), failure)
 	}
@@ -323,7 +325,8 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
 		start, before := eventlogtest.Bounds(t, l, acme).TrimmedTo, memoryOf(l)
 		damaged := func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) } // of no bucket
-		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("a", 2))) {
+		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)),
+			l.appends(eventlogtest.Entries("a", 2))) {
 			require.ErrorIs(t, err, ErrDamaged)
 			require.ErrorContains(t, err, dir)
 		}
@@ -342,7 +345,8 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 // click returns an entry of one click of a user.
 func click(t testing.TB, user string) eventlog.Entry {
 	t.Helper()
-	return eventlogtest.BatchEntry(t, activitytest.NewBatch(acme, "s of "+user, user, activitytest.Click(time.Now(), "Save", "https://acme.example/")))
+	return eventlogtest.BatchEntry(t, activitytest.NewBatch(acme, "s of "+user, user,
+		activitytest.Click(time.Now(), "Save", "https://acme.example/")))
 }
 
 // filed returns how many actions of a user can be looked up.

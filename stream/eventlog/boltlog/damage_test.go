@@ -101,7 +101,10 @@ var damages = map[string]func(page []byte, number int, whole []byte){
 	},
 	"half zeroed":      func(page []byte, _ int, _ []byte) { clear(page[len(page)/2:]) },
 	"beginning zeroed": func(page []byte, _ int, _ []byte) { clear(page[:512]) },
-	"another page's":   func(page []byte, number int, whole []byte) { copy(page, whole[(number+3)*len(page)%len(whole):]) },
+	"another page's": func(page []byte, number int,
+		whole []byte) {
+		copy(page, whole[(number+3)*len(page)%len(whole):])
+	},
 }
 
 // damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR
@@ -207,11 +210,12 @@ func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
 		file []byte
 		want error
 	}{
-		"empty":                      {nil, boltlog.ErrDamaged},
-		"a byte":                     {[]byte("x"), boltlog.ErrForeign},
-		"text":                       {[]byte(strings.Repeat("This is no database.\n", 1000)), boltlog.ErrForeign},
-		"zeros":                      {make([]byte, len(whole)), boltlog.ErrForeign},
-		"sqlite":                     {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"), make([]byte, 8192)...), boltlog.ErrForeign},
+		"empty":  {nil, boltlog.ErrDamaged},
+		"a byte": {[]byte("x"), boltlog.ErrForeign},
+		"text":   {[]byte(strings.Repeat("This is no database.\n", 1000)), boltlog.ErrForeign},
+		"zeros":  {make([]byte, len(whole)), boltlog.ErrForeign},
+		"sqlite": {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"),
+			make([]byte, 8192)...), boltlog.ErrForeign},
 		"another bbolt file":         {boltFile(t, nil), boltlog.ErrForeign},
 		"of a later format":          {boltFile(t, map[string]string{"format": "7"}), boltlog.ErrForeign},
 		"of an earlier format":       {boltFile(t, map[string]string{"format": "4"}), boltlog.ErrForeign},

@@ -50,7 +50,8 @@ func run(dir string, start int) error {
 	}
 	fmt.Printf("start %d: actions known: %d\n", start, len(recent))
 
-	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
+		"https://app.acme.example/reports/42")
 	recorder, err := eventlog.NewRecorder(entries, nil)
 	if err != nil {
 		log.Fatal(err)

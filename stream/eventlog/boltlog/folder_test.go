@@ -99,7 +99,8 @@ func TestOpen_rejectsWhatIsNotAFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	folder := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(folder, boltlog.FileName), 0o700))
-	for _, test := range []struct{ dir, culprit string }{{file, file}, {filepath.Join(file, "a"), file}, {folder, folder}} {
+	for _, test := range []struct{ dir, culprit string }{{file, file}, {filepath.Join(file, "a"), file},
+		{folder, folder}} {
 		_, err := boltlog.Open(test.dir, nil)
 		require.ErrorContains(t, err, test.culprit)
 	}
@@ -157,7 +158,8 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 			require.Less(t, time.Since(started), waittest.Patience)
 			free()
 			log := open(t, dir, nil)
-			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10), 1, "the first goes on unharmed")
+			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10), 1,
+				"the first goes on unharmed")
 		})
 	}
 }

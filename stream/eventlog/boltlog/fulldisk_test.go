@@ -94,7 +94,8 @@ func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
 		if err == nil {
 			k.docs[name] = value
 		}
-		entries := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry(name, 0), 3000), eventlogtest.Sized(eventlogtest.Entry(name, 1), 20<<10)}
+		entries := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry(name, 0), 3000),
+			eventlogtest.Sized(eventlogtest.Entry(name, 1), 20<<10)}
 		// What was freed by one call is there for the next, so it may take some.
 		for range 5 {
 			if err = log.Append(ctx, product, entries); err == nil {
@@ -133,7 +134,8 @@ func (k *noted) verify(log *boltlog.Log, after eventlog.ID) error {
 		values[d.Name] = string(d.Value)
 	}
 	if !reflect.DeepEqual(k.entries, got) || !reflect.DeepEqual(k.docs, values) {
-		return fmt.Errorf("%d of %d entries and %d of %d documents are there", len(got), len(k.entries), len(values), len(k.docs))
+		return fmt.Errorf("%d of %d entries and %d of %d documents are there", len(got), len(k.entries),
+			len(values), len(k.docs))
 	}
 	return nil
 }

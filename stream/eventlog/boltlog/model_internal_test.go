@@ -56,7 +56,8 @@ func TestLog_isAsTheModel(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				opts := &Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 10_000}, TailBytes: 1 << (8 + seed), Logger: slog.New(slog.DiscardHandler)}
+				opts := &Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 10_000}, TailBytes: 1 << (8 + seed),
+					Logger: slog.New(slog.DiscardHandler)}
 				m := &model{T: t, log: openLog(t, dir, opts), dir: dir, opts: opts, random: rand.New(rand.NewPCG(seed, 0)),
 					products: map[string]*modelProduct{"a": {}, "b": {}}}
 				for _, p := range m.products {
@@ -311,7 +312,9 @@ func (m *model) check(id string) {
 	page := make([]eventlog.Entry, 1000)
 	read, err := m.log.Read(ctx, id, b.TrimmedTo, page)
 	require.NoError(m, err)
-	require.True(m, slices.EqualFunc(dst[:read], page[:read], func(a, b eventlog.Entry) bool { return a.ID == b.ID && bytes.Equal(a.Data, b.Data) }))
+	require.True(m, slices.EqualFunc(dst[:read], page[:read], func(a, b eventlog.Entry) bool {
+		return a.ID == b.ID && bytes.Equal(a.Data, b.Data)
+	}))
 	size := 0
 	for _, e := range page[:read] {
 		size += len(e.Data)
@@ -319,7 +322,8 @@ func (m *model) check(id string) {
 	require.True(m, read == n || size >= eventlog.ReadBytes, "it stops only where it may")
 	for i, want := range p.entries[len(p.entries)-n:] {
 		got := dst[i]
-		same := got.ID == want.ID && got.SessionID == want.SessionID && bytes.Equal(got.Data, want.Data) && slices.Equal(got.Keys, want.Keys)
+		same := got.ID == want.ID && got.SessionID == want.SessionID && bytes.Equal(got.Data, want.Data) &&
+			slices.Equal(got.Keys, want.Keys)
 		require.True(m, same && now.Sub(got.ID.Time()) < time.Hour, "%v and %v", want, got)
 	}
 	if dropped := len(p.entries) - n; dropped > 0 {

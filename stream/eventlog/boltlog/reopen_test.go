@@ -35,7 +35,8 @@ func oddEntries() []eventlog.Entry {
 	}
 	return []eventlog.Entry{
 		{},
-		{SessionID: string(all), Data: bytes.ReplaceAll(bytes.ReplaceAll(all, []byte("\n"), nil), []byte("\r"), nil)}, // of one line
+		// of one line
+		{SessionID: string(all), Data: bytes.ReplaceAll(bytes.ReplaceAll(all, []byte("\n"), nil), []byte("\r"), nil)},
 		{SessionID: strings.Repeat("s", 1000), Keys: []activity.Key{{}}, Data: []byte("{}")},
 		many,
 		{Keys: many.Keys[1:1], Data: []byte(" ")},
@@ -146,7 +147,8 @@ func TestOpen_countsTheTimeItWasClosed(t *testing.T) {
 		log = open(t, dir, opts)
 		require.False(t, get(t, log, product, "brief")[0].Exists())
 		require.True(t, get(t, log, product, "ever")[0].Exists())
-		require.Equal(t, eventlog.Bounds{TrimmedTo: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID}, eventlogtest.Bounds(t, log, product))
+		require.Equal(t, eventlog.Bounds{TrimmedTo: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID},
+			eventlogtest.Bounds(t, log, product))
 		eventlogtest.Append(t, log, product, eventlogtest.Entry("old", 0))
 		require.NoError(t, log.Release())
 	})
@@ -162,7 +164,8 @@ func TestOpen_keepsTimesToLive(t *testing.T) {
 			put(t, log, product, ttl.String(), "", ttl)
 		}
 		var passed time.Duration
-		for _, step := range []time.Duration{0, time.Microsecond, time.Millisecond, time.Second, time.Hour, 1000 * time.Hour} {
+		for _, step := range []time.Duration{0, time.Microsecond, time.Millisecond, time.Second, time.Hour,
+			1000 * time.Hour} {
 			time.Sleep(step)
 			passed += step
 			log = reopen(t, log, dir, nil)

@@ -227,7 +227,8 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, &Options{Retention: eventlog.Retention{TTL: time.Hour}})
-		require.NoError(t, l.appends(eventlogtest.Entries("a", 3), document.Put(document.Document{Name: "a"}, nil, time.Hour))())
+		require.NoError(t, l.appends(eventlogtest.Entries("a", 3),
+			document.Put(document.Document{Name: "a"}, nil, time.Hour))())
 		before := l.lastCommit()
 		time.Sleep(time.Hour - time.Millisecond)
 		require.NoError(t, l.Expire(t.Context()))
@@ -259,7 +260,8 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	l := openLog(t, dir, opts)
 	for n := range each {
 		for p := range products {
-			require.NoError(t, l.Append(t.Context(), fmt.Sprint(p), []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
+			require.NoError(t, l.Append(t.Context(), fmt.Sprint(p),
+				[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
 			require.LessOrEqual(t, heldBy(l), int64(total))
 		}
 	}
@@ -343,7 +345,8 @@ func TestOpen_limitsWhatAClockLeftThatWasAhead(t *testing.T) {
 		time.Sleep(365 * 24 * time.Hour)
 		l := openLog(t, dir, opts)
 		ahead = eventlogtest.Entries("ahead", 3)
-		changes := []document.Change{document.Put(document.Document{Name: "mortal"}, nil, ttl), document.Put(document.Document{Name: "ever"}, nil, 0)}
+		changes := []document.Change{document.Put(document.Document{Name: "mortal"}, nil, ttl),
+			document.Put(document.Document{Name: "ever"}, nil, 0)}
 		require.NoError(t, l.appends(ahead, changes...)())
 		require.NoError(t, l.Release())
 	})
@@ -360,7 +363,8 @@ func TestOpen_limitsWhatAClockLeftThatWasAhead(t *testing.T) {
 		require.Equal(t, ahead[0].ID, eventlogtest.Bounds(t, l, acme).Oldest, "not before their time")
 		require.Len(t, documentsOf(t, l), 3)
 		time.Sleep(ttl/32 + time.Second)
-		require.Equal(t, eventlog.Bounds{TrimmedTo: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID}, eventlogtest.Bounds(t, l, acme))
+		require.Equal(t, eventlog.Bounds{TrimmedTo: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID},
+			eventlogtest.Bounds(t, l, acme))
 		require.Len(t, documentsOf(t, l), 2)
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, 1, l.Stats()[acme].Entries, "they make room")

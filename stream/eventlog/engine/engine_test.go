@@ -26,10 +26,11 @@ func TestNextID_growsStrictly(t *testing.T) {
 		now   time.Time
 		want  eventlog.ID
 	}{
-		"the first ever":                 {eventlog.ID{}, at(1000), eventlog.ID{Milli: 1000}},
-		"a later millisecond":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1001), eventlog.ID{Milli: 1001}},
-		"the same millisecond":           {eventlog.ID{Milli: 1000, Seq: 5}, at(1000), eventlog.ID{Milli: 1000, Seq: 6}},
-		"part of a millisecond":          {eventlog.ID{Milli: 1000}, at(1000).Add(999 * time.Microsecond), eventlog.ID{Milli: 1000, Seq: 1}},
+		"the first ever":       {eventlog.ID{}, at(1000), eventlog.ID{Milli: 1000}},
+		"a later millisecond":  {eventlog.ID{Milli: 1000, Seq: 5}, at(1001), eventlog.ID{Milli: 1001}},
+		"the same millisecond": {eventlog.ID{Milli: 1000, Seq: 5}, at(1000), eventlog.ID{Milli: 1000, Seq: 6}},
+		"part of a millisecond": {eventlog.ID{Milli: 1000}, at(1000).Add(999 * time.Microsecond),
+			eventlog.ID{Milli: 1000, Seq: 1}},
 		"the clock went back":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1), eventlog.ID{Milli: 1000, Seq: 6}},
 		"the clock is before the epoch":  {eventlog.ID{Milli: 1000}, at(-5), eventlog.ID{Milli: 1000, Seq: 1}},
 		"the clock is at the epoch":      {eventlog.ID{}, at(0), eventlog.ID{Seq: 1}},
@@ -69,7 +70,8 @@ func TestDuplicates_areTheKeysThatAreHeldOrComeTwice(t *testing.T) {
 		require.Contains(t, duplicate.Keys, key("b"), name)
 		require.NotContains(t, duplicate.Keys, key("c"), name)
 	}
-	require.Equal(t, &eventlog.DuplicateError{Keys: []activity.Key{key("c")}}, engine.Duplicates(entries("c", "d", "c"), held))
+	require.Equal(t, &eventlog.DuplicateError{Keys: []activity.Key{key("c")}},
+		engine.Duplicates(entries("c", "d", "c"), held))
 }
 
 func TestValidate_refusesWhatIsMoreThanOneLine(t *testing.T) {

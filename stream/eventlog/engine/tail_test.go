@@ -217,7 +217,8 @@ func TestTail_isAsAList(t *testing.T) {
 			n, ok := tail.Read(tailID(max(after, 0)), dst)
 			require.Equal(t, max(after, 0) >= first-1, ok)
 			if ok {
-				require.Equal(t, eventlogtest.IDs(tailEntries(max(after, 0)+1, min(len(dst), max(0, next-1-max(after, 0))))), eventlogtest.IDs(dst[:n]), fmt.Sprint(seed))
+				require.Equal(t, eventlogtest.IDs(tailEntries(max(after, 0)+1, min(len(dst), max(0, next-1-max(after, 0))))),
+					eventlogtest.IDs(dst[:n]), fmt.Sprint(seed))
 			}
 		}
 	}

@@ -16,7 +16,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := entries.Append(ctx, "acme", []eventlog.Entry{{Data: []byte(`{"n":1}`)}, {Data: []byte(`{"n":2}`)}}); err != nil {
+	if err := entries.Append(ctx, "acme", []eventlog.Entry{{Data: []byte(`{"n":1}`)},
+		{Data: []byte(`{"n":2}`)}}); err != nil {
 		log.Fatal(err)
 	}
 	into := make([]eventlog.Entry, 10)

@@ -54,8 +54,10 @@ func TestLog_reportsItsStorage(t *testing.T) {
 const product = "acme"
 
 func TestNew_reportsEveryMistake(t *testing.T) {
-	_, err := memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
-	require.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"},
+	_, err := memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1,
+		TotalBytes: -1}})
+	require.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes",
+		"eventlog.Retention.TotalBytes"},
 		musttest.Mistakes(t, err))
 }
 
@@ -174,7 +176,8 @@ func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
 	waittest.Within(t, waittest.Patience, "Append", func() {
 		for n := range 3 {
 			for _, productID := range []string{"acme", "other"} {
-				assert.NoError(t, log.Append(t.Context(), productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", n), 10_000)}))
+				assert.NoError(t, log.Append(t.Context(), productID,
+					[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", n), 10_000)}))
 			}
 		}
 	})

@@ -61,7 +61,8 @@ func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
 			client := server.Client()
-			log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
+			log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+				Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
 			docs := log.Documents()
 			put(t, docs, "registration", 1, 10, 0)
 			put(t, docs, "first", 1, 10, time.Hour)
@@ -102,7 +103,8 @@ func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
 
 // What a product has too much of is not taken from another.
 func TestState_isAProductsOwn(t *testing.T) {
-	log := open(t, redistest.Start(t, "--appendonly", "no").URL(), &redislog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}})
+	log := open(t, redistest.Start(t, "--appendonly", "no").URL(),
+		&redislog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}})
 	_, err := log.Documents().Write(t.Context(), "other", document.Put(document.Document{Name: "doc"}, nil, time.Hour))
 	require.NoError(t, err)
 	put(t, log.Documents(), "session", 3000, 500, time.Hour)
@@ -280,7 +282,8 @@ func TestPing_failsWhileNothingCanBeWritten(t *testing.T) {
 		_, err = fmt.Sscanf(stats[strings.Index(stats, "used_memory:"):], "used_memory:%d", &now)
 		require.NoError(t, err)
 		require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(now+2<<20)).Err())
-		for i := 0; log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", i), 12<<10)}) == nil; i++ {
+		for i := 0; log.Append(t.Context(), product,
+			[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", i), 12<<10)}) == nil; i++ {
 			require.Less(t, i, 10_000)
 		}
 		require.ErrorContains(t, log.Ping(t.Context()), "OOM")
@@ -302,7 +305,9 @@ func TestRead_ofAReaderWhoWaits_doesNotNeedMessages(t *testing.T) {
 	require.NoError(t, err)
 	defer mute.Release()
 	r := follow(t, log, newest(t, log))
-	waittest.Until(t, "nothing is left to read", func() bool { return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0 })
+	waittest.Until(t, "nothing is left to read", func() bool {
+		return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0
+	})
 	time.Sleep(50 * time.Millisecond) // it waits
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
 	r.has(t, 1)
@@ -318,7 +323,8 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	writer, reader := open(t, server.URL(), opts), open(t, server.URL(), opts)
 	for n := range each {
 		for p := range products {
-			require.NoError(t, writer.Append(t.Context(), fmt.Sprint(p), []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
+			require.NoError(t, writer.Append(t.Context(), fmt.Sprint(p),
+				[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
 			require.LessOrEqual(t, writer.TailBytes(), int64(total))
 		}
 	}
@@ -366,7 +372,8 @@ func TestExpiry_everyKeyButTheProductsHasATimeToLive(t *testing.T) {
 	for _, key := range keys {
 		ttl, err := client.TTL(t.Context(), key).Result()
 		require.NoError(t, err)
-		require.Equal(t, strings.HasSuffix(key, ":meta") || strings.HasSuffix(key, ":format"), ttl < 0, "%s lives for %v", key, ttl)
+		require.Equal(t, strings.HasSuffix(key, ":meta") || strings.HasSuffix(key, ":format"), ttl < 0,
+			"%s lives for %v", key, ttl)
 	}
 }
 
@@ -415,7 +422,8 @@ func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	_, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: "immortal"}, nil, 0))
 	require.NoError(t, err)
 	for i := range 300 {
-		_, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, nil, 5*time.Millisecond))
+		_, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, nil,
+			5*time.Millisecond))
 		require.NoError(t, err)
 	}
 	names := func() int64 {

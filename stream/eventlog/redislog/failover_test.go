@@ -143,7 +143,10 @@ func TestFailover_twiceIsTwoGaps(t *testing.T) {
 		require.Equal(t, kept[2], newest(t, log))
 		for from, gaps := range map[eventlog.ID]int{start: 2, kept[0]: 2, lost[0]: 1, kept[1]: 1, lost[1]: 0} {
 			r := follow(t, log, from)
-			waittest.Until(t, "the last is read", func() bool { got := r.read(); return len(got) > 0 && got[len(got)-1].ID == kept[2] })
+			waittest.Until(t, "the last is read", func() bool {
+				got := r.read()
+				return len(got) > 0 && got[len(got)-1].ID == kept[2]
+			})
 			want := slices.DeleteFunc(slices.Clone(kept), func(id eventlog.ID) bool { return id.Compare(from) <= 0 })
 			require.Equal(t, want, eventlogtest.IDs(r.read()))
 			require.Equal(t, gaps, r.told())
@@ -196,7 +199,8 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 func TestFailover_isNotWhatExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
+	log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+		Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
 	last := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
 	time.Sleep(time.Until(last.Time().Add(200 * time.Millisecond)))
 	require.NoError(t, server.Client().Del(t.Context(), "la:{p:acme}:log").Err())
@@ -237,7 +241,8 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 	e := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
 	connected := follow(t, log, start)
 	connected.has(t, 1)
-	for _, ahead := range []eventlog.ID{{Milli: e.Milli, Seq: e.Seq + 1}, {Milli: e.Milli + 1}, {Milli: e.Milli + 30_000}} {
+	for _, ahead := range []eventlog.ID{{Milli: e.Milli, Seq: e.Seq + 1}, {Milli: e.Milli + 1},
+		{Milli: e.Milli + 30_000}} {
 		require.Equal(t, "gap", resume(t, log, ahead)().Event, ahead)
 	}
 	next := appendOne(t, log, eventlogtest.Entry("s", 1)).ID

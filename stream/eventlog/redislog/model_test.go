@@ -54,7 +54,8 @@ type history struct {
 }
 
 // Users share no instant: which of them was first is nobody's to say.
-var offsets = map[string]time.Duration{"ada": time.Millisecond, "bob": 2 * time.Millisecond, "eve": 3 * time.Millisecond}
+var offsets = map[string]time.Duration{"ada": time.Millisecond, "bob": 2 * time.Millisecond,
+	"eve": 3 * time.Millisecond}
 
 func (h *history) users() []string { return []string{"ada", "bob", "eve"} }
 

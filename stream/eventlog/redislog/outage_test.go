@@ -71,7 +71,8 @@ func calls(log *redislog.Log, n int) map[string]func(context.Context) error {
 			return err
 		},
 		"Write": func(ctx context.Context) error {
-			_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("doc", n)}, nil, time.Hour))
+			_, err := log.Documents().Write(ctx, product,
+				document.Put(document.Document{Name: fmt.Sprint("doc", n)}, nil, time.Hour))
 			return err
 		},
 		"List": func(ctx context.Context) error {
@@ -446,7 +447,9 @@ func TestRead_findsUnannouncedEntries(t *testing.T) {
 	start := newest(t, log)
 	require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
-	waittest.Until(t, "the entry is read", func() bool { return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1 })
+	waittest.Until(t, "the entry is read", func() bool {
+		return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1
+	})
 }
 
 // A product at rest makes no request, though readers follow it, here and on another server.

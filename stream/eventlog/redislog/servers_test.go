@@ -249,7 +249,8 @@ func TestAppend_filesActionsWithItsEntries(t *testing.T) {
 // Whatever recorder is used, on whatever server, a session has one story.
 func TestRecorder_onTwoServers(t *testing.T) {
 	a, b := pair(t, redistest.Start(t).URL(), nil)
-	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil)), musttest.New(eventlog.NewRecorder(b, nil))}
+	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil)),
+		musttest.New(eventlog.NewRecorder(b, nil))}
 	const n = 60
 	start := newest(t, a)
 	now := time.Now().Add(-time.Minute)
@@ -260,7 +261,8 @@ func TestRecorder_onTwoServers(t *testing.T) {
 			for k := range n {
 				action := activitytest.Click(now, fmt.Sprint(k), page)
 				result, err := r.Record(context.Background(), product, []activity.Event{{
-					ID: fmt.Sprint("event", k), Time: now.Add(time.Duration(k) * time.Second), SessionID: "s", UserID: "ada", Action: &action,
+					ID: fmt.Sprint("event", k), Time: now.Add(time.Duration(k) * time.Second), SessionID: "s", UserID: "ada",
+					Action: &action,
 				}})
 				assert.NoError(t, err)
 				accepted[i] += result.Accepted

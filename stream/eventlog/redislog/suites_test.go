@@ -82,7 +82,8 @@ func TestActivity(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes}, MaxEvents: o.MaxEvents})
+			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
+				MaxEvents: o.MaxEvents})
 		})
 	})
 }

@@ -52,14 +52,17 @@ func TestOpen_refusesWhatCannotBeRight(t *testing.T) {
 func TestOpen_reportsEveryMistake(t *testing.T) {
 	_, err := redislog.Open("", &redislog.Options{MaxEvents: -1, TailBytes: -1, Prefix: "a{b}",
 		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
-	assert.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes",
+	assert.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes",
+		"eventlog.Retention.TotalBytes",
 		"redislog.MaxEvents", "redislog.TailBytes", "redislog.Prefix", "redislog.URL"}, musttest.Mistakes(t, err))
 }
 
 func TestOpen_takesEveryFormOfURL(t *testing.T) {
 	for _, url := range []string{
-		"redis://localhost", "redis://localhost:6379/", "redis://localhost:6379/3", "rediss://localhost:6379", "redis://[::1]:6379",
-		"redis://:password@localhost", "redis://user:p%2Fa%40s@localhost", "redis://a:6379?addr=b:6379&addr=c:6379", "redis://localhost?pool_size=5&read_timeout=1s",
+		"redis://localhost", "redis://localhost:6379/", "redis://localhost:6379/3", "rediss://localhost:6379",
+		"redis://[::1]:6379",
+		"redis://:password@localhost", "redis://user:p%2Fa%40s@localhost", "redis://a:6379?addr=b:6379&addr=c:6379",
+		"redis://localhost?pool_size=5&read_timeout=1s",
 	} {
 		log, err := redislog.Open(url, nil)
 		require.NoError(t, err, url)
@@ -81,7 +84,8 @@ func works(t *testing.T, url string, o *redislog.Options) {
 
 func TestOpen_withUserAndPassword(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "default-password", "--user", "app", "on", ">p/a@s:s",
-		"~TestOpen_*", "&TestOpen_*", "-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+@connection", "+time", "+cluster|slots")
+		"~TestOpen_*", "&TestOpen_*", "-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+@connection", "+time",
+		"+cluster|slots")
 	host := server.Addr
 	t.Run("of the default user", func(t *testing.T) { works(t, "redis://:default-password@"+host, nil) })
 	t.Run("of a user of few rights", func(t *testing.T) { works(t, "redis://app:p%2Fa%40s%3As@"+host, nil) })
