@@ -118,7 +118,7 @@ func (g *eventGuard) take(text []byte) {
 	}
 }
 
-// field takes the beginning of a line that is not empty, and returns what to give of it. It
+// field takes the beginning of a line that is not empty, and returns the part of it to give. It
 // ignores comments, unknown fields and invalid IDs.
 func (g *eventGuard) field(line []byte) []byte {
 	name, value, _ := bytes.Cut(line, []byte(":"))

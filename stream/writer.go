@@ -293,7 +293,7 @@ func (w *Writer) join(b activity.Batch) (conversationID string, frees bool) {
 	return conversationID, freed != nil
 }
 
-// follow is that of the links, for any batch.
+// follow asks the links, which know of sessions only.
 func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
 	if b.SessionID == "" {
 		return b.ConversationID, nil, nil

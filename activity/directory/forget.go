@@ -89,8 +89,8 @@ func (s *Session) Conversations() []Conversation {
 }
 
 // ConversationsOf is Conversations for a person's links alone: of the users, or of the addresses,
-// which are in lower case. A link of nobody yet is the person's by whose address it was made or,
-// without one, who the session's user is.
+// which are in lower case. A link of nobody yet is of the person with the address that it was made
+// by or, without one, of the session's user.
 func (s *Session) ConversationsOf(userIDs, emails []string) []Conversation {
 	return s.conversations(s.linksOf(userIDs, emails))
 }
@@ -114,7 +114,7 @@ func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation
 }
 
 // linksOf returns the function that reports whether a link is a person's, see ConversationsOf, by
-// what is known of the session at the call.
+// the session as it is at the call.
 func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
 	user, stated := s.UserID, s.Stated()
 	return func(f formerLink) bool {

@@ -4,7 +4,7 @@ package intake
 // into an event. They do not change once an event has been read.
 type Fields[E any] map[string]func(r *Reader, e *E)
 
-// Read reads an object, and skips what has no place. Of a place that comes twice the last
+// Read reads an object, and skips other values. Of a place that comes twice the last
 // value counts.
 func (f Fields[E]) Read(r *Reader, e *E) {
 	r.Object(func(key []byte) { f.Field(r, e, key) })

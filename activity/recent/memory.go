@@ -84,7 +84,7 @@ type userSession struct {
 type memorySession struct {
 	memoryEntry
 	Held
-	users []*memoryUser  // who it has actions of, or named
+	users []*memoryUser  // of its actions, and those that it named
 	first [1]*memoryUser // memory of users, while one is enough
 	bytes int64          // of the actions' JSON and of identities
 }

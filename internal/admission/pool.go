@@ -34,7 +34,7 @@ type holder struct {
 	room        *semaphore.Weighted // of share bytes
 	callers     int                 // that hold bytes or wait
 	waiting     int                 // of these
-	waitingHold int64               // what the waiting hold meanwhile
+	waitingHold int64               // bytes that the waiting hold meanwhile
 }
 
 // NewPool returns a pool of total bytes, of which a key holds at most share. While
