@@ -43,10 +43,10 @@ type Store interface {
 	Session(ctx context.Context, productID, sessionID string, limit int) (Records, error)
 
 	// Sessions returns the IDs of the sessions in which there are actions of the user, or others'
-	// that were appended with the user's ID, each once and in any order, and the user's
-	// actions outside any session, oldest first. No
-	// action that is kept of the user is elsewhere, unless its session is older than so many
-	// others of the user as actions are kept. Actions of the sessions may have expired.
+	// that were appended with the user's ID, each once and in any order, and the user's actions
+	// outside any session, oldest first. No action that is kept of the user is elsewhere, unless its
+	// session is older than so many others of the user as actions are kept. Actions of the sessions
+	// may have expired.
 	Sessions(ctx context.Context, productID, userID string) (ids []string, outside Records, err error)
 
 	// Snapshot returns everything that Recent can return for the subject's user, or

@@ -344,8 +344,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			if len(c.Messages) == 0 || c.Messages[0].ID != s.message.ID {
 				return errMeant
 			}
-			// A copy: earlier steps share the slice.
-			c.Messages = append([]message{c.Messages[0]}, c.Messages[1:]...)
+			c.Messages = slices.Clone(c.Messages) // earlier steps share the slice
 			now := j.d.store.now()
 			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, now
 			if j.can.Chatter != nil {

@@ -322,7 +322,8 @@ func (f *found) erasure(productID string) *activity.Erasure {
 	return e
 }
 
-// maxErasure is about how many bytes of IDs an erasure may have: it must fit into an event.
+// maxErasure is about how many bytes of its sessions' IDs an erasure may have, beside the sessions of
+// keptAs, of which a store names few: it must fit into an event.
 const maxErasure = 24 << 10
 
 // erasures returns the erasures of the person: for each user ID, or one without, as many as the

@@ -73,8 +73,8 @@ func printer(w io.Writer, failed func()) func(at float64, who, text string) {
 	return func(at float64, who, text string) {
 		mu.Lock()
 		defer mu.Unlock()
-		time := time.UnixMicro(int64(at * 1e6)).Format(time.TimeOnly)
-		if _, err := fmt.Fprintf(w, "%s  %s  %s\n", time, printable(who), printable(text)); err != nil {
+		clock := time.UnixMicro(int64(at * 1e6)).Format(time.TimeOnly)
+		if _, err := fmt.Fprintf(w, "%s  %s  %s\n", clock, printable(who), printable(text)); err != nil {
 			failed()
 		}
 	}
