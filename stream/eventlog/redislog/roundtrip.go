@@ -166,7 +166,7 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 	known, _ := p.memory()
 	args := make([]any, 0, 16+len(p.scriptKeys)+len(c.args))
 	if whole {
-		args = append(args, "eval", sharedSource+commitSource)
+		args = append(args, "eval", commitSource)
 	} else {
 		args = append(args, "evalsha", commitScript.Hash())
 	}

@@ -20,8 +20,11 @@ var tidySource string
 //go:embed lua/drop.lua
 var dropSource string
 
+//go:embed lua/activity.lua
+var activitySource string
+
 //go:embed lua/commit.lua
-var commitSource string
+var commitEnd string
 
 //go:embed lua/read.lua
 var readSource string
@@ -35,8 +38,11 @@ var listSource string
 // sharedSource is the beginning of the scripts that change a product.
 var sharedSource = lostSource + changeSource
 
+// commitSource is the whole script of a commit.
+var commitSource = sharedSource + activitySource + commitEnd
+
 var (
-	commitScript = redis.NewScript(sharedSource + commitSource)
+	commitScript = redis.NewScript(commitSource)
 	tidyScript   = redis.NewScript(sharedSource + tidySource)
 	dropScript   = redis.NewScript(sharedSource + dropSource)
 	readScript   = redis.NewScript(lostSource + readSource)

@@ -1,7 +1,8 @@
 -- Commits one call's changes to a product: documents, entries of the log and
--- actions of users, all of them or none. An "erase" entry removes actions.
+-- actions of users, all of them or none. An "erase" entry removes actions. It comes
+-- after activity.lua.
 --
--- ARGV  4 most actions of a user        5 channel to publish on
+-- ARGV  5 channel to publish on
 --       6 product                       7, 8 newest ID known to the caller
 --       9 newest version known to the caller
 --       10, 11, 12 how many there are of each in
@@ -23,7 +24,6 @@
 local generation = tonumber(ARGV[13])
 if generation > 0 and generation <= number('over') then return {3, ''} end
 
-local max_events = tonumber(ARGV[4])
 local documents, entries, runs = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local args, first_document = ARGV, 14
 local first_entry = first_document + 6 * documents
@@ -202,142 +202,12 @@ if documents > 0 then
   end
 end
 
--- 4. Actions. A session has a hash of them, whose values begin with the order of
--- arrival and the start, and a user a sorted set of sessions by the newest start.
-
-local oldest = micros - ttl * 1000
-local max_held, max_identities = math.max(200, 8 * max_events), 8
-
--- Counts the bytes written under a name of activity.
-local function count(name, bytes)
-  local is_new = call('ZADD', active, version_text, name) == 1
-  keep(activity_key(name))
-  return bytes + (is_new and key_cost + 2 * #name or 0)
-end
-
--- Adds to an identity its record, and what that says.
-local function read_identity(said, record)
-  said.record, said.standing, said.visitor = record, 0, string.sub(record, 2)
-  if #record > 2 and string.byte(record, 2) == 0 then
-    said.standing, said.visitor = string.byte(record, 3), string.sub(record, 4)
-  end
-end
-
--- Returns how much is lost with an identity, see below.
-local function tells(said)
-  local before, after = said.before, said.after
-  if not after then return 3 end
-  if after.user ~= said.user then return 2 end
-  return before and before.user == said.user and 0 or 1
-end
-
--- Drops of a session's identities those that tell least, until there are not too many, as
--- Held.dropIdentity of the package recent does. It returns how many bytes that frees.
-local function drop_identities(held, all)
-  table.sort(all, function(a, b)
-    if a.standing ~= b.standing then return a.standing < b.standing end
-    if a.start ~= b.start then return a.start < b.start end
-    return a.number < b.number
-  end)
-  local last = {}
-  for _, said in ipairs(all) do
-    local of = said.standing .. ' ' .. said.visitor
-    said.before, last[of] = last[of], said
-    if said.before then said.before.after = said end
-  end
-  local over, gone, freed = #all - max_identities, {}, 0
-  for least = 0, 3 do
-    for _, said in ipairs(all) do
-      local before, after = said.before, said.after
-      if over > 0 and not said.gone and tells(said) == least then
-        if least == 2 then after.user, after.changed = after.visitor, true end
-        if before then before.after = after end
-        if after then after.before = before end
-        said.gone, over = true, over - 1
-        gone[#gone + 1], freed = said.key, freed + said.bytes
-      end
-    end
-  end
-  call_chunked('HDEL', held, gone)
-  for _, said in ipairs(all) do
-    if said.changed and not said.gone then
-      local value = said.number .. ' ' .. digits(said.start) .. ' ' .. #said.user .. ' ' .. said.user .. said.record
-      call('HSET', held, said.key, value)
-      freed = freed + said.bytes - action_cost - #value
-    end
-  end
-  return freed
-end
-
--- Removes the oldest of a session's actions but so many of each user and of all, and
--- identities beyond their number, and returns how many bytes they have. It is done again
--- when as many have come as a user keeps.
-local function compact(held)
-  local all, found, identities = call('HGETALL', held), {}, {}
-  for i = 1, #all, 2 do
-    local value = all[i + 1]
-    local number, start, length, at = string.match(value, '^(%d+) (%d+) (%d+) ()')
-    if start then
-      local record = at + tonumber(length)
-      local one = {number = number, start = tonumber(start), user = string.sub(value, at, record - 1),
-        key = all[i], bytes = action_cost + #value}
-      if string.sub(value, record, record) == 'i' then
-        read_identity(one, string.sub(value, record))
-        identities[#identities + 1] = one
-      else
-        found[#found + 1] = one
-      end
-    end
-  end
-  table.sort(found, function(a, b) return a.start > b.start end)
-  local of_each, kept, gone, freed = {}, 0, {}, drop_identities(held, identities)
-  for _, action in ipairs(found) do
-    local n = (of_each[action.user] or 0) + 1
-    of_each[action.user] = n
-    if n > max_events or kept >= max_held then
-      gone[#gone + 1], freed = action.key, freed + action.bytes
-    else
-      kept = kept + 1
-    end
-  end
-  call_chunked('HDEL', held, gone)
-  call('HSET', held, 'most', digits(kept + max_events))
-  if freed ~= 0 then call('HINCRBY', held, 'size', digits(-freed)) end
-  return freed
-end
-
--- Files the actions of a run which the session does not have, and returns by how
--- many bytes activity grows.
-local function file_run(user, session, first, last)
-  local held, keys, newest = base .. 'held:' .. session, {}, 0
-  for i = first, last, 3 do keys[#keys + 1] = string.sub(args[i], 8) end
-  local known, values, bytes = call('HMGET', held, 'most', unpack(keys)), {}, 0
-  for n, key in ipairs(keys) do
-    local i = first + 3 * (n - 1)
-    local start = tonumber(args[i + 1])
-    if not known[n + 1] and start >= oldest then
-      local value = version_text .. string.sub(args[i], 1, 7) .. ' ' .. args[i + 1] .. ' ' .. args[i + 2]
-      values[#values + 1], values[#values + 2] = key, value
-      bytes, newest = bytes + action_cost + #value, math.max(newest, start)
-    end
-  end
-  if #values == 0 then return 0 end
-  call('HSET', held, unpack(values))
-  call('HINCRBY', held, 'size', bytes)
-  local most_held = tonumber(known[1] or 2 * max_events) + max_identities
-  if call('HLEN', held) > most_held then bytes = bytes - compact(held) end
-  bytes = count('s' .. session, bytes)
-  if user == '' then return bytes end
-  local sessions = base .. 'user:' .. user
-  local added = call('ZADD', sessions, 'GT', digits(newest), session)
-  if added == 1 then added = added - call('ZREMRANGEBYRANK', sessions, 0, -max_events - 1) end
-  return bytes + count('u' .. user, added * session_cost)
-end
+-- 4. Actions, and what "erase" entries leave of them.
 
 local at, bytes = first_run, 0
 for _ = 1, runs do
   local last = at + 3 * tonumber(args[at + 2])
-  bytes = bytes + file_run(args[at], args[at + 1], at + 3, last)
+  bytes = bytes + file_run(args[at], args[at + 1], version_text, at + 3, last)
   at = last + 3
 end
 if runs > 0 then
@@ -346,58 +216,7 @@ if runs > 0 then
   keep(active)
 end
 
--- 5. Erasures.
-
--- Removes from a session what is the user's and, where the session is the person's, all,
--- but for what is kept for others. It returns how many bytes that frees.
-local function erase_in(held, user, kept, whole)
-  local all, gone, freed, left = call('HGETALL', base .. 'held:' .. held), {}, 0, false
-  for i = 1, #all, 2 do
-    local length, from = string.match(all[i + 1], '^%d+ %d+ (%d+) ()')
-    local of = length and string.sub(all[i + 1], from, from + length - 1)
-    if of and not kept[of] and (whole or of ~= '' and of == user) then
-      gone[#gone + 1], freed = all[i], freed + action_cost + #all[i + 1]
-    elseif of then
-      left = true
-    end
-  end
-  if not left then
-    freed = activity_size('s' .. held)
-    remove_activity({'s' .. held})
-  elseif #gone > 0 then
-    call_chunked('HDEL', base .. 'held:' .. held, gone)
-    call('HINCRBY', base .. 'held:' .. held, 'size', '-' .. digits(freed))
-  end
-  return freed
-end
-
-for _, data in ipairs(erasures) do
-  local e, freed = cjson.decode(data), 0
-  local function kept_in(held)
-    local kept = {}
-    for _, id in ipairs(e.kept and e.kept[string.sub(held, 3)] or {}) do kept[id] = true end
-    return kept
-  end
-  for _, session in ipairs(e.session_ids) do
-    local held = 's:' .. session
-    freed = freed + erase_in(held, e.user_id, kept_in(held), true)
-  end
-  if e.user_id ~= '' then
-    freed = freed + erase_in('u:' .. e.user_id, e.user_id, {}, true)
-    local sessions, gone = base .. 'user:' .. e.user_id, {}
-    freed = freed + activity_size('u' .. e.user_id)
-    for _, held in ipairs(call('ZRANGE', sessions, 0, -1)) do
-      local kept = string.sub(held, 1, 2) == 's:' and kept_in(held) or {}
-      freed = freed + erase_in(held, e.user_id, kept)
-      if not kept[e.user_id] then gone[#gone + 1] = held end
-    end
-    call_chunked('ZREM', sessions, gone)
-    local left = activity_size('u' .. e.user_id)
-    freed = freed - left
-    if left == 0 then remove_activity({'u' .. e.user_id}) end
-  end
-  add('acts', -freed)
-end
+for _, data in ipairs(erasures) do add('acts', -erase(data)) end
 
 if state.deleted then bury() end
 if #deleted > 0 then change('deleted', cmsgpack.pack(deleted)) end
