@@ -85,7 +85,7 @@ const MaxIdentities = 8
 // standing. Where the next one of its visitor and standing names another user, the actions of
 // both are the visitor's own again.
 //
-// The function drop_identities of Redis' commit.lua follows the same rule.
+// The function drop_identities of redislog's activity.lua follows the same rule.
 func (h *Held) dropIdentity() {
 	said := make([]*HeldIdentity, len(h.Identities))
 	for i := range said {
