@@ -34,7 +34,7 @@ var (
 	logUsers   = prometheus.NewDesc("liveactivity_users", "Users whose activity is held in memory.", nil, nil)
 	logEntries = prometheus.NewDesc("liveactivity_log_entries", "Entries held by the log.", []string{"product_id"}, nil)
 	logBytes   = prometheus.NewDesc("liveactivity_log_bytes",
-		"What the log's entries cost where they are kept, in bytes.", []string{"product_id"}, nil)
+		"Size of the log's entries in their storage, in bytes.", []string{"product_id"}, nil)
 	logDropped = prometheus.NewDesc("liveactivity_log_dropped_total",
 		"Entries dropped before their time because the log was full.", []string{"product_id"}, nil)
 )

@@ -31,7 +31,7 @@ type Action struct {
 
 	Type        string `json:"type" jsonschema:"pageview, click, submit, change, event or error."`
 	Title       string `json:"title"` // "Click Export CSV"
-	Description string `json:"description" jsonschema:"What the user did, and on which page."`
+	Description string `json:"description" jsonschema:"The action in a sentence, with its page."`
 
 	// Properties are the listed properties of a custom event, as text.
 	Properties map[string]string `json:"properties,omitempty" jsonschema:"Of a custom event."`

@@ -216,7 +216,7 @@ func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	}
 	query := u.Query()
 	wrong.Require(!query.Has("since") && !query.Has("last_event_id"),
-		"URL", "must not say where to begin; that is what the options Since and Cursor are for")
+		"URL", "must not name a position; use the options Since and Cursor")
 	return *u
 }
 

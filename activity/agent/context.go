@@ -29,7 +29,7 @@ type Context struct {
 
 	// Actions are of all the person's sessions.
 	Count   int               `json:"count" jsonschema:"Number of actions."`
-	Actions []activity.Action `json:"actions" jsonschema:"What the person did, oldest first."`
+	Actions []activity.Action `json:"actions" jsonschema:"The person's actions, oldest first."`
 
 	// Text is for a model, and has at most Query.MaxChars characters.
 	Truncated bool   `json:"truncated" jsonschema:"Whether the text leaves some of the actions out."`
@@ -37,6 +37,6 @@ type Context struct {
 	Text      string `json:"text"`
 
 	// Cursor is for Query.Cursor: everything up to here is in the answer.
-	Cursor string  `json:"cursor" jsonschema:"What to pass as since for what arrives later."`
+	Cursor string  `json:"cursor" jsonschema:"Pass it as since to get only later actions."`
 	AsOf   float64 `json:"as_of" jsonschema:"Time of the answer, in epoch seconds."`
 }

@@ -95,11 +95,11 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	in.opts.Logger = cmp.Or(in.opts.Logger, slog.Default())
 	in.events = metrics.Register(&wrong, in.opts.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "liveactivity_events_total",
-		Help: "Events received, by outcome and, where they were ignored, by reason.",
+		Help: "Events received, by outcome and, if ignored, by reason.",
 	}, []string{"product_id", "outcome", "reason"}))
 	in.refused.count = metrics.Register(&wrong, in.opts.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "liveactivity_refused_origins_total",
-		Help: "SDK requests refused because the product's list of origins lacks theirs.",
+		Help: "Requests of SDKs refused because their origin is not in the product's list.",
 	}, []string{"product_id"}))
 	in.refused.logged, _ = lru.New[refusal, struct{}](maxRefused) // fails for sizes below 1
 	if err := wrong.Err(); err != nil {

@@ -157,9 +157,9 @@ func (t *tools) server(listens bool) http.Handler {
 	server.AddTool(&mcp.Tool{
 		Name:  ToolName,
 		Title: "Live user activity",
-		Description: "Returns what a user did in the app just now, oldest first: page views, clicks, " +
-			"form submits and changed fields " +
-			"of the last hours. Use it to answer with regard to where the user is and what the user tried." + dataNote,
+		Description: "Returns a user's recent actions in the app, oldest first: page views, clicks, " +
+			"form submits and changed fields of the last hours. " +
+			"Use it to take the user's page and attempts into account in an answer." + dataNote,
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema:  inputSchema,
 		OutputSchema: resultOf[recent.LiveActivity](),
@@ -168,8 +168,8 @@ func (t *tools) server(listens bool) http.Handler {
 		server.AddTool(&mcp.Tool{
 			Name:  ContextToolName,
 			Title: "User context",
-			Description: "Returns where a person is in the app and what they did there, as a text to answer by: " +
-				"over all their sessions, or since the last answer. " +
+			Description: "Returns a person's page and recent actions in the app, as a text for an answer: " +
+				"of all their sessions, or since the last call. " +
 				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  contextInput,
@@ -180,9 +180,9 @@ func (t *tools) server(listens bool) http.Handler {
 		server.AddTool(&mcp.Tool{
 			Name:  SessionsToolName,
 			Title: "Live sessions",
-			Description: "Returns who is in the app now, or was within the last hours, the one seen last first: " +
-				"who it is, on which page, what the user did last. " +
-				"Use it to find a user by the beginning of an e-mail address or an id, or to see what is going on." + dataNote,
+			Description: "Returns the sessions of the last hours, the most recently seen first: " +
+				"the user, the page, the newest action. " +
+				"Use it to find a user by the start of an email address or ID, or for an overview." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  sessionsInput,
 			OutputSchema: resultOf[sessions.Listing](),

@@ -40,7 +40,7 @@ var inputSchema = json.RawMessage(`{
 		"user_id": {"type": "string",
 			"description": "The user's stable id, as the product identifies the user to its analytics."},
 		"product_id": {"type": "string", "description": "The product the user is using; the API key's product if omitted."},
-		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept if omitted."}
+		"limit": {"type": "integer", "description": "How many of the newest actions to return; all if omitted."}
 	},
 	"required": ["user_id"]
 }`)
@@ -62,16 +62,16 @@ var contextInput = json.RawMessage(`{
 	"properties": {
 		"email": {"type": "string", "description": "The person's e-mail address."},
 		"user_id": {"type": "string",
-			"description": "The person's stable id, as the product identifies users to its analytics; ` +
-	`not an e-mail address, unless that is the id."},
-		"session_id": {"type": "string", "description": "A session, which alone is looked at."},
+			"description": "The person's stable ID, as the product identifies users to its analytics; ` +
+	`not an email address, unless that is the ID."},
+		"session_id": {"type": "string", "description": "A session; only its actions are returned."},
 		"conversation_id": {"type": "string", "description": "The help-desk conversation that the person is in."},
-		"desk": {"type": "string", "description": "The help desk of the conversation, where several have that id."},
+		"desk": {"type": "string", "description": "The help desk of the conversation, if several have that ID."},
 		"product_id": {"type": "string", "description": "The product; the API key's product if omitted."},
 		"since": {"type": "string",
-			"description": "The cursor of an earlier result, for only what has arrived since; or epoch seconds."},
+			"description": "The cursor of an earlier result, for only later actions; or epoch seconds."},
 		"limit": {"type": "integer",
-			"description": "How many of the newest actions to return; all that are kept if omitted."},
+			"description": "How many of the newest actions to return; all if omitted."},
 		"max_chars": {"type": "integer",
 			"description": "The most characters of the text, from 200 to 20000; 4000 if omitted."}
 	}

@@ -19,7 +19,7 @@ type LiveActivity struct {
 	UserID    string            `json:"user_id"`
 	Count     int               `json:"count" jsonschema:"Number of actions."`
 	AsOf      float64           `json:"as_of" jsonschema:"Time of the lookup, in epoch seconds."`
-	Actions   []activity.Action `json:"actions" jsonschema:"What the user did, oldest first."` // never nil
+	Actions   []activity.Action `json:"actions" jsonschema:"The user's actions, oldest first."` // never nil
 }
 
 // Lookup returns the recent actions of users. It is the handler of

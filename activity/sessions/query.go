@@ -52,7 +52,7 @@ func (q Query) check() (after place, err error) {
 	}
 	after, ok := parseCursor(q.After)
 	if !ok {
-		return place{}, &QueryError{Param: "after", Problem: "must be what next was in the answer before"}
+		return place{}, &QueryError{Param: "after", Problem: "must be next of an earlier answer"}
 	}
 	return after, nil
 }

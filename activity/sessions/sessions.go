@@ -18,7 +18,7 @@ type Session struct {
 	Email        string  `json:"email" jsonschema:"Empty while unknown."`
 	Page         string  `json:"page" jsonschema:"The page that the user is on, in words."` // see activity.PageName
 	CanonicalURL string  `json:"canonical_url" jsonschema:"The page's URL with identifiers replaced by :id."`
-	LastAction   string  `json:"last_action" jsonschema:"What the user did last."` // a sentence
+	LastAction   string  `json:"last_action" jsonschema:"The user's newest action."` // a sentence
 	FirstSeen    float64 `json:"first_seen" jsonschema:"Epoch seconds."`
 	LastSeen     float64 `json:"last_seen" jsonschema:"Epoch seconds."`
 	Actions      int     `json:"actions" jsonschema:"Number of the session's actions so far."` // with those no longer kept
@@ -32,7 +32,7 @@ type Listing struct {
 	Sessions []Session `json:"sessions" jsonschema:"The session seen last first."` // never nil
 
 	// Next is Query.After of the next listing; nil at the end.
-	Next *string `json:"next" jsonschema:"What to pass as after to continue; null at the end."`
+	Next *string `json:"next" jsonschema:"Pass it as after to continue; null at the end."`
 }
 
 // session is the state of a session. userID and email are of the entry added last, the page and

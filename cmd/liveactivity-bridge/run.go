@@ -23,14 +23,14 @@ import (
 // flags of the command. Every flag has an environment variable.
 type flags struct {
 	Addr           string   `default:"127.0.0.1:8070" env:"LIVEACTIVITY_BRIDGE_ADDR" help:"Listen address; port 0 picks a free port."`
-	AllowedOrigins []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin whose pages may use the bridge, such as https://portal.example.com; may be given several times. Its own always may."`
-	StreamURL      string   `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"A product's event stream, such as https://live.example.com/stream/acme, whose actions the widget is to know of, too."`
+	AllowedOrigins []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin of pages that may use the bridge, such as https://portal.example.com; can be repeated. The bridge's own origin always may."`
+	StreamURL      string   `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"A product's event stream, such as https://live.example.com/stream/acme; the widget then knows its actions, too."`
 	Token          string   `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of that product with the scope stream."`
 	ActivityTTL    string   `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long an action is kept, in seconds or as a duration such as 4h."`
 	command.Common
 }
 
-const description = "Shows a chat widget what its user just did, and serves a small vendor portal to try it in. " +
+const description = "Gives a chat widget its user's recent actions, and serves a small vendor portal to try it. " +
 	"Keeps everything in memory."
 
 // run is the command: it returns when ctx ends and everything is finished, or when the stream

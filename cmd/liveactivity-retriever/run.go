@@ -29,13 +29,13 @@ type flags struct {
 	StreamURL   string  `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"The product's event stream, such as https://live.example.com/stream/acme. Required."`
 	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of the product with the scope stream. Required."`
 	Addr        string  `default:"127.0.0.1:8090" env:"LIVEACTIVITY_RETRIEVER_ADDR" help:"Listen address; port 0 picks a free port."`
-	KeyBy       string  `default:"session_id" env:"LIVEACTIVITY_RETRIEVER_KEY_BY" help:"What the knowledge_id of POST /retrieval names: session_id or email."`
-	DebounceMS  string  `name:"debounce-ms" default:"0" env:"LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS" help:"How long a session must be quiet, in milliseconds, before what it did becomes a record; 0 is at once."`
-	Threshold   string  `default:"20" env:"LIVEACTIVITY_RETRIEVER_THRESHOLD" help:"After so many actions a session's records are replaced by one summary."`
+	KeyBy       string  `default:"session_id" env:"LIVEACTIVITY_RETRIEVER_KEY_BY" help:"Meaning of the knowledge_id of POST /retrieval: session_id or email."`
+	DebounceMS  string  `name:"debounce-ms" default:"0" env:"LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS" help:"Pause in a session, in milliseconds, after which its actions become a record; 0 is at once."`
+	Threshold   string  `default:"20" env:"LIVEACTIVITY_RETRIEVER_THRESHOLD" help:"Number of actions after which one summary replaces a session's records."`
 	MaxChunks   string  `default:"50" env:"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS" help:"Records kept of each session; the oldest are dropped."`
 	MaxSessions string  `default:"100000" env:"LIVEACTIVITY_RETRIEVER_MAX_SESSIONS" help:"Sessions kept; the least recently used are dropped."`
 	ActivityTTL string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long a record is kept, in seconds or as a duration such as 4h."`
-	APIKey      *string `name:"api-key" env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"The bearer token that requests must carry; without it anyone may ask."`
+	APIKey      *string `name:"api-key" env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"The bearer token of requests; without it anyone may ask."`
 	LLMModel    *string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it they are put together from the actions."`
 
 	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
@@ -83,8 +83,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. " +
-	"Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."
+const description = "Keeps users' recent actions as records for chatbot platforms such as Dify. " +
+	"Reads a product's event stream from its oldest event, and keeps everything in memory."
 
 // run is the command: it returns when ctx ends and everything is finished, or when the stream
 // is refused. It is ready once the stream's retained entries have been read: until then answers
@@ -178,6 +178,6 @@ func forgiveSlashes(next http.Handler) http.Handler {
 // warnIfOpen logs a warning if anyone in the network may read activity.
 func warnIfOpen(log *slog.Logger, apiKey string, addr net.Addr) {
 	if tcp, ok := addr.(*net.TCPAddr); ok && apiKey == "" && !tcp.IP.IsLoopback() {
-		log.Warn("without --api-key anyone who reaches this address may read what users did", "addr", addr.String())
+		log.Warn("without --api-key anyone with access to this address can read the activity of users", "addr", addr.String())
 	}
 }

@@ -124,7 +124,7 @@ $`, r.ended(r.start(), 0))
 
 func TestRehearsal_saysWhyThereIsNoNote(t *testing.T) {
 	t.Parallel()
-	const refused = "The server refused a webhook whose signature is wrong"
+	const refused = "The server refused a webhook with a wrong signature"
 	for name, tt := range map[string]struct {
 		open func(t *testing.T) rehearsed
 		says []string

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("consumer", flag.ExitOnError)
 	url := flags.String("stream-url", "http://127.0.0.1:8080/stream/demo", "the product's event stream")
 	token := flags.String("token", "", "a key of the product; $LIVEACTIVITY_STREAM_TOKEN without it")
-	file := flags.String("cursor-file", "consumer.cursor", "where to remember what was printed")
+	file := flags.String("cursor-file", "consumer.cursor", "file of the last printed position")
 	_ = flags.Parse(args) // ends the program when they are wrong
 
 	out := &printer{w: stdout}
@@ -80,7 +80,7 @@ func (p *printer) actions(_ context.Context, b activity.Batch) error {
 func (p *printer) gap(_, _ string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprint(p.w, "the server no longer has what came next\n\n")
+	fmt.Fprint(p.w, "the server has lost the entries that follow\n\n")
 }
 
 // cursorFile is a [stream.CursorStore] in the file of that name.

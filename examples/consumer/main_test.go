@@ -113,7 +113,7 @@ func TestRun_saysWhatIsLost(t *testing.T) {
 	stop()
 	server.Send(clicked("s1", "ada@example.com", "Lost"), clicked("s1", "ada@example.com", "Last"))
 	stdout, stop = start(t, args(server, file))
-	prints(t, stdout, "the server no longer has what came next\n\n"+printed("s1", "ada@example.com", "Last"))
+	prints(t, stdout, "the server has lost the entries that follow\n\n"+printed("s1", "ada@example.com", "Last"))
 	stop()
 }
 

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("unittest", flag.ExitOnError)
 	url := flags.String("stream-url", "http://127.0.0.1:8080/stream/demo", "the product's event stream")
 	token := flags.String("token", "", "a key of the product; $LIVEACTIVITY_STREAM_TOKEN without it")
-	page := flags.String("page", "/account/cancel", "what the address of the page ends with")
+	page := flags.String("page", "/account/cancel", "end of the page's address")
 	_ = flags.Parse(args) // ends the program when they are wrong
 
 	w := newWatch(*page, func(_ context.Context, email string) error {

@@ -42,9 +42,9 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 	}
 	metrics.Register(wrong, reg, newOverdue(each))
 	return connectorMetrics{
-		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "desk", "status"),
+		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by status of the answer.", "desk", "status"),
 		replies: counter("liveactivity_replies_total",
-			"Messages to reply to, by what became of them: written, retried, lost, left, withheld, echo, expired, "+
+			"Messages to reply to, by result: written, retried, lost, left, withheld, echo, expired, "+
 				"refused, dropped.", "desk", "result"),
 		links: counter("liveactivity_links_total",
 			"Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
@@ -86,7 +86,7 @@ func newOverdue(each func(see func(d *delivery))) *overdue {
 	labels := []string{"product_id", "desk"}
 	return &overdue{each: each,
 		parked: prometheus.NewDesc("liveactivity_notes_parked",
-			"Conversations whose notes are overdue, because their desk is away or limits them.", labels, nil),
+			"Conversations whose notes are overdue, because their desk is away or limits requests.", labels, nil),
 		since: prometheus.NewDesc("liveactivity_notes_parked_since_seconds",
 			"Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", labels, nil)}
 }

@@ -24,7 +24,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 		return append(findings, helpdesk.Finding{Text: unusable(err)})
 	}
 	findings = append(findings,
-		helpdesk.Finding{OK: true, Text: "The access token works; it is that of " + me.Name + " in the workspace " +
+		helpdesk.Finding{OK: true, Text: "The access token works; it belongs to " + me.Name + " in the workspace " +
 			me.App.Name + "."},
 		c.checkAdmin(ctx, me))
 	for _, may := range []struct{ what, path string }{
@@ -70,7 +70,7 @@ func unusable(err error) string {
 	case failed.Status == 0:
 		return "Intercom cannot be reached at base_url."
 	case failed.Status == http.StatusUnauthorized:
-		return "Intercom refuses the access token; it may have been replaced, or base_url may be that of another " +
+		return "Intercom refuses the access token; it may have been replaced, or base_url may belong to another " +
 			"region."
 	case failed.Status == http.StatusForbidden:
 		return "Intercom accepts the access token and forbids this: the app lacks the permission, or the workspace the " +

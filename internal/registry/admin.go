@@ -114,7 +114,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict,
-			"The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
+			"The product %s is in the product file, or is the demo product: it cannot be registered.", reg.ProductID)
 	case errors.Is(err, ErrExists):
 		return httpx.Errorf(http.StatusConflict,
 			`The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
@@ -134,7 +134,7 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict,
-			"The product is that of the product file, or the demo product: it cannot be removed here.")
+			"The product is in the product file, or is the demo product: it cannot be removed here.")
 	case errors.Is(err, ErrUnknown):
 		return httpx.NotFound("Unknown product.")
 	case err != nil:

@@ -61,7 +61,7 @@ func (r *Registry) begin(ctx context.Context) error {
 	case r.loading <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("registry: wait for others who read registrations: %w", ctx.Err())
+		return fmt.Errorf("registry: wait for another reader of registrations: %w", ctx.Err())
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *Registry) Register(
 		switch {
 		case isRemoved(doc): // and perhaps not all of it
 			if err := r.drop(ctx, p.ProductID, doc.Version); err != nil {
-				return document.Change{}, fmt.Errorf("registry: remove what was kept: %w", err)
+				return document.Change{}, fmt.Errorf("registry: remove the product's data: %w", err)
 			}
 		case doc.Exists() && !force:
 			return document.Change{}, ErrExists
@@ -127,7 +127,7 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 		return nil // others have dropped it
 	}
 	if err := r.drop(ctx, productID, docs[0].Version); err != nil {
-		return fmt.Errorf("registry: remove what was kept: %w", err)
+		return fmt.Errorf("registry: remove the product's data: %w", err)
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
 		if doc.Version != docs[0].Version { // it was registered again, or removed by another call

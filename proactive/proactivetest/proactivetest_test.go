@@ -86,7 +86,7 @@ func TestCheck_saysWhatIsWrongWithAScript(t *testing.T) {
 		"t+1s /é; t+x /b":  `line 1, column 10: "t+x" is not a time such as t+4s or t+1m30s, at most t+1000h`,
 		"t+-1s":            `line 1, column 1: "t+-1s" is not a time such as t+4s or t+1m30s, at most t+1000h`,
 		"t+1001h":          `line 1, column 1: "t+1001h" is not a time such as t+4s or t+1m30s, at most t+1000h`,
-		"t+4s /a\nt+3s /b": "line 2, column 1: the time is before that of the step before, 4s",
+		"t+4s /a\nt+3s /b": "line 2, column 1: the time is before the previous step's, 4s",
 		"t+0s click Buy": "line 1, column 6: click Buy is not something that happens; see the package " +
 			"documentation",
 		"t+0s click": "line 1, column 6: click is not something that happens; see the package documentation",

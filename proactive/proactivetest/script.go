@@ -104,7 +104,7 @@ func parse(script string) (steps []step, err error) {
 					return nil, err
 				}
 				if s.at < last {
-					return nil, s.position.errorf("the time is before that of the step before, %v", last)
+					return nil, s.position.errorf("the time is before the previous step's, %v", last)
 				}
 				last = s.at
 				steps = append(steps, s)

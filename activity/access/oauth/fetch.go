@@ -179,7 +179,7 @@ func parseDocument(id string, body []byte) (c client, err error) {
 		return c, &clientError{"The client's metadata document is not a JSON object of client metadata", err}
 	}
 	if d.ClientID != id {
-		return c, &clientError{"The client's metadata document is that of another client_id", nil}
+		return c, &clientError{"The client's metadata document names another client_id", nil}
 	}
 	c, problem := newClient(d.ClientName, d.RedirectURIs)
 	if problem != "" {

@@ -100,7 +100,7 @@ func TestFetcher_takesADocument(t *testing.T) {
 	for path, want := range map[string]string{
 		"/client": "<nil>", "/moved": "<nil>", "/none": cannot,
 		"/large": "The client's metadata document is larger than 5 KB",
-		"/other": "The client's metadata document is that of another client_id",
+		"/other": "The client's metadata document names another client_id",
 		"/text":  "The client's metadata document is not a JSON object of client metadata",
 		"/evil": "The client's metadata document is not valid: redirect_uris[0] must be https, http on a loopback " +
 			"address, or the own scheme of an app",

@@ -28,10 +28,9 @@ type checkFlags struct {
 	command.Common
 }
 
-const checkDescription = "Asks each help desk of a product file, with requests that change nothing, whether the " +
-	"credentials work and what the service may do. With --public-url it also tries that address, and reads " +
-	"whether Zendesk's webhooks and triggers lead there with the secrets of the file. " +
-	"The exit status is 1 where something is missing. " +
+const checkDescription = "Tests the credentials and permissions at each help desk of a product file, with requests that change " +
+	"nothing. With --public-url it also tests that address, and whether Zendesk's webhooks and triggers lead " +
+	"there with the secrets of the file. The exit status is 1 if anything is missing. " +
 	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 
 // check is the command that asks the help desks of a product file whether the service can work
@@ -118,9 +117,9 @@ func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
 // provisionFlags are the flags of zendesk provision.
 type provisionFlags struct {
 	Config    string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
-	Product   string `placeholder:"ID" help:"The product whose Zendesk account is to be set up. Required."`
+	Product   string `placeholder:"ID" help:"The product of the Zendesk account to set up. Required."`
 	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that Zendesk reaches the server at. Required."`
-	DryRun    bool   `help:"Only say what would be done."`
+	DryRun    bool   `help:"Only print the changes."`
 	Remove    bool   `help:"Remove the webhooks and triggers."`
 	command.Common
 }

@@ -23,7 +23,7 @@ type posthogFlags struct {
 	PublicURL   string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that PostHog reaches the server at. Required."`
 	PostHogHost string `name:"posthog-host" env:"POSTHOG_HOST" placeholder:"URL" help:"PostHog's address, such as https://us.posthog.com. Required."`
 	Project     string `placeholder:"N" help:"The number of the PostHog project, as in the addresses of its pages. Required."`
-	DryRun      bool   `help:"Only say what would be done."`
+	DryRun      bool   `help:"Only print the changes."`
 	Remove      bool   `help:"Remove the destination."`
 	command.Common
 }

@@ -22,7 +22,7 @@ import (
 
 // replayFlags are the flags of proactive replay.
 type replayFlags struct {
-	DataDir string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of the database whose log is replayed. No server may have it open. Required."`
+	DataDir string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of the database to replay. No server may have it open. Required."`
 	Product string `placeholder:"ID" help:"The product to replay; all of the log by default."`
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON) with the triggers, enabled or not. A product for which it has none is replayed with the default ones."`
 	command.Common

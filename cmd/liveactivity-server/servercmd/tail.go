@@ -22,7 +22,7 @@ type tailFlags struct {
 	command.Common
 }
 
-const tailDescription = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
+const tailDescription = "Prints a product's event stream as sentences, live. Example: " +
 	"liveactivity-server tail --config products.json --product acme --since 10m"
 
 // tail is the command that prints the stream in words until ctx ends, which is no error, or

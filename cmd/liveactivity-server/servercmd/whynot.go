@@ -20,7 +20,7 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	arrived := func(status string) bool { return after[status] > r.counted[status] }
 	switch {
 	case arrived("401"):
-		advice = append(advice, "The server refused a webhook whose signature is wrong: compare "+
+		advice = append(advice, "The server refused a webhook with a wrong signature: compare "+
 			"signing_secret (Zendesk) or client_secret (Intercom) in the product file, and restart the server.")
 	case known && !arrived("200"):
 		advice = append(advice, "No webhook of the desk arrived at the server at "+r.base+".")

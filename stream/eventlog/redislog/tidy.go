@@ -79,7 +79,7 @@ func (l *Log) tidy(ctx context.Context) {
 				continue
 			}
 			if err := p.tidyAll(ctx); err != nil && ctx.Err() == nil {
-				l.opts.Logger.Warn("cannot remove what has expired", "product_id", p.id, "err", err)
+				l.opts.Logger.Warn("cannot remove expired data", "product_id", p.id, "err", err)
 				break // the others cannot either, most likely
 			}
 			p.tidied(began)
