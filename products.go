@@ -20,7 +20,7 @@ type (
 	// nothing can be reported to it by HTTP.
 	Product = productfile.Product
 	// Identity is the trust in a user's identity: the Secrets that sign user ids and
-	// e-mail addresses, and the use of an Unverified identity: "none", "notes", which
+	// email addresses, and the use of an Unverified identity: "none", "notes", which
 	// is the default, or "replies".
 	Identity = productfile.Identity
 	// Agent is for the AI agents that read a product's contexts: the Prompt stands above

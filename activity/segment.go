@@ -10,7 +10,7 @@ import (
 var (
 	emailForm = regexp.MustCompile(`^[^@/\s]+@[^@/\s]+\.[^@/.\s]+$`)
 	// densityForm is a file such as "logo@2x.png", whose density looks like the
-	// domain of an e-mail address.
+	// domain of an email address.
 	densityForm = regexp.MustCompile(`@[0-9.]+x\.[a-z]+$`)
 
 	// idForm is an identifier that needs no further test: hexadecimal digits, a UUID, or
@@ -38,7 +38,7 @@ const decimals = "0123456789"
 
 // isIdentifier reports whether a path segment names one thing among many: a
 // number, a UUID, a hexadecimal or other long token with a digit in it, an
-// e-mail address, a date, or one of these after a prefix
+// email address, a date, or one of these after a prefix
 // ("cus_9s6XKzkNRiz8i3"). Words, slugs of words, versions ("v1") and file
 // names are not identifiers.
 func isIdentifier(segment string) bool {

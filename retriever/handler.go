@@ -82,7 +82,7 @@ func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 //	GET /events?session_id=…&email=…
 //
 // with {"records":[{"content","score","title"}]}: the session's chunks, newest
-// first. The e-mail address is looked at only if there is no session id.
+// first. The email address is looked at only if there is no session id.
 // Without either the answer is 400; an unknown one has no records.
 func (h *Handler) ServeEvents(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(h.events).ServeHTTP(w, r)

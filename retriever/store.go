@@ -27,7 +27,7 @@ const (
 
 // StoreOptions are the bounds of a [Store]. A zero field means its default.
 type StoreOptions struct {
-	// MaxSessions is how many sessions are kept, and how many e-mail
+	// MaxSessions is how many sessions are kept, and how many email
 	// addresses; the least recently written or read go first.
 	MaxSessions int
 	// MaxBytes bounds the memory of sessions and email addresses; the default
@@ -128,7 +128,7 @@ func (s *Store) Learning(
 	}
 }
 
-// Learn records the user of a batch's session. From then on the e-mail
+// Learn records the user of a batch's session. From then on the email
 // addresses of the batch lead to its session and to no other: the last call
 // wins. It must see batches as they come: a Writer merges them.
 func (s *Store) Learn(b activity.Batch) {
@@ -340,11 +340,11 @@ func (ss *session) drop(goes func(chunk) bool) {
 	})
 }
 
-// maxEmail is the longest e-mail address that is taken note of, in bytes: RFC
+// maxEmail is the longest email address that is taken note of, in bytes: RFC
 // 5321 allows 256.
 const maxEmail = 320
 
-// index records where an e-mail address was seen, unless it was seen
+// index records where an email address was seen, unless it was seen
 // later in the stream.
 func (s *Store) index(email string, in seen) {
 	if email = foldEmail(email); email != "" && len(email) <= maxEmail {
@@ -359,7 +359,7 @@ func (s *Store) keepEmail(email string, in seen) {
 	s.emails.Trim(owner)
 }
 
-// foldEmail returns the form of an e-mail address that finds it.
+// foldEmail returns the form of an email address that finds it.
 func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
 // sweep frees some of the sessions that have expired. More go than come, as it
@@ -387,7 +387,7 @@ func (ss *session) insert(at int, c chunk, limit int) {
 	ss.chunks = slices.Insert(ss.chunks, at, c)
 }
 
-// SessionOf returns the session that the e-mail address was last seen in,
+// SessionOf returns the session that the email address was last seen in,
 // whatever its case and the space around it, while that session is held. That
 // an older session of the same address is still held does not count.
 func (s *Store) SessionOf(email string) (sessionID string, ok bool) {

@@ -34,7 +34,7 @@ type Book struct {
 }
 
 // VerifiedOnly makes Learn withhold claimed identities: it takes the user id and the
-// e-mail address out of an event, unless the session knows them at a higher standing.
+// email address out of an event, unless the session knows them at a higher standing.
 // Anyone can send a user's id as an anonymous visitor's, so nothing tells the two apart,
 // and no claimed id is kept at all: such an event is of its session and of no user. The
 // session's actions become a user's by an event of a higher standing.
@@ -145,7 +145,7 @@ type storedDocument struct {
 	changed bool
 
 	session Session // of a session
-	fact    fact    // of a user the e-mail address, of an e-mail address the session it was last seen in
+	fact    fact    // of a user the email address, of an email address the session it was last seen in
 }
 
 // fact is a known value, whose word it is, and when the event happened that stated it.
@@ -264,7 +264,7 @@ func (b *Book) Count(sessionID string, actions int) {
 	b.change(p)
 }
 
-// note remembers a fact of an event: a user's e-mail address, or the session that an e-mail
+// note remembers a fact of an event: a user's email address, or the session that an email
 // address was seen in. A fact of a higher standing stays, and a newer one of the same; one that
 // is said again at a lower standing is kept for longer. The book was opened for the subject.
 func (b *Book) note(about documentKey, is string, standing activity.Standing, e *activity.Event) {
@@ -277,7 +277,7 @@ func (b *Book) note(about documentKey, is string, standing activity.Standing, e 
 	}
 }
 
-// resolved returns the session with its user's e-mail address where it has none of its
+// resolved returns the session with its user's email address where it has none of its
 // own, or one of a lower standing. That address stands no higher than the session's
 // claim to be the user's.
 func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {

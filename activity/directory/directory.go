@@ -33,7 +33,7 @@ type Session struct {
 	UserID string
 	// Email comes from the session's newest event that carried one, among the events of
 	// the highest standing, unless the session went over from one identified user to
-	// another since; without one, or where a higher standing is known of it, the e-mail
+	// another since; without one, or where a higher standing is known of it, the email
 	// address last known of the user.
 	Email string
 	// Standing belongs to UserID, EmailStanding to Email: Claimed while they are empty.
@@ -111,7 +111,7 @@ func addNewest[T comparable](list []T, one T, most int) []T {
 	return list[max(0, len(list)-most):]
 }
 
-// Statement is an e-mail address that an event of a session stated, with the event's user ID,
+// Statement is an email address that an event of a session stated, with the event's user ID,
 // which may be empty.
 type Statement struct {
 	UserID string `json:"user_id,omitempty"`
@@ -194,8 +194,8 @@ type provenance struct {
 	Identified string // its user id, empty unless that is identified
 }
 
-// Directory remembers the users of the sessions of all products, the e-mail
-// addresses of users, and the sessions of e-mail addresses, for as long as
+// Directory remembers the users of the sessions of all products, the email
+// addresses of users, and the sessions of email addresses, for as long as
 // their actions are kept. It keeps them as documents and nothing by itself, so
 // directories over one store are one directory. It is safe for concurrent use.
 type Directory struct {
@@ -255,7 +255,7 @@ func (d *Directory) read(
 	return docs, nil
 }
 
-// facts is read for users or e-mail addresses.
+// facts is read for users or email addresses.
 func (d *Directory) facts(
 	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
 ) ([]string, error) {
@@ -267,7 +267,7 @@ func (d *Directory) facts(
 	return facts, err
 }
 
-// SessionOf returns the session in which an e-mail address was last seen, among those
+// SessionOf returns the session in which an email address was last seen, among those
 // where its standing was highest. Upper and lower case are the same, and no session has an empty address.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
 	sessionIDs, err := d.SessionsOf(ctx, productID, email)

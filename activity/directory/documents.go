@@ -39,10 +39,10 @@ type provenanceDocument struct {
 	Identified string `json:"identified,omitempty"`
 }
 
-// factDocument is the JSON of a user or of an e-mail address.
+// factDocument is the JSON of a user or of an email address.
 type factDocument struct {
 	Email     string            `json:"email,omitempty"`      // of a user
-	SessionID string            `json:"session_id,omitempty"` // of an e-mail address
+	SessionID string            `json:"session_id,omitempty"` // of an email address
 	Standing  activity.Standing `json:"standing,omitempty"`
 	At        int64             `json:"at,omitempty"`
 }

@@ -115,7 +115,7 @@ func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEm
 
 // tellApart makes an event count as an identified user's whose user ID is signed, that names
 // an anonymous visitor as the user, or that names both another user than the session's and
-// another e-mail address: these are two persons, also where the source marks neither as
+// another email address: these are two persons, also where the source marks neither as
 // identified. So they are where an address is known of the session's user, whose ID is no mere
 // visitor's, and another user is identified. The session's user then counts as identified, too,
 // unless the event stands lower, and owns the address and the link.

@@ -165,7 +165,7 @@ func decodePart(part string, into any) bool {
 // maxEmail is a path of 256 with its brackets: RFC 5321, 4.5.3.1.3.
 const maxEmail = 254
 
-// IsEmail reports whether s may be an e-mail address, without white space around it.
+// IsEmail reports whether s may be an email address, without white space around it.
 func IsEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	return at > 0 && at < len(s)-1 && len(s) <= maxEmail && !strings.ContainsFunc(s, isBlank)

@@ -93,7 +93,7 @@ func Trimmed(s string) string {
 	return s
 }
 
-// FirstEmail returns the first candidate that may be an e-mail address, or "".
+// FirstEmail returns the first candidate that may be an email address, or "".
 func FirstEmail(candidates ...string) string {
 	for _, candidate := range candidates {
 		if candidate = Trimmed(candidate); IsEmail(candidate) {

@@ -179,7 +179,7 @@ func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 
 // emailHint is for an address that was given as a user ID, and is none: models pass the address
 // they have.
-const emailHint = "No user with that user_id did anything of late. It is an e-mail address: call " + ContextToolName +
+const emailHint = "No user with that user_id did anything of late. It is an email address: call " + ContextToolName +
 	" with it as email instead."
 
 // ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and one

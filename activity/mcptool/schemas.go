@@ -52,7 +52,7 @@ var sessionsInput = json.RawMessage(`{
 		"limit": {"type": "integer", "description": "How many sessions to return: 50 if omitted, at most 200."},
 		"after": {"type": "string", "description": "The value of next in the result to continue."},
 		"q": {"type": "string",
-			"description": "Only sessions whose e-mail address, user id or session id begins with this, in upper or lower case. ` +
+			"description": "Only sessions whose email address, user id or session id begins with this, in upper or lower case. ` +
 	`Of a search, a result that is empty may not be the last: look at next."}
 	}
 }`)
@@ -60,7 +60,7 @@ var sessionsInput = json.RawMessage(`{
 var contextInput = json.RawMessage(`{
 	"type": "object",
 	"properties": {
-		"email": {"type": "string", "description": "The person's e-mail address."},
+		"email": {"type": "string", "description": "The person's email address."},
 		"user_id": {"type": "string",
 			"description": "The person's stable ID, as the product identifies users to its analytics; ` +
 	`not an email address, unless that is the ID."},

@@ -21,7 +21,7 @@
 // # From an event to an action
 //
 // $pageview and $autocapture make actions. $identify, $set and $create_alias,
-// and any event that brings an e-mail address, update the identity of their
+// and any event that brings an email address, update the identity of their
 // session. Every other event is ignored, as is one that is malformed, older
 // than the retention, or of another product; the rest of the request is kept.
 //

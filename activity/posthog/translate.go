@@ -146,7 +146,7 @@ func isCookieless(e *event) bool {
 	return cmp.Or(e.DistinctID, e.Properties.DistinctID) == cookieless
 }
 
-// email returns the e-mail address of an event, or "".
+// email returns the email address of an event, or "".
 func email(e *event) string {
 	return intake.FirstEmail(e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email)
 }

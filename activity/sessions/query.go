@@ -25,7 +25,7 @@ const MaxPrefix = 1024
 type Query struct {
 	Limit  int    // sessions in the listing; DefaultLimit for one below 1, at most MaxLimit
 	After  string // Listing.Next of the one before; empty for the first
-	Prefix string // the start of the e-mail address, user ID or session ID, in any case
+	Prefix string // the start of the email address, user ID or session ID, in any case
 }
 
 // QueryError describes the mistake in a [Query].

@@ -43,7 +43,7 @@ type IntercomOptions struct {
 	// PlainText shows bodies as plain text, as the newer versions of the API
 	// do, instead of as HTML.
 	PlainText bool
-	// NoEmail leaves the contact's e-mail out of webhooks: it has to be looked up.
+	// NoEmail leaves the contact's email out of webhooks: it has to be looked up.
 	NoEmail bool
 	// SHA256 signs webhooks in X-Hub-Signature-256; by default they are signed
 	// in X-Hub-Signature, by SHA-1, as Intercom does today.

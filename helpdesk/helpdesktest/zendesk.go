@@ -138,7 +138,7 @@ func (z *Zendesk) Config() json.RawMessage {
 // Comment is a comment of a ticket.
 type Comment struct {
 	ID     string
-	Author string // an e-mail address
+	Author string // an email address
 	Public bool
 	HTML   string // as it was kept
 	Text   string // as an agent sees it, with its lines

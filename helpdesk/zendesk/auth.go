@@ -13,7 +13,7 @@ import (
 // that is configured:
 //
 //	an OAuth token, or an OAuth client     token, which a client can make anew
-//	an API token with an e-mail address    basic
+//	an API token with an email address    basic
 //	nothing                                each request fails before it is made
 type credentials struct {
 	basic string // the header's value; empty with OAuth

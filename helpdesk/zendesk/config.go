@@ -19,7 +19,7 @@ const Name = "zendesk"
 // Kind makes products' desks from their integration_config.
 var Kind = helpdesk.Kind{Name: Name, Open: helpdesk.OpenWith(New)}
 
-// Config is a Zendesk account. Its credentials are an API token with the e-mail of
+// Config is a Zendesk account. Its credentials are an API token with the email of
 // its user, an OAuth token, or an OAuth client whose tokens are made as they are
 // needed. With several of these OAuth comes first, and the client replaces a token that is
 // refused. Without any, webhooks can be read and nothing can be written.
@@ -71,7 +71,7 @@ func (c Config) Validate() error {
 	m.pair("email", c.Email, "api_token", c.APIToken)
 	m.pair("oauth_client_id", c.OAuthClientID, "oauth_client_secret", c.OAuthClientSecret)
 	if strings.ContainsAny(c.Email, ": \t\r\n") {
-		m.add("email", "must be an e-mail address")
+		m.add("email", "must be an email address")
 	}
 	m.trimmed("api_token", c.APIToken)
 	m.trimmed("oauth_token", c.OAuthToken)

@@ -23,7 +23,7 @@ import (
 // user ID that an action was appended with (As), not by the one that it counts for (User),
 // because the log has only the first.
 
-// Query names a person: by a user ID or an e-mail address, the other being empty.
+// Query names a person: by a user ID or an email address, the other being empty.
 type Query struct{ UserID, Email string }
 
 // People finds persons. It is safe for concurrent use. The export and the erasure of a person

@@ -40,7 +40,7 @@ type Product struct {
 
 // Identity configures the trust in users' identities.
 type Identity struct {
-	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and e-mail addresses; any of them
+	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and email addresses; any of them
 	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes
 }
 

@@ -41,7 +41,7 @@ var files = []string{"csv", "pdf", "png", "jpg", "jpeg", "gif", "svg", "txt", "x
 // its subdomains. A link is everything that a desk might render as one or a person might
 // follow: a URL of http or https, one that begins with two slashes, in Markdown or angle
 // brackets too, a name with a top-level domain, such as www.evil.example or
-// evil.example/path, an IPv4 address, and the host of an e-mail address. Every spelling
+// evil.example/path, an IPv4 address, and the host of an email address. Every spelling
 // counts that leads there: any case, percent-encoding, entities, wide and circled letters,
 // invisible characters, backslashes and markup within, user names before the host. Any
 // other scheme, such as javascript: or tel:, is foreign with all hosts. A link without a

@@ -21,7 +21,7 @@ type sendFlags struct {
 	clientFlags
 	WebhookSecret string `env:"LIVEACTIVITY_WEBHOOK_SECRET" placeholder:"SECRET" help:"The product's webhook secret, where no file has it."`
 	User          string `default:"ada" placeholder:"ID" help:"The user."`
-	Email         string `placeholder:"ADDRESS" help:"The user's e-mail address."`
+	Email         string `placeholder:"ADDRESS" help:"The user's email address."`
 	Session       string `default:"test-session" placeholder:"ID" help:"The session."`
 	Page          string `default:"https://app.example.com/dashboard" placeholder:"URL" help:"The page."`
 	Click         string `placeholder:"LABEL" help:"Click a button with this label, instead of viewing the page."`

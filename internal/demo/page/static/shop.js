@@ -112,14 +112,14 @@ function checkout() {
       save({ cart: {}, order: (recall().order ?? 1041) + 1 });
       go(`/orders/${recall().order}`);
     } },
-    field("E-mail", { name: "email", type: "email", autocomplete: "email", placeholder: "you@example.com", value: posthog.email }),
+    field("Email", { name: "email", type: "email", autocomplete: "email", placeholder: "you@example.com", value: posthog.email }),
     field("Name", { name: "name", autocomplete: "name" }),
     field("Street and city", { name: "address", autocomplete: "street-address" }),
     h("fieldset", {}, h("legend", {}, "Delivery"), Object.entries(delivery).map(([name, price], i) => h("label", { class: "radio" },
       h("input", { type: "radio", name: "delivery", value: name, checked: i === 0 }), h("span", {}, name), h("span", { class: "muted" }, money(price))))),
     h("p", { class: "total" }, h("span", {}, `${pieces()} ${pieces() === 1 ? "item" : "items"}, with standard delivery`), h("b", {}, money(subtotal() + delivery.Standard))),
     h("button", { class: "primary" }, "Place order"),
-    h("p", { class: "muted" }, "Nothing is sold, and what you type here stays in this page, but for the e-mail address.")),
+    h("p", { class: "muted" }, "Nothing is sold, and what you type here stays in this page, but for the email address.")),
   ]];
 }
 
@@ -134,7 +134,7 @@ function account() {
       posthog.identify(userIdOf(email), email);
       draw();
     } },
-    field("E-mail", { name: "email", type: "email", autocomplete: "email", placeholder: "you@example.com" }),
+    field("Email", { name: "email", type: "email", autocomplete: "email", placeholder: "you@example.com" }),
     h("button", { class: "primary" }, "Sign in")),
   ]];
 }
