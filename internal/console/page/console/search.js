@@ -1,4 +1,4 @@
-// Finding a person by the beginning of an email address, a user id or a session id.
+// Finds a person by the start of an email address, user ID or session ID.
 
 import { h, setText } from "./dom.js";
 import { sessionList } from "./rows.js";
@@ -22,7 +22,7 @@ export class SearchView {
   constructor(app) {
     this.app = app;
     this.input = h("input", {
-      type: "search", "aria-label": "Beginning of an email address, a user id or a session id", placeholder: "ada@example.com",
+      type: "search", "aria-label": "Start of an email address, user ID or session ID", placeholder: "ada@example.com",
       autocomplete: "off", autocapitalize: "off", spellcheck: "false", oninput: () => this.#typed(),
     });
     this.found = h("p", { class: "lead", role: "status" });
@@ -135,7 +135,7 @@ export class SearchView {
     setText(this.found, !this.q || this.#asked ? "" : `${count(n, "session")}${this.#next ? " so far" : ""}`);
     this.note.hidden = n > 0 && !error;
     if (error) say(this.note, ...explain(error));
-    else if (!this.q) say(this.note, "Whom are you looking for?", "Type the beginning of an email address, a user id or a session id. Upper and lower case are the same.");
+    else if (!this.q) say(this.note, "Whom are you looking for?", "Type the start of an email address, user ID or session ID, in upper or lower case.");
     else if (this.#asked) say(this.note, "Searching…", "");
     else if (this.#next) say(this.note, "Not among the sessions searched so far.", "One search looks through 10,000 sessions; it can go on further back.");
     else say(this.note, `Nobody begins with “${this.q}”.`, "Sessions are found for as long as their activity is kept.");
