@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
+
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -21,9 +23,10 @@ const (
 
 // SameLabel reports whether two texts name the same label. Surrounding white
 // space and case don't matter.
-func SameLabel(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
-}
+func SameLabel(a, b string) bool { return fold(a) == fold(b) }
+
+// fold maps all spellings of a label to one: "Straße" and "STRASSE" are the same.
+func fold(label string) string { return cases.Fold().String(strings.TrimSpace(label)) }
 
 // CleanLabels makes labels from any source safe to show. It folds white space, drops
 // control characters and angle brackets, cuts each label at [MaxLabel], and skips

@@ -32,3 +32,10 @@ func FuzzCleanLabels(f *testing.F) {
 			!strings.ContainsAny(body, "<>\r\x00"), "%q", body)
 	})
 }
+
+func TestSameLabel_comparesWithoutCaseInAnyScript(t *testing.T) {
+	for a, b := range map[string]string{" Straße\n": "STRASSE", "ΌΧΙ ΟΔΌΣ": "όχι οδός", "ﬁne": "FINE"} {
+		assert.True(t, quickreply.SameLabel(a, b), "%q and %q", a, b)
+	}
+	assert.False(t, quickreply.SameLabel("Strase", "Straße"))
+}
