@@ -2,11 +2,13 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
@@ -47,6 +49,18 @@ func isRemoved(doc document.Document) bool {
 	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
 }
 
+// rotating returns the registration of a document with the credentials of reg, or reg where the
+// document has none that can be read and was not removed. A key without a name keeps the old one's.
+func (reg registration) rotating(doc document.Document) registration {
+	var old registration
+	if json.Unmarshal(doc.Value, &old) != nil || old.Removed {
+		return reg
+	}
+	old.Product.WebhookSecret, old.Product.CaptureTokens = reg.Product.WebhookSecret, reg.Product.CaptureTokens
+	old.KeySHA256, old.KeyName = reg.KeySHA256, cmp.Or(reg.KeyName, old.KeyName)
+	return old
+}
+
 // noticeType is the type of every notice.
 const noticeType = "registration"
 
@@ -59,24 +73,23 @@ type notice struct {
 
 // Register adds a product with fresh secrets and a key of that name. When there is one of that
 // id already it fails with ErrExists, unless force is set: then the product is replaced and its
-// old secrets are void at once, on other servers within moments. A product of the file is never
+// old secrets are void at once, on other servers within moments. One that has nothing but an id
+// rotates the secrets alone: the rest stays as it was. A product of the file is never
 // replaced: ErrFixed. The product must be valid; its own secrets are replaced. After any other
 // error the product may be registered, with secrets that nobody has: register it again with
 // force.
 func (r *Registry) Register(
 	ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error,
 ) {
+	isBare := reflect.DeepEqual(p, productfile.Product{ProductID: p.ProductID})
 	c := newCredentials()
 	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
 	if r.isFixed(p.ProductID) {
 		return Credentials{}, ErrFixed
 	}
 	digest := sha256.Sum256([]byte(c.Key))
-	value, err := encodeRegistration(registration{Product: p, KeySHA256: digest[:], KeyName: keyName})
-	if err != nil {
-		return Credentials{}, err
-	}
-	err = r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
+	fresh := registration{Product: p, KeySHA256: digest[:], KeyName: keyName}
+	err := r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
 		switch {
 		case isRemoved(doc): // and perhaps not all of it
 			if err := r.drop(ctx, p.ProductID, doc.Version); err != nil {
@@ -85,7 +98,12 @@ func (r *Registry) Register(
 		case doc.Exists() && !force:
 			return document.Change{}, ErrExists
 		}
-		return document.Put(doc, value, 0), nil
+		reg := fresh
+		if isBare {
+			reg = fresh.rotating(doc)
+		}
+		value, err := encodeRegistration(reg)
+		return document.Put(doc, value, 0), err
 	})
 	if err != nil {
 		return Credentials{}, err

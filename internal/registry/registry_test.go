@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"testing"
 
@@ -155,6 +156,35 @@ func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
 	}
 	assertOpen(t, r, other, "other")
 	assert.Equal(t, []string{"acme", "other"}, r.IDs())
+}
+
+// Who follows the hint of a 409 does not lose the help desk and the list of origins.
+func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
+	for name, tt := range map[string]struct {
+		next productfile.Product
+		name string
+		want []string // origins, and the name of the key
+	}{
+		"an ID alone":     {productfile.Product{}, "", []string{"https://acme.example", "agent"}},
+		"a name beside":   {productfile.Product{}, "fresh", []string{"https://acme.example", "fresh"}},
+		"a configuration": {productfile.Product{RespectGPC: true}, "", []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := registryOn(newMemoryLog())
+			old, err := r.Register(t.Context(), productfile.Product{ProductID: "acme",
+				AllowedOrigins: []string{"https://acme.example"}}, "agent", false)
+			require.NoError(t, err)
+			tt.next.ProductID = "acme"
+			fresh, err := r.Register(t.Context(), tt.next, tt.name, true)
+			require.NoError(t, err)
+			assertVoid(t, r, old, "acme")
+			assertOpen(t, r, fresh, "acme")
+			product, _, err := r.Product("acme")
+			require.NoError(t, err)
+			key := sha256.Sum256([]byte(fresh.Key))
+			assert.Equal(t, tt.want, append(product.AllowedOrigins, r.Keys().NameOf(key)))
+		})
+	}
 }
 
 func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
