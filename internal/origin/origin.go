@@ -94,10 +94,12 @@ func Hosts(patterns []string) (hosts []string) {
 }
 
 // Allows reports whether an origin, as a browser sends it, is one of the
-// patterns or a subdomain of one with a wildcard.
+// patterns or a subdomain of one with a wildcard. The default port of a scheme may stand in
+// either.
 func Allows(patterns []string, origin string) bool {
-	origin = strings.ToLower(origin)
+	origin = withoutDefaultPort(strings.ToLower(origin))
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		pattern = withoutDefaultPort(pattern)
 		scheme, domain, ok := strings.Cut(pattern, wildcard)
 		if !ok || !strings.HasSuffix(scheme, "://") {
 			return origin == pattern
@@ -109,4 +111,15 @@ func Allows(patterns []string, origin string) bool {
 		labels, ok := strings.CutSuffix(host, "."+domain)
 		return ok && labelsForm.MatchString(labels)
 	})
+}
+
+// withoutDefaultPort returns an origin or a pattern as browsers spell it.
+func withoutDefaultPort(s string) string {
+	if strings.HasPrefix(s, "https://") {
+		return strings.TrimSuffix(s, ":443")
+	}
+	if strings.HasPrefix(s, "http://") {
+		return strings.TrimSuffix(s, ":80")
+	}
+	return s
 }

@@ -84,7 +84,7 @@ func TestHosts_areThoseOfPages(t *testing.T) {
 
 func TestAllows(t *testing.T) {
 	list := []string{"https://acme.example", "https://*.acme.test", "http://*.acme.test:3000", "null",
-		"capacitor://localhost"}
+		"capacitor://localhost", "https://port.example:443", "https://*.port.example:443", "http://port.example:80"}
 	for o, want := range map[string]bool{
 		"https://acme.example":       true,
 		"HTTPS://ACME.example":       true,
@@ -93,7 +93,15 @@ func TestAllows(t *testing.T) {
 		"http://app.acme.test:3000":  true,
 		"null":                       true,
 		"capacitor://localhost":      true,
+		"https://port.example":       true,
+		"https://port.example:443":   true,
+		"https://www.port.example":   true,
+		"http://port.example":        true,
+		"https://acme.example:443":   true,
 		"":                           false,
+		"http://port.example:443":    false,
+		"https://port.example:80":    false,
+		"capacitor://localhost:443":  false,
 		"http://acme.example":        false,
 		"https://acme.example:8443":  false,
 		"https://app.acme.example":   false,
