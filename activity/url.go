@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -208,11 +210,14 @@ var credentialWords = map[string]bool{
 // credentialNames are names of several words in one, in lower case and without
 // separators.
 var credentialNames = map[string]bool{
-	"accesstoken": true, "authtoken": true, "bearertoken": true, "csrftoken": true, "idtoken": true,
-	"refreshtoken": true, "resettoken": true, "sessiontoken": true, "xsrftoken": true,
-	"accesskey": true, "apikey": true, "privatekey": true, "secretkey": true, "clientsecret": true,
-	"authcode": true, "jsessionid": true, "passphrase": true, "phpsessid": true, "sessionid": true,
+	"accesskey": true, "apikey": true, "authkey": true, "privatekey": true, "secretkey": true, "sessionkey": true,
+	"accesscode": true, "authcode": true, "passcode": true, "passphrase": true,
+	"jsessionid": true, "phpsessid": true, "sessid": true, "sessionid": true,
 }
+
+// credentialEndings make a credential of every name in one word that ends in one of them:
+// "accesstoken", "clientsecret".
+var credentialEndings = [][]byte{[]byte("token"), []byte("secret"), []byte("password"), []byte("passwd")}
 
 // redacted stands for a secret value.
 const redacted = "redacted"
@@ -424,7 +429,8 @@ func isCredentialPart(part string) bool {
 			whole = append(whole, part[i])
 		}
 	}
-	return credentialWords[string(whole[word:])] || credentialNames[string(whole)]
+	return credentialWords[string(whole[word:])] || credentialNames[string(whole)] ||
+		slices.ContainsFunc(credentialEndings, func(end []byte) bool { return bytes.HasSuffix(whole, end) })
 }
 
 // beginsWord reports whether a capital at s[i] begins a word: behind a small letter or one

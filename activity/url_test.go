@@ -55,6 +55,9 @@ func TestCleanURL(t *testing.T) {
 			"OAuthNonce=x&XMLTicketID=x&my-assertion=x",
 			host + "/?SAMLResponse=redacted&RelayState=redacted&otp=redacted&user_pin=redacted&resetPasswd=redacted&" +
 				"auth.header=redacted&OAuthNonce=redacted&XMLTicketID=redacted&my-assertion=redacted"},
+		{"words run together", host + "/?apitoken=x&LoginToken=x&appsecret=x&newpassword=x&userpasswd=x&passcode=x&sessid=x",
+			host + "/?apitoken=redacted&LoginToken=redacted&appsecret=redacted&newpassword=redacted&" +
+				"userpasswd=redacted&passcode=redacted&sessid=redacted"},
 		{"words that are no credentials", host +
 			"/?pinned=1&author=a&ticketing=b&SAMPLE=c&passage=d&stateless=e&Keys=f&codec=g",
 			host + "/?pinned=1&author=a&ticketing=b&SAMPLE=c&passage=d&stateless=e&Keys=f&codec=g"},
