@@ -363,6 +363,7 @@ var malformed = map[string]func(outgoing){
 	"readStream":      func(r outgoing) { r.query.Set("since", "yesterday") },
 	"listSessions":    func(r outgoing) { r.query.Set("limit", "ten") },
 	"showSignIn":      func(r outgoing) { r.query.Set("redirect_uri", "https://evil.example/") },
+	"exportUser":      func(r outgoing) { r.query.Set("email", "ada@acme.example") }, // a second person
 	"exportPerson":    func(r outgoing) { r.query.Set("email", "") },
 	"eraseUser":       func(r outgoing) { r.query.Set("notes", "burn") },
 	"erasePerson":     func(r outgoing) { r.query.Set("email", "") },
