@@ -39,6 +39,9 @@ type conversation struct {
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
 	Machine *snapshot `json:"machine,omitempty"`
+	// Heard says that the machine took a message, so the conversation is not deleted, whatever the
+	// desk shows of it.
+	Heard bool `json:"heard,omitempty"`
 }
 
 // snapshot is a stored machine. One that this process cannot read is silent, and stays stored

@@ -99,6 +99,9 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 			after.unreadable = c.Machine.unreadable
 		}
 		c.Machine = &after
+		if _, said := event.(assistance.Message); said {
+			c.Heard = true
+		}
 	}
 	return effects, err
 }
@@ -256,7 +259,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 		}
 		return yes && o.err == nil
 	}
-	wrote := engaged("")
+	wrote := j.r.Heard || engaged("")
 	since := wrote && engaged(s.remove.OfferID)
 	rules := j.product.rules(j.account.desk)
 	var effects []assistance.Effect

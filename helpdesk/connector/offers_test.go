@@ -373,6 +373,21 @@ func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	})
 }
 
+// A desk may show later what its webhook has told, or not any more.
+func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.deliver(s, w.desk.Webhook("http://hooks.example/chatbot-webhook/acme", []byte(`{"type": "notification_event",
+			"id": "notif_1", "topic": "conversation.user.replied", "data": {"item": {"type": "conversation", "id": "`+
+			conversation+`", "conversation_parts": {"conversation_parts": [{"part_type": "comment", "body": "Hello",
+			"author": {"type": "user", "id": "1", "email": "`+jane+`"}}]}}}}`)))
+		time.Sleep(5 * time.Minute)
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		time.Sleep(time.Minute)
+		assert.True(t, w.desk.Exists(conversation))
+	})
+}
+
 func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 	const target = "http://hooks.example/chatbot-webhook/acme"
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
