@@ -10,8 +10,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,15 +73,27 @@ func StartBinary(tb testing.TB, binary string, args ...string) *Server {
 	return start(&Server{tb: tb, binary: binary, args: args})
 }
 
-// StartTLS runs redis-server so that it speaks nothing but TLS, with a
-// certificate of the authority, and returns when it answers.
-func StartTLS(tb testing.TB, ca *Authority, args ...string) *Server {
+// StartTLS runs redis-server so that it speaks nothing but TLS, with a certificate that only
+// trusts accepts, and returns when it answers.
+func StartTLS(tb testing.TB, args ...string) (s *Server, trusts *x509.CertPool) {
 	tb.Helper()
-	cert, key := ca.Issue(tb, tb.TempDir())
-	args = append([]string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File,
-		"--tls-auth-clients", "no"}, args...)
+	web := httptest.NewTLSServer(nil) // has a certificate for the loopback interface
+	web.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(web.TLS.Certificates[0].PrivateKey)
+	require.NoError(tb, err)
+	trusts = x509.NewCertPool()
+	trusts.AddCert(web.Certificate())
+	args = append([]string{"--tls-auth-clients", "no"}, args...)
+	for flag, block := range map[string]pem.Block{
+		"--tls-cert-file": {Type: "CERTIFICATE", Bytes: web.Certificate().Raw},
+		"--tls-key-file":  {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		file := filepath.Join(tb.TempDir(), "file.pem")
+		require.NoError(tb, os.WriteFile(file, pem.EncodeToMemory(&block), 0o600))
+		args = append(args, flag, file)
+	}
 	return start(&Server{tb: tb, binary: depstest.RedisServer(tb), args: args,
-		tls: &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}})
+		tls: &tls.Config{RootCAs: trusts, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}), trusts
 }
 
 // attempts is how many ports are tried: another process may take one first.

@@ -39,7 +39,7 @@ func TestServer_isSilentWhilePaused(t *testing.T) {
 }
 
 func TestStartTLS_speaksTLSOnly(t *testing.T) {
-	server := redistest.StartTLS(t, redistest.NewAuthority(t))
+	server, _ := redistest.StartTLS(t)
 	require.Equal(t, "PONG", server.Client().Ping(t.Context()).Val())
 	conn, err := net.Dial("tcp", server.Addr)
 	require.NoError(t, err)

@@ -114,10 +114,9 @@ func TestOpen_ofAClusterWithAPassword(t *testing.T) {
 }
 
 func TestOpen_withTLS(t *testing.T) {
-	ca := redistest.NewAuthority(t)
-	server := redistest.StartTLS(t, ca)
+	server, trusts := redistest.StartTLS(t)
 	t.Run("that is trusted", func(t *testing.T) {
-		works(t, server.URL(), &redislog.Options{TLS: &tls.Config{RootCAs: ca.Pool}})
+		works(t, server.URL(), &redislog.Options{TLS: &tls.Config{RootCAs: trusts}})
 	})
 	t.Run("that is not", func(t *testing.T) {
 		log := open(t, server.URL(), nil)
