@@ -73,6 +73,7 @@ type Zendesk struct {
 	minted   int
 	requests window
 	updates  window
+	header   http.Header // of the answer that is being made
 }
 
 type zendeskUser struct {
@@ -123,7 +124,7 @@ func NewZendesk(opts *ZendeskOptions) *Zendesk {
 		role = "agent"
 	}
 	z.userOf(ZendeskEmail, role)
-	z.Server = NewServer(http.HandlerFunc(z.handle), &ServerOptions{InMemory: z.opts.InMemory, Name: "zendesk",
+	z.Server = NewServer(z.handler(), &ServerOptions{InMemory: z.opts.InMemory, Name: "zendesk",
 		ErrorBody: zendeskError})
 	return z
 }

@@ -38,87 +38,96 @@ func jsonError(code, description string) string {
 	return fmt.Sprintf(`{"error":%q,"description":%q}`, code, description)
 }
 
-// handle is the API.
-func (z *Zendesk) handle(w http.ResponseWriter, r *http.Request) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("X-Zendesk-Request-Id", fmt.Sprintf("%x", z.nextID()))
-	path := strings.TrimSuffix(r.URL.Path, ".json")
-	if r.Method == http.MethodPost && path == "/oauth/tokens" {
-		z.mint(w, r)
-		return
-	}
-	if !z.authorized(r) {
-		refuse(w, http.StatusUnauthorized)
-		return
-	}
-	if !z.withinLimit(w) {
-		return
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodDelete {
-		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-			fail(w, http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType",
-				"Content-Type must be application/json"))
-			return
-		}
-	}
-	z.route(w, r, strings.Split(strings.TrimPrefix(path, "/api/v2/"), "/"))
-}
+// endpoint answers a request with a status and a body: nil for none, a text as it is, and anything
+// else as JSON. It is called with z.mu held.
+type endpoint func(r *http.Request) (status int, body any)
 
-func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) {
-	switch call := r.Method + " " + parts[0]; {
-	case call == "GET users" && len(parts) == 2 && parts[1] == "me":
-		me := z.userOf(ZendeskEmail, "")
-		reply(w, http.StatusOK, object{"user": object{"id": me.id, "email": me.email, "role": me.role,
-			"suspended": false, "only_private_comments": false}})
-	case call == "POST tickets" && len(parts) == 1:
-		z.createTicket(w, r)
-	case parts[0] == "tickets" && len(parts) > 1:
-		z.serveTicket(w, r, parts[1:])
-	case call == "DELETE users" && len(parts) == 2:
-		z.deleteUser(w, parts[1])
-	case call == "PUT comment_redactions" && len(parts) == 2:
-		z.redact(w, r, parts[1])
-	case (parts[0] == "webhooks" || parts[0] == "triggers") && z.opts.Agent:
-		refuse(w, http.StatusForbidden)
-	case call == "GET webhooks" && len(parts) == 1:
-		reply(w, http.StatusOK, paged(r, "webhooks", z.webhooks))
-	case call == "POST webhooks" && len(parts) == 1:
-		z.createWebhook(w, r)
-	case (call == "PATCH webhooks" || call == "DELETE webhooks") && len(parts) == 2:
-		z.changeWebhook(w, r, parts[1])
-	case call == "DELETE triggers" && len(parts) == 2:
-		z.deleteTrigger(w, parts[1])
-	case call == "GET webhooks" && len(parts) == 3 && parts[2] == "signing_secret":
-		z.signingSecret(w, parts[1])
-	case call == "GET triggers" && len(parts) == 1:
-		reply(w, http.StatusOK, paged(r, "triggers", z.triggers))
-	case call == "POST triggers" && len(parts) == 1:
-		z.createTrigger(w, r)
+// ServeHTTP implements [http.Handler].
+func (serve endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, body := serve(r)
+	w.WriteHeader(status)
+	switch body := body.(type) {
+	case nil:
+	case string:
+		_, _ = w.Write([]byte(body))
 	default:
-		fail(w, http.StatusNotFound, jsonError("InvalidEndpoint", "Not found"))
+		_, _ = w.Write(mustMarshal(body))
 	}
 }
 
-func (z *Zendesk) serveTicket(w http.ResponseWriter, r *http.Request, parts []string) {
-	ticket := z.ticket(parts[0])
+// handler is the API. Paths may end in .json.
+func (z *Zendesk) handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]endpoint{
+		"/":                                        noEndpoint,
+		"POST /oauth/tokens":                       z.mint,
+		"GET /api/v2/users/me":                     z.me,
+		"DELETE /api/v2/users/{id}":                z.byAdmin(z.deleteUser),
+		"POST /api/v2/tickets":                     z.createTicket,
+		"GET /api/v2/tickets/{id}":                 z.ofTicket(z.showTicket),
+		"PUT /api/v2/tickets/{id}":                 z.ofTicket(z.update),
+		"DELETE /api/v2/tickets/{id}":              z.byAdmin(z.ofTicket(z.deleteTicket)),
+		"GET /api/v2/tickets/{id}/comments":        z.ofTicket(z.listComments),
+		"PUT /api/v2/comment_redactions/{id}":      z.redact,
+		"GET /api/v2/webhooks":                     z.byAdmin(z.listWebhooks),
+		"POST /api/v2/webhooks":                    z.byAdmin(z.createWebhook),
+		"PATCH /api/v2/webhooks/{id}":              z.byAdmin(z.moveWebhook),
+		"DELETE /api/v2/webhooks/{id}":             z.byAdmin(z.deleteWebhook),
+		"GET /api/v2/webhooks/{id}/signing_secret": z.byAdmin(z.signingSecret),
+		"GET /api/v2/triggers":                     z.byAdmin(z.listTriggers),
+		"POST /api/v2/triggers":                    z.byAdmin(z.createTrigger),
+		"DELETE /api/v2/triggers/{id}":             z.byAdmin(z.deleteTrigger),
+	} {
+		mux.Handle(pattern, serve)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		z.header = w.Header()
+		z.header.Set("Content-Type", "application/json; charset=utf-8")
+		z.header.Set("X-Zendesk-Request-Id", fmt.Sprintf("%x", z.nextID()))
+		r.URL.Path = strings.TrimSuffix(r.URL.Path, ".json")
+		z.admit(r, mux).ServeHTTP(w, r)
+	})
+}
+
+// admit returns the API for a request whose credentials, rate and type are right.
+func (z *Zendesk) admit(r *http.Request, api http.Handler) http.Handler {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	refused := func(status int, body any) endpoint {
+		return func(*http.Request) (int, any) { return status, body }
+	}
 	switch {
-	case ticket == nil:
-		refuse(w, http.StatusNotFound)
-	case r.Method == http.MethodGet && len(parts) == 1:
-		reply(w, http.StatusOK, object{"ticket": ticket.json()})
-	case r.Method == http.MethodPut && len(parts) == 1:
-		z.update(w, r, ticket)
-	case r.Method == http.MethodDelete && len(parts) == 1 && z.opts.Agent:
-		refuse(w, http.StatusForbidden)
-	case r.Method == http.MethodDelete && len(parts) == 1:
-		delete(z.tickets, ticket.id)
-		w.WriteHeader(http.StatusNoContent)
-	case r.Method == http.MethodGet && len(parts) == 2 && parts[1] == "comments":
-		z.listComments(w, r, ticket)
-	default:
-		fail(w, http.StatusNotFound, jsonError("InvalidEndpoint", "Not found"))
+	case r.URL.Path == "/oauth/tokens":
+	case !z.authorized(r):
+		return refused(refusal(http.StatusUnauthorized))
+	case !z.withinLimit():
+		return refused(refusal(http.StatusTooManyRequests))
+	case r.Method != http.MethodGet && r.Method != http.MethodDelete && kind != "application/json":
+		return refused(http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType",
+			"Content-Type must be application/json"))
+	}
+	return api
+}
+
+// byAdmin refuses the requests of agents.
+func (z *Zendesk) byAdmin(serve endpoint) endpoint {
+	return func(r *http.Request) (int, any) {
+		if z.opts.Agent {
+			return refusal(http.StatusForbidden)
+		}
+		return serve(r)
+	}
+}
+
+// ofTicket passes the ticket on that a request is about.
+func (z *Zendesk) ofTicket(serve func(*http.Request, *zendeskTicket) (int, any)) endpoint {
+	return func(r *http.Request) (int, any) {
+		ticket := z.ticket(r.PathValue("id"))
+		if ticket == nil {
+			return refusal(http.StatusNotFound)
+		}
+		return serve(r, ticket)
 	}
 }
 
@@ -135,7 +144,19 @@ func (z *Zendesk) authorized(r *http.Request) bool {
 	return false
 }
 
-func (z *Zendesk) mint(w http.ResponseWriter, r *http.Request) {
+// The functions below answer one kind of request each, with z.mu held.
+
+func noEndpoint(*http.Request) (int, any) {
+	return http.StatusNotFound, jsonError("InvalidEndpoint", "Not found")
+}
+
+func (z *Zendesk) me(*http.Request) (int, any) {
+	me := z.userOf(ZendeskEmail, "")
+	return http.StatusOK, object{"user": object{"id": me.id, "email": me.email, "role": me.role,
+		"suspended": false, "only_private_comments": false}}
+}
+
+func (z *Zendesk) mint(r *http.Request) (int, any) {
 	var in struct {
 		GrantType    string `json:"grant_type"`
 		ClientID     string `json:"client_id"`
@@ -144,91 +165,72 @@ func (z *Zendesk) mint(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
 	case err != nil || in.GrantType != "client_credentials" || in.Scope == "":
-		fail(w, http.StatusBadRequest, `{"error":"invalid_request","error_description":"The request is missing a `+
-			`required parameter."}`)
-		return
+		return http.StatusBadRequest, `{"error":"invalid_request","error_description":"The request is missing a ` +
+			`required parameter."}`
 	case in.ClientID != ZendeskClientID || in.ClientSecret != ZendeskClientSecret:
-		fail(w, http.StatusUnauthorized, `{"error":"invalid_client","error_description":"Client authentication failed."}`)
-		return
+		return http.StatusUnauthorized, `{"error":"invalid_client","error_description":"Client authentication failed."}`
 	}
 	z.minted++
 	token := fmt.Sprintf("minted-%d", z.minted)
 	z.tokens[token] = time.Now().Add(z.opts.TokenLifetime)
-	reply(w, http.StatusOK, object{"access_token": token, "token_type": "bearer", "scope": in.Scope,
-		"expires_in": int(z.opts.TokenLifetime.Seconds())})
+	return http.StatusOK, object{"access_token": token, "token_type": "bearer", "scope": in.Scope,
+		"expires_in": int(z.opts.TokenLifetime.Seconds())}
 }
 
 // withinLimit applies the limit of the account and says how much is left of it.
-func (z *Zendesk) withinLimit(w http.ResponseWriter) bool {
+func (z *Zendesk) withinLimit() bool {
 	now := time.Now()
 	ok := z.requests.take(now)
 	if z.requests.limit < 0 {
 		return true
 	}
-	h := w.Header()
-	total, remaining, resets := strconv.Itoa(z.requests.limit), strconv.Itoa(z.requests.remaining()),
-		strconv.Itoa(z.requests.resets(now))
-	h.Set("X-Rate-Limit", total)
-	h.Set("Ratelimit-Limit", total)
-	h.Set("X-Rate-Limit-Remaining", remaining)
-	h.Set("Ratelimit-Remaining", remaining)
-	h.Set("Ratelimit-Reset", resets)
+	resets := strconv.Itoa(z.requests.resets(now))
+	for name, value := range map[string]int{"X-Rate-Limit": z.requests.limit, "Ratelimit-Limit": z.requests.limit,
+		"X-Rate-Limit-Remaining": z.requests.remaining(), "Ratelimit-Remaining": z.requests.remaining()} {
+		z.header.Set(name, strconv.Itoa(value))
+	}
+	z.header.Set("Ratelimit-Reset", resets)
 	if !ok {
-		tooMany(w, resets, zendeskError(http.StatusTooManyRequests))
+		z.header.Set("Retry-After", resets)
 	}
 	return ok
 }
 
-func tooMany(w http.ResponseWriter, retryAfter, body string) {
-	w.Header().Set("Retry-After", retryAfter)
-	fail(w, http.StatusTooManyRequests, body)
-}
-
-// withinUpdates applies the limits of writes.
-func (z *Zendesk) withinUpdates(w http.ResponseWriter, ticket *zendeskTicket) bool {
+// withinUpdates applies the limits of writes, and returns which of them is used up, "" for none.
+func (z *Zendesk) withinUpdates(ticket *zendeskTicket) (exceeded string) {
 	now := time.Now()
-	ok := ticket.updates.take(now)
-	if limit := ticket.updates.limit; limit >= 0 {
-		resets := ticket.updates.resets(now)
-		w.Header().Set("Zendesk-Ratelimit-Per-Ticket-Updates",
-			fmt.Sprintf("total=%d; remaining=%d; resets=%d", limit, ticket.updates.remaining(), resets))
-		if !ok {
-			tooMany(w, strconv.Itoa(resets), jsonError("TooManyRequests",
-				"You have exceeded the rate limit for updating a single ticket."))
-			return false
+	of, ok := &ticket.updates, ticket.updates.take(now)
+	if of.limit >= 0 {
+		z.header.Set("Zendesk-Ratelimit-Per-Ticket-Updates",
+			fmt.Sprintf("total=%d; remaining=%d; resets=%d", of.limit, of.remaining(), of.resets(now)))
+	}
+	if exceeded = "a single ticket"; ok {
+		of, exceeded = &z.updates, "tickets"
+		if ok = of.take(now); ok {
+			return ""
 		}
 	}
-	if !z.updates.take(now) {
-		tooMany(w, strconv.Itoa(z.updates.resets(now)), jsonError("TooManyRequests",
-			"You have exceeded the rate limit for updating tickets."))
-		return false
-	}
-	return true
+	z.header.Set("Retry-After", strconv.Itoa(of.resets(now)))
+	return exceeded
 }
 
 // createTicket opens a ticket in the name of its requester, who is created unless there
 // is one with the address, and fires the triggers.
-func (z *Zendesk) createTicket(w http.ResponseWriter, r *http.Request) {
+func (z *Zendesk) createTicket(r *http.Request) (int, any) {
 	var in struct {
 		Ticket struct {
-			Subject string `json:"subject"`
-			Comment struct {
-				Body string `json:"body"`
-			} `json:"comment"`
-			Requester struct {
-				Name  string `json:"name"`
-				Email string `json:"email"`
-			} `json:"requester"`
-		} `json:"ticket"`
+			Subject   string
+			Comment   struct{ Body string }
+			Requester struct{ Name, Email string }
+		}
 	}
 	if err := decodeStrictly(r, &in); err != nil || in.Ticket.Comment.Body == "" || in.Ticket.Requester.Name == "" ||
 		!strings.Contains(in.Ticket.Requester.Email, "@") {
-		failRecord(w, "base", "Ticket is not valid")
-		return
+		return invalidRecord("base", "Ticket is not valid")
 	}
 	ticket := z.open(in.Ticket.Requester.Email, asHTML(expanded(in.Ticket.Comment.Body)))
 	z.fire(ticket, "Create")
-	reply(w, http.StatusCreated, object{"ticket": ticket.json(), "audit": object{"id": z.nextID()}})
+	return http.StatusCreated, object{"ticket": ticket.json(), "audit": object{"id": z.nextID()}}
 }
 
 // fire has each active trigger whose only condition is this type of update call its webhook.
@@ -251,87 +253,78 @@ func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 }
 
 // deleteUser removes a user who is the requester of no ticket.
-func (z *Zendesk) deleteUser(w http.ResponseWriter, id string) {
-	number, _ := strconv.ParseInt(id, 10, 64)
+func (z *Zendesk) deleteUser(r *http.Request) (int, any) {
+	number, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	user := z.users[number]
-	switch {
-	case z.opts.Agent:
-		refuse(w, http.StatusForbidden)
-		return
-	case user == nil:
-		refuse(w, http.StatusNotFound)
-		return
+	if user == nil {
+		return refusal(http.StatusNotFound)
 	}
 	for _, ticket := range z.tickets {
 		if ticket.requester == user && ticket.status != "closed" {
-			fail(w, http.StatusUnprocessableEntity,
-				jsonError("RecordInvalid", "The user is the requester of tickets that are not closed."))
-			return
+			return http.StatusUnprocessableEntity, jsonError("RecordInvalid",
+				"The user is the requester of tickets that are not closed.")
 		}
 	}
 	delete(z.users, number)
-	reply(w, http.StatusOK, object{"user": object{"id": number, "active": false}})
+	return http.StatusOK, object{"user": object{"id": number, "active": false}}
 }
 
-// zendeskAction is an action of a trigger.
-type zendeskAction struct {
-	Field string   `json:"field"`
-	Value []string `json:"value"`
+func (z *Zendesk) showTicket(_ *http.Request, ticket *zendeskTicket) (int, any) {
+	return http.StatusOK, object{"ticket": ticket.json()}
+}
+
+func (z *Zendesk) deleteTicket(_ *http.Request, ticket *zendeskTicket) (int, any) {
+	delete(z.tickets, ticket.id)
+	return http.StatusNoContent, nil
 }
 
 // update adds a comment, or solves the ticket.
-func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendeskTicket) {
-	if !z.withinUpdates(w, ticket) {
-		return
+func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
+	if exceeded := z.withinUpdates(ticket); exceeded != "" {
+		return http.StatusTooManyRequests, jsonError("TooManyRequests",
+			"You have exceeded the rate limit for updating "+exceeded+".")
 	}
 	var in struct {
 		Ticket struct {
 			Comment *struct {
-				Body     string `json:"body"`
+				Body     string
 				HTMLBody string `json:"html_body"`
-				Public   *bool  `json:"public"`
-			} `json:"comment"`
-			Status     string `json:"status"`
-			AssigneeID int64  `json:"assignee_id"`
-		} `json:"ticket"`
+				Public   *bool
+			}
+			Status     string
+			AssigneeID int64 `json:"assignee_id"`
+		}
 	}
 	err := decodeStrictly(r, &in)
-	if err == nil && in.Ticket.Status == "solved" && z.users[in.Ticket.AssigneeID] != nil {
+	comment := in.Ticket.Comment
+	switch {
+	case err == nil && in.Ticket.Status == "solved" && z.users[in.Ticket.AssigneeID] != nil:
 		ticket.status = "solved"
-		reply(w, http.StatusOK, object{"ticket": ticket.json()})
-		return
+		return z.showTicket(r, ticket)
+	case err != nil || comment == nil:
+		return http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON")
 	}
-	if err != nil || in.Ticket.Comment == nil {
-		fail(w, http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON"))
-		return
-	}
-	comment := *in.Ticket.Comment
 	html := sanitized(expanded(comment.HTMLBody))
 	if comment.HTMLBody == "" {
 		html = asHTML(expanded(comment.Body))
 	}
 	switch {
 	case ticket.status == "closed":
-		failRecord(w, "status", "Status: closed prevents ticket update")
-		return
+		return invalidRecord("status", "Status: closed prevents ticket update")
 	case strings.TrimSpace(plainText(html)) == "":
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
-			`errors","details":{"comment":[{"description":"Comment: cannot be blank","error":"BlankValue"}]}}`)
-		return
+		return invalidRecord("comment", "Comment: cannot be blank")
 	}
 	public := comment.Public == nil || *comment.Public // public unless it says otherwise
 	written := z.write(ticket, z.userOf(ZendeskEmail, ""), html, public)
-	event := written.json()
-	event["type"] = "Comment"
-	reply(w, http.StatusOK, object{"ticket": ticket.json(), "audit": object{
+	return http.StatusOK, object{"ticket": ticket.json(), "audit": object{
 		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id,
 		"created_at": written.at.UTC().Format(time.RFC3339),
 		"events": []any{object{"id": z.nextID(), "type": "Change", "field_name": "status",
-			"value": ticket.status}, event},
-	}})
+			"value": ticket.status}, written.json()},
+	}}
 }
 
-func (z *Zendesk) listComments(w http.ResponseWriter, r *http.Request, ticket *zendeskTicket) {
+func (z *Zendesk) listComments(r *http.Request, ticket *zendeskTicket) (int, any) {
 	var all []object
 	for _, c := range ticket.comments {
 		if !c.public || !z.opts.Messaging {
@@ -341,111 +334,111 @@ func (z *Zendesk) listComments(w http.ResponseWriter, r *http.Request, ticket *z
 	if r.URL.Query().Get("sort") == "-created_at" {
 		slices.Reverse(all)
 	}
-	reply(w, http.StatusOK, paged(r, "comments", all))
+	return paged(r, "comments", all)
 }
 
-func (z *Zendesk) redact(w http.ResponseWriter, r *http.Request, commentID string) {
+func (z *Zendesk) redact(r *http.Request) (int, any) {
 	if !z.opts.MayRedact {
-		refuse(w, http.StatusForbidden)
-		return
+		return refusal(http.StatusForbidden)
 	}
 	var in struct {
 		TicketID int64  `json:"ticket_id"`
 		HTMLBody string `json:"html_body"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		fail(w, http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON"))
-		return
+		return http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON")
 	}
 	if ticket := z.tickets[in.TicketID]; ticket != nil {
 		for _, c := range ticket.comments {
-			if strconv.FormatInt(c.id, 10) == commentID {
+			if strconv.FormatInt(c.id, 10) == r.PathValue("id") {
 				c.html = blanked(in.HTMLBody)
-				reply(w, http.StatusOK, object{"comment": c.json()})
-				return
+				return http.StatusOK, object{"comment": c.json()}
 			}
 		}
 	}
-	refuse(w, http.StatusNotFound)
+	return refusal(http.StatusNotFound)
 }
 
-func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Webhook zendeskWebhook `json:"webhook"`
-	}
+func (z *Zendesk) listWebhooks(r *http.Request) (int, any) { return paged(r, "webhooks", z.webhooks) }
+
+func (z *Zendesk) createWebhook(r *http.Request) (int, any) {
+	var in struct{ Webhook zendeskWebhook }
 	hook := &in.Webhook
 	if err := decodeStrictly(r, &in); err != nil || hook.ID != "" || hook.Name == "" || hook.HTTPMethod != "POST" ||
 		hook.RequestFormat != "json" ||
 		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 ||
 		!strings.HasPrefix(hook.Endpoint, "http") {
-		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook","detail":"A `+
-			`field is missing or not valid."}]}`)
-		return
+		return webhookError(http.StatusBadRequest)
 	}
 	hook.ID = fmt.Sprintf("01HW%d", z.nextID())
-	hook.secret = fmt.Sprintf("secret-of-%s", hook.ID)
+	hook.secret = "secret-of-" + hook.ID
 	z.webhooks = append(z.webhooks, hook)
-	reply(w, http.StatusCreated, object{"webhook": hook})
+	return http.StatusCreated, object{"webhook": hook}
 }
 
-// changeWebhook removes a webhook that no trigger calls, or changes its endpoint.
-func (z *Zendesk) changeWebhook(w http.ResponseWriter, r *http.Request, id string) {
-	var in struct {
-		Webhook struct {
-			Endpoint string `json:"endpoint"`
-		} `json:"webhook"`
+// webhook returns the place of the webhook that a request is about, -1 for none.
+func (z *Zendesk) webhook(r *http.Request) int {
+	return slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == r.PathValue("id") })
+}
+
+func webhookError(status int) (int, any) {
+	if status == http.StatusNotFound {
+		return status, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`
 	}
-	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
-	isCalled := slices.ContainsFunc(z.triggers, func(trigger object) bool {
-		return strings.Contains(fmt.Sprint(trigger["actions"]), id)
-	})
+	return status, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook"}]}`
+}
+
+// moveWebhook changes the endpoint of a webhook.
+func (z *Zendesk) moveWebhook(r *http.Request) (int, any) {
+	var in struct{ Webhook struct{ Endpoint string } }
+	i := z.webhook(r)
 	switch {
 	case i < 0:
-		fail(w, http.StatusNotFound, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`)
-		return
-	case r.Method == http.MethodPatch && (json.NewDecoder(r.Body).Decode(&in) != nil ||
-		!strings.HasPrefix(in.Webhook.Endpoint, "http")), r.Method == http.MethodDelete && isCalled:
-		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook"}]}`)
-		return
-	case r.Method == http.MethodDelete:
-		z.webhooks = slices.Delete(z.webhooks, i, i+1)
-	default:
-		z.webhooks[i].Endpoint = in.Webhook.Endpoint
+		return webhookError(http.StatusNotFound)
+	case json.NewDecoder(r.Body).Decode(&in) != nil || !strings.HasPrefix(in.Webhook.Endpoint, "http"):
+		return webhookError(http.StatusBadRequest)
 	}
-	w.WriteHeader(http.StatusNoContent)
+	z.webhooks[i].Endpoint = in.Webhook.Endpoint
+	return http.StatusNoContent, nil
 }
 
-func (z *Zendesk) deleteTrigger(w http.ResponseWriter, id string) {
-	i := slices.IndexFunc(z.triggers, func(trigger object) bool { return fmt.Sprint(trigger["id"]) == id })
+// deleteWebhook removes a webhook that no trigger calls.
+func (z *Zendesk) deleteWebhook(r *http.Request) (int, any) {
+	i := z.webhook(r)
+	switch {
+	case i < 0:
+		return webhookError(http.StatusNotFound)
+	case strings.Contains(fmt.Sprint(z.triggers), z.webhooks[i].ID):
+		return webhookError(http.StatusBadRequest)
+	}
+	z.webhooks = slices.Delete(z.webhooks, i, i+1)
+	return http.StatusNoContent, nil
+}
+
+func (z *Zendesk) signingSecret(r *http.Request) (int, any) {
+	i := z.webhook(r)
 	if i < 0 {
-		fail(w, http.StatusNotFound, jsonError("RecordNotFound", "Not found"))
-		return
+		return webhookError(http.StatusNotFound)
 	}
-	z.triggers = slices.Delete(z.triggers, i, i+1)
-	w.WriteHeader(http.StatusNoContent)
+	return http.StatusOK, object{"signing_secret": object{"secret": z.webhooks[i].secret, "algorithm": "SHA256"}}
 }
 
-func (z *Zendesk) signingSecret(w http.ResponseWriter, id string) {
-	for _, hook := range z.webhooks {
-		if hook.ID == id {
-			reply(w, http.StatusOK, object{"signing_secret": object{"secret": hook.secret,
-				"algorithm": "SHA256"}})
-			return
-		}
-	}
-	fail(w, http.StatusNotFound, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`)
+func (z *Zendesk) listTriggers(r *http.Request) (int, any) { return paged(r, "triggers", z.triggers) }
+
+// zendeskAction is an action of a trigger.
+type zendeskAction struct {
+	Field string   `json:"field"`
+	Value []string `json:"value"`
 }
 
-func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
+func (z *Zendesk) createTrigger(r *http.Request) (int, any) {
 	var in struct {
 		Trigger struct {
-			Title      string `json:"title"`
-			Active     bool   `json:"active"`
-			Conditions struct {
-				All []map[string]string `json:"all"`
-			} `json:"conditions"`
-			Actions []zendeskAction `json:"actions"`
-		} `json:"trigger"`
+			Title      string
+			Active     bool
+			Conditions struct{ All []map[string]string }
+			Actions    []zendeskAction
+		}
 	}
 	err := decodeStrictly(r, &in)
 	t := in.Trigger
@@ -455,13 +448,21 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
 		t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || !known(t.Actions[0].Value[0]) {
-		failRecord(w, "base", "Trigger is not valid")
-		return
+		return invalidRecord("base", "Trigger is not valid")
 	}
 	trigger := object{"id": z.nextID(), "title": t.Title, "active": t.Active,
 		"conditions": object{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
 	z.triggers = append(z.triggers, trigger)
-	reply(w, http.StatusCreated, object{"trigger": trigger})
+	return http.StatusCreated, object{"trigger": trigger}
+}
+
+func (z *Zendesk) deleteTrigger(r *http.Request) (int, any) {
+	i := slices.IndexFunc(z.triggers, func(t object) bool { return fmt.Sprint(t["id"]) == r.PathValue("id") })
+	if i < 0 {
+		return refusal(http.StatusNotFound)
+	}
+	z.triggers = slices.Delete(z.triggers, i, i+1)
+	return http.StatusNoContent, nil
 }
 
 func (t *zendeskTicket) json() object {
@@ -470,14 +471,13 @@ func (t *zendeskTicket) json() object {
 
 func (c *zendeskComment) json() object {
 	text := plainText(c.html)
-	return object{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public,
-		"html_body":  c.html,
-		"plain_body": text, "body": strings.Join(strings.Fields(text),
-			" "), "created_at": c.at.UTC().Format(time.RFC3339)}
+	return object{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public, "html_body": c.html,
+		"plain_body": text, "body": strings.Join(strings.Fields(text), " "),
+		"created_at": c.at.UTC().Format(time.RFC3339)}
 }
 
 // paged returns the page of a list that a request asks for.
-func paged[T any](r *http.Request, name string, all []T) object {
+func paged[T any](r *http.Request, name string, all []T) (int, any) {
 	query := r.URL.Query()
 	size, err := strconv.Atoi(query.Get("page[size]"))
 	if err != nil || size < 1 || size > 100 {
@@ -486,28 +486,15 @@ func paged[T any](r *http.Request, name string, all []T) object {
 	from, _ := strconv.Atoi(query.Get("page[after]"))
 	from = min(max(from, 0), len(all))
 	to := min(from+size, len(all))
-	return object{name: append([]T{}, all[from:to]...),
+	return http.StatusOK, object{name: append([]T{}, all[from:to]...),
 		"meta": object{"has_more": to < len(all), "after_cursor": strconv.Itoa(to)}}
 }
 
-func reply(w http.ResponseWriter, status int, body any) {
-	w.WriteHeader(status)
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		panic(err) // for a value that cannot be encoded
-	}
+// invalidRecord is the answer that a field of an object is not valid.
+func invalidRecord(field, problem string) (int, any) {
+	return http.StatusUnprocessableEntity, object{"error": "RecordInvalid", "description": "Record validation errors",
+		"details": object{field: []object{{"description": problem}}}}
 }
 
-// failRecord answers that a field of an object is not valid.
-func failRecord(w http.ResponseWriter, field, problem string) {
-	fail(w, http.StatusUnprocessableEntity, fmt.Sprintf(
-		`{"error":"RecordInvalid","description":"Record validation errors","details":{%q:[{"description":%q}]}}`,
-		field, problem))
-}
-
-// refuse answers with the usual body of a status.
-func refuse(w http.ResponseWriter, status int) { fail(w, status, zendeskError(status)) }
-
-func fail(w http.ResponseWriter, status int, body string) {
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body))
-}
+// refusal is a status with its usual body.
+func refusal(status int) (int, any) { return status, zendeskError(status) }
