@@ -3,6 +3,7 @@
 package waittest
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +60,16 @@ func Equal[T any](t testing.TB, want T, get func() T) {
 	if !holds(func() bool { got = get(); return assert.ObjectsAreEqual(want, got) }) {
 		require.Equal(t, want, got, "after %s", Patience)
 	}
+}
+
+// Together calls do with each number below n at the same time, and returns when all calls have
+// returned. A call must not end the test.
+func Together(n int, do func(i int)) {
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { do(i) })
+	}
+	running.Wait()
 }
 
 // holds reports whether a condition holds within Patience.

@@ -13,14 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const writers = 8
 
 var concurrencyTests = []test{
-	{name: "loses no change", run: testNothingLost},
-	{name: "lets one creation win", run: testOneCreator},
-	{name: "assigns no version twice", run: testVersionsDiffer},
+	{name: "loses no change, and assigns no version twice", run: testNothingLost},
 	{name: "never shows half of a change", run: testMovedTogether},
 	{name: "makes a change conditional on what it checked", run: testNobodyLeavesLast},
 	{name: "lists an unchanged document once, whatever else comes and goes", run: testListsWhatStays},
@@ -53,76 +52,31 @@ func add(d document.Document, n int) document.Change {
 	return document.Put(d, strconv.AppendInt(nil, int64(number(d)+n), 10), time.Hour)
 }
 
+// Writers count in documents that do not exist at first.
 func testNothingLost(f fixture) {
-	const increments = 25
-	var running sync.WaitGroup
-	for range writers {
-		running.Go(func() {
-			for range increments {
-				version, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
-					return []document.Change{add(docs[0], 1)}
-				}, "counter")
-				if !assert.NoError(f, err) {
-					return
-				}
-				docs, err := f.store.Get(f.Context(), f.product, "counter")
-				assert.NoError(f, err)
-				assert.GreaterOrEqual(f, docs[0].Version, version, "a read after a write sees it")
-			}
-		})
-	}
-	running.Wait()
-	require.Equal(f, writers*increments, number(f.one("counter")))
-}
-
-func testOneCreator(f fixture) {
-	const rounds = 20
-	var won [rounds]atomic.Int64
-	var winner [rounds]atomic.Int64
-	var running sync.WaitGroup
-	for w := range writers {
-		running.Go(func() {
-			for i := range rounds {
-				doc := document.Put(named(fmt.Sprint("doc", i)), []byte(strconv.Itoa(w)), 0)
-				_, err := f.store.Write(f.Context(), f.product, doc)
-				if err == nil {
-					won[i].Add(1)
-					winner[i].Store(int64(w))
-				} else {
-					assert.True(f, document.IsConflict(err), "%v", err)
-				}
-			}
-		})
-	}
-	running.Wait()
-	for i := range rounds {
-		require.EqualValues(f, 1, won[i].Load())
-		require.EqualValues(f, winner[i].Load(), number(f.one(fmt.Sprint("doc", i))))
-	}
-}
-
-func testVersionsDiffer(f fixture) {
-	const puts = 25
+	const increments, counters = 25, 5
 	var given [writers][]document.Version
-	var running sync.WaitGroup
-	for w := range writers {
-		running.Go(func() {
-			d := named(fmt.Sprint("doc", w))
-			for range puts {
-				var err error
-				if d.Version, err = f.store.Write(f.Context(), f.product, document.Put(d, nil, 0)); !assert.NoError(f, err) {
-					return
-				}
-				given[w] = append(given[w], d.Version)
+	waittest.Together(writers, func(w int) {
+		for i := range increments {
+			name := fmt.Sprint("counter", i%counters)
+			version, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+				return []document.Change{add(docs[0], 1)}
+			}, name)
+			if !assert.NoError(f, err) {
+				return
 			}
-		})
-	}
-	running.Wait()
-	for w := range writers {
-		require.True(f, slices.IsSorted(given[w]))
+			given[w] = append(given[w], version)
+			docs, err := f.store.Get(f.Context(), f.product, name)
+			assert.NoError(f, err)
+			assert.GreaterOrEqual(f, docs[0].Version, version, "a read after a write sees it")
+		}
+		assert.True(f, slices.IsSorted(given[w]), "versions grow")
+	})
+	for i := range counters {
+		require.Equal(f, writers*increments/counters, number(f.one(fmt.Sprint("counter", i))))
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(given[:]...)))
-	require.Len(f, slices.Compact(all), writers*puts)
+	require.Len(f, slices.Compact(all), writers*increments, "no version comes twice")
 }
 
 // The amount moved between the documents is in exactly one of them at any
@@ -130,7 +84,7 @@ func testVersionsDiffer(f fixture) {
 func testMovedTogether(f fixture) {
 	const sum, moves = 100, 25
 	f.write(document.Put(named("from"), []byte(strconv.Itoa(sum)), 0), document.Put(named("to"), nil, 0))
-	var moving, reading sync.WaitGroup
+	var reading sync.WaitGroup
 	var done atomic.Bool
 	for range 2 {
 		reading.Go(func() {
@@ -142,17 +96,14 @@ func testMovedTogether(f fixture) {
 			}
 		})
 	}
-	for range 4 {
-		moving.Go(func() {
-			for range moves {
-				_, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
-					return []document.Change{add(docs[0], -1), add(docs[1], 1)}
-				}, "from", "to")
-				assert.NoError(f, err)
-			}
-		})
-	}
-	moving.Wait()
+	waittest.Together(4, func(int) {
+		for range moves {
+			_, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+				return []document.Change{add(docs[0], -1), add(docs[1], 1)}
+			}, "from", "to")
+			assert.NoError(f, err)
+		}
+	})
 	done.Store(true)
 	reading.Wait()
 	require.Equal(f, 4*moves, number(f.one("to")))
@@ -169,14 +120,10 @@ func testNobodyLeavesLast(f fixture) {
 			}
 			return []document.Change{document.Delete(docs[0]), document.Check(docs[1])}
 		}
-		var running sync.WaitGroup
-		for _, names := range [][]string{{ada, bob}, {bob, ada}} {
-			running.Go(func() {
-				_, err := f.change(f.Context(), leave, names...)
-				assert.NoError(f, err)
-			})
-		}
-		running.Wait()
+		waittest.Together(2, func(i int) {
+			_, err := f.change(f.Context(), leave, [][]string{{ada, bob}, {bob, ada}}[i]...)
+			assert.NoError(f, err)
+		})
 		docs := f.get(ada, bob)
 		require.NotEqual(f, docs[0].Exists(), docs[1].Exists(), "one has left and one has stayed")
 	}

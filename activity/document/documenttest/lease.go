@@ -3,7 +3,6 @@ package documenttest
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,62 +39,40 @@ func (f fixture) succeed(name string, ttl time.Duration) (l *document.Lease) {
 	return l
 }
 
+// leaseTests are about the store; how leases work on one is tested in package document.
 var leaseTests = []test{
-	{name: "is held by one", run: func(f fixture) {
-		f.acquire("work", time.Hour)
+	{name: "is held by one in a product until it is released", run: func(f fixture) {
+		l := f.acquire("work", time.Hour)
 		f.requireHeld("work")
 		f.acquire("other work", time.Hour)
 		f.in("other").acquire("work", time.Hour)
-	}},
-	{name: "released is free at once", run: func(f fixture) {
-		l := f.acquire("work", time.Hour)
-		require.NoError(f, l.Release(f.Context()))
+		for range 2 {
+			require.NoError(f, l.Release(f.Context()))
+		}
 		next := f.acquire("work", time.Hour)
 		require.Greater(f, next.Token(), l.Token())
-	}},
-	{name: "released twice or late does nothing", run: func(f fixture) {
-		l := f.acquire("work", time.Hour)
-		require.NoError(f, l.Release(f.Context()))
-		require.NoError(f, l.Release(f.Context()))
-		next := f.acquire("work", time.Hour)
-		require.NoError(f, l.Release(f.Context()))
+		require.NoError(f, l.Release(f.Context()), "too late")
 		f.requireHeld("work")
 		require.NoError(f, next.Renew(f.Context()))
 	}},
-	{name: "passes on when it expires", run: func(f fixture) {
+	{name: "passes on when it expires, and only its holder writes", run: func(f fixture) {
 		l := f.acquire("work", brief)
 		next := f.succeed("work", time.Hour)
 		require.False(f, time.Now().Before(l.Until().Add(-time.Millisecond)), "not before, to the millisecond")
 		require.Greater(f, next.Token(), l.Token())
 		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
-		require.NoError(f, l.Release(f.Context()))
-		f.requireHeld("work")
-	}},
-	{name: "is held for as long as it is renewed, with the same token", run: testRenewed},
-	{name: "has tokens that grow from holder to holder", run: func(f fixture) {
-		var last document.Version
-		for i := range 6 {
-			l := f.succeed("work", brief)
-			require.Greater(f, l.Token(), last)
-			last = l.Token()
-			f.put("other", "", 0)
-			if i%2 == 0 {
-				require.NoError(f, l.Release(f.Context()))
-			}
-		}
-	}},
-	{name: "lets only the holder write", run: func(f fixture) {
-		l := f.acquire("work", brief)
-		next := f.succeed("work", time.Hour)
 		mine, his := document.Put(named("mine"), nil, 0), document.Put(named("his"), nil, 0)
 		f.conflict(l.Check(), mine)
+		require.NoError(f, l.Release(f.Context()))
 		f.write(next.Check(), his)
 		require.NoError(f, next.Renew(f.Context()))
 		f.write(next.Check())
+		f.requireHeld("work")
 		require.NoError(f, next.Release(f.Context()))
 		f.conflict(next.Check(), mine)
 		require.Equal(f, []string{"his"}, names(f.all()))
 	}},
+	{name: "is held for as long as it is renewed, with the same token", run: testRenewed},
 	{name: "that has expired rejects the holder's writes, even while it is free", run: func(f fixture) {
 		l := f.acquire("work", brief)
 		f.outlive(brief)
@@ -103,6 +80,7 @@ var leaseTests = []test{
 		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
 		require.Empty(f, f.all())
 	}},
+	{name: "lets WithLease run work in one holder at a time", run: testOneAtATime},
 }
 
 func testRenewed(f fixture) {
@@ -127,11 +105,6 @@ func testRenewed(f fixture) {
 		require.Equal(f, token, l.Token())
 		return true
 	})
-}
-
-// withLeaseTests are about the store; how WithLease works is tested in package document.
-var withLeaseTests = []test{
-	{name: "runs work in one holder at a time", run: testOneAtATime},
 }
 
 // testOneAtATime runs many workers in turn. Each makes a note when it begins;
@@ -163,12 +136,10 @@ func testOneAtATime(f fixture) {
 		}
 		return nil
 	}
-	var running sync.WaitGroup
-	for range contenders {
-		running.Go(func() {
+	f.within("work in turn", func() {
+		waittest.Together(contenders, func(int) {
 			assert.NoError(f, document.WithLease(ctx, f.store, f.product, "work", brief, work))
 		})
-	}
-	f.within("work in turn", running.Wait)
+	})
 	require.GreaterOrEqual(f, done.Load(), int64(turns))
 }

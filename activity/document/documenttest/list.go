@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -74,14 +73,6 @@ var listTests = []test{
 			want := slices.DeleteFunc(slices.Clone(sorted), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 			require.Equal(f, want, names(f.list(prefix, "", 1000)), "prefix %q", prefix)
 		}
-	}},
-	{name: "returns the documents as they are now, without those deleted", run: func(f fixture) {
-		f.putAll("a", "b", "c", "d")
-		f.put("d", "new", time.Hour)
-		f.write(document.Delete(f.one("b")), document.Delete(f.one("c")))
-		require.Equal(f, items(f.get("a", "d")), items(f.all()))
-		require.Equal(f, []string{"d"}, names(f.list("", "b", 1)))
-		require.Empty(f, f.list("b", "", 10))
 	}},
 	{name: "lists many documents by and by", run: testManyLists},
 }

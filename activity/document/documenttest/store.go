@@ -31,7 +31,6 @@ func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 		{"Concurrency", concurrencyTests},
 		{"Model", modelTests()},
 		{"Lease", leaseTests},
-		{"WithLease", withLeaseTests},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, test := range chapter.tests {

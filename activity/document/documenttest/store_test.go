@@ -21,7 +21,8 @@ func TestMemory_conforms(t *testing.T) {
 	documenttest.TestStore(t, func(*testing.T) document.Store {
 		store := document.Store(musttest.New(document.NewMemory(nil)))
 		if wrong {
-			b := broken{Store: store}
+			same := func(s string) string { return s }
+			b := broken{Store: store, product: same, get: store.Get, write: store.Write, after: same}
 			mistake.build(&b, store)
 			store = b
 		}
@@ -45,7 +46,7 @@ type mistake struct {
 	build func(b *broken, s document.Store) // over an engine that is right
 }
 
-// broken is an engine that is wrong where its functions are set.
+// broken is an engine some of whose functions are wrong.
 type broken struct {
 	document.Store
 	product func(string) string
@@ -54,32 +55,16 @@ type broken struct {
 	after   func(string) string // of List
 }
 
-func (b broken) in(productID string) string {
-	if b.product == nil {
-		return productID
-	}
-	return b.product(productID)
-}
-
 func (b broken) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if b.get == nil {
-		return b.Store.Get(ctx, b.in(productID), names...)
-	}
-	return b.get(ctx, productID, names...)
+	return b.get(ctx, b.product(productID), names...)
 }
 
 func (b broken) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
-	if b.write == nil {
-		return b.Store.Write(ctx, b.in(productID), changes...)
-	}
-	return b.write(ctx, productID, changes...)
+	return b.write(ctx, b.product(productID), changes...)
 }
 
 func (b broken) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
-	if b.after != nil {
-		after = b.after(after)
-	}
-	return b.Store.List(ctx, b.in(productID), prefix, after, limit)
+	return b.Store.List(ctx, b.product(productID), prefix, b.after(after), limit)
 }
 
 // onChange alters each change, and leaves out those for which it returns false.
@@ -113,7 +98,7 @@ var mistakes = map[string]mistake{
 	"invalid changes left out": {found: "Invalid", build: onChange(func(c *document.Change) bool {
 		return document.Validate([]document.Change{*c}) == nil
 	})},
-	"versions of single changes": {found: "Versions", build: func(b *broken, s document.Store) {
+	"versions of single changes": {found: "Write", build: func(b *broken, s document.Store) {
 		b.write = func(ctx context.Context, productID string, changes ...document.Change) (v document.Version, err error) {
 			for _, c := range changes {
 				if v, err = s.Write(ctx, productID, c); err != nil {

@@ -18,12 +18,6 @@ var timeToLiveTests = []test{
 		require.GreaterOrEqual(f, time.Since(start), ttl-time.Millisecond, "to the millisecond")
 		f.requireNone("a")
 	}},
-	{name: "ends documents each at its own time", run: func(f fixture) {
-		hour, ever := f.put("hour", "1", time.Hour), f.put("ever", "1", 0)
-		f.put("brief", "1", brief)
-		f.gone("brief")
-		require.Equal(f, items([]document.Document{ever, hour}), items(f.all()))
-	}},
 	{name: "may be as short or as long as a duration", run: func(f fixture) {
 		for _, ttl := range []time.Duration{time.Hour, 100 * 365 * 24 * time.Hour, math.MaxInt64} {
 			f.put("a", "1", ttl)

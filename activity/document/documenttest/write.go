@@ -3,7 +3,6 @@ package documenttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -23,26 +22,6 @@ var writeTests = []test{
 			a = f.one("a")
 		}
 	}},
-	{name: "deletes", run: func(f fixture) {
-		a, b := f.put("a", "1", 0), f.put("b", "2", 0)
-		f.write(document.Delete(a))
-		f.requireNone("a")
-		require.Equal(f, items([]document.Document{b}), items(f.all()))
-	}},
-	{name: "checks without changing anything", run: func(f fixture) {
-		a := f.put("a", "1", 0)
-		f.write(document.Check(a))
-		f.write(document.Check(named("b")))
-		require.Equal(f, items([]document.Document{a}), items(f.all()))
-	}},
-	{name: "touches without changing value or version", run: func(f fixture) {
-		a := f.put("a", "1", 0)
-		for _, ttl := range []time.Duration{time.Hour, 0, time.Hour, time.Minute} {
-			f.write(document.Touch(a, ttl))
-			require.Equal(f, items([]document.Document{a}), items(f.get("a")))
-		}
-		f.write(document.Put(a, []byte("2"), 0))
-	}},
 	{name: "makes every kind of change in one call", run: testEveryKindAtOnce},
 	{name: "of nothing changes nothing", run: func(f fixture) {
 		f.write()
@@ -51,45 +30,8 @@ var writeTests = []test{
 		f.write()
 		require.Equal(f, items([]document.Document{a}), items(f.all()))
 	}},
-	{name: "to create what exists is a conflict", run: func(f fixture) {
-		a := f.put("a", "1", 0)
-		require.Equal(f, "a", f.conflict(document.Put(named("a"), []byte("2"), 0)))
-		require.Equal(f, "a", f.conflict(document.Check(named("a"))))
-		require.Equal(f, items([]document.Document{a}), items(f.all()))
-	}},
-	{name: "to what has changed is a conflict", run: func(f fixture) {
-		old := f.put("a", "1", 0)
-		f.put("a", "2", 0)
-		f.requireStale(old)
-	}},
-	{name: "to what has gone is a conflict", run: func(f fixture) {
-		old := f.put("a", "1", 0)
-		f.write(document.Delete(old))
-		f.requireStale(old)
-	}},
-	{name: "to what was never there is a conflict", run: func(f fixture) {
-		b := f.put("b", "1", 0)
-		f.requireStale(document.Document{Name: "a", Version: b.Version})
-	}},
-	{name: "to a future version is a conflict", run: func(f fixture) {
-		a := f.put("a", "1", 0)
-		for _, ahead := range []document.Version{1, 1 << 20, 1 << 53, 1 << 63} {
-			f.requireStale(document.Document{Name: "a", Version: a.Version + ahead})
-		}
-	}},
-	{name: "conflicts with what was deleted and created again, even with the same value", run: func(f fixture) {
-		old := f.put("a", "1", 0)
-		f.write(document.Delete(old))
-		f.put("a", "1", 0)
-		f.requireStale(old)
-	}},
+	{name: "based on a version that is not the document's is a conflict", run: testStale},
 	{name: "makes none of the changes if one is a conflict", run: testAllOrNone},
-	{name: "names a conflicting document", run: func(f fixture) {
-		f.put("a", "1", 0)
-		f.put("c", "1", 0)
-		in := f.conflict(document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0), document.Put(named("c"), nil, 0))
-		require.Contains(f, []string{"a", "c"}, in)
-	}},
 	{name: "does not retain the caller's values", run: func(f fixture) {
 		value := []byte("value")
 		changes := []document.Change{document.Put(named("a"), value, 0)}
@@ -124,6 +66,25 @@ func (f fixture) requireStale(d document.Document) {
 	} {
 		require.Equal(f, d.Name, f.conflict(c), "operation %d", c.Op)
 	}
+	require.Equal(f, before, items(f.all()))
+}
+
+func testStale(f fixture) {
+	existing, changed, gone, again := f.put("existing", "1", 0), f.put("changed", "1", 0), f.put("gone", "1", 0),
+		f.put("created again", "1", 0)
+	f.put("changed", "2", 0)
+	f.write(document.Delete(gone), document.Delete(again))
+	f.put("created again", "1", 0)
+	stale := []document.Document{changed, gone, again, {Name: "never there", Version: existing.Version}}
+	for _, ahead := range []document.Version{1, 1 << 20, 1 << 53, 1 << 63} {
+		stale = append(stale, document.Document{Name: "existing", Version: existing.Version + ahead})
+	}
+	for _, d := range stale {
+		f.requireStale(d)
+	}
+	before := items(f.all())
+	require.Equal(f, "existing", f.conflict(document.Put(named("existing"), []byte("2"), 0)))
+	require.Equal(f, "existing", f.conflict(document.Check(named("existing"))))
 	require.Equal(f, before, items(f.all()))
 }
 
@@ -218,30 +179,6 @@ func testInvalid(f fixture, bad []document.Change) {
 }
 
 var versionTests = []test{
-	{name: "grow across all documents", run: func(f fixture) {
-		var last document.Version
-		for i := range 50 {
-			d := f.put(fmt.Sprint("doc", i%7), "", 0)
-			require.Greater(f, d.Version, last)
-			last = d.Version
-		}
-	}},
-	{name: "are shared by the documents of one call", run: func(f fixture) {
-		f.put("b", "1", 0)
-		version := f.write(document.Put(named("a"), nil, 0), document.Put(f.one("b"), nil, time.Hour),
-			document.Put(named("c"), nil, 0))
-		for _, d := range f.get("a", "b", "c") {
-			require.Equal(f, version, d.Version)
-		}
-	}},
-	{name: "grow across delete and creation", run: func(f fixture) {
-		var last document.Version
-		for range 5 {
-			a := f.put("a", "", 0)
-			require.Greater(f, a.Version, last)
-			last = max(a.Version, f.write(document.Delete(a)))
-		}
-	}},
 	{name: "grow across expiry", run: func(f fixture) {
 		var last document.Version
 		for range 3 {
