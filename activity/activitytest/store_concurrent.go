@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const (
@@ -26,11 +27,7 @@ var concurrencyTests = []test{
 	}},
 	{name: "same action from all writers", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.click(1))
-		var wg sync.WaitGroup
-		for range writers {
-			wg.Go(func() { assert.NoError(f, f.store.Add(f.Context(), b)) })
-		}
-		wg.Wait()
+		waittest.Together(writers, func(int) { assert.NoError(f, f.store.Add(f.Context(), b)) })
 		require.Equal(f, "1-1", f.spans(product, "ada"))
 	}},
 }

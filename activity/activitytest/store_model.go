@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
 )
 
 // model is the simplest possible store: it keeps everything.
@@ -45,10 +47,11 @@ func (m *model) spans(user string) string {
 			continue
 		}
 		end := d.at
-		if next := slices.IndexFunc(m.filed[i+1:], func(next did) bool { return next.session == d.session }); next >= 0 {
-			if next := m.filed[i+1+next]; m.owner(next) == user {
-				end = next.at
-			}
+		next := slices.IndexFunc(m.filed[i+1:], func(next did) bool {
+			return next.session == d.session && (d.session != "" || next.user == user)
+		})
+		if next >= 0 && m.owner(m.filed[i+1+next]) == user {
+			end = m.filed[i+1+next].at
 		}
 		words = append(words, fmt.Sprintf("%g-%g", d.at, end))
 	}
@@ -69,15 +72,16 @@ func modelTests() (tests []test) {
 
 func testModel(f fixture, random *rand.Rand, m model) {
 	const count = 40
-	users := []string{"ada", "bob", "anon", ""}
+	users, sessions := []string{"ada", "bob", "anon", ""}, []string{"s0", "s1", "s2", "s3", "s4", ""}
 	var past []did
 	for _, second := range random.Perm(count) {
 		if random.IntN(8) == 0 {
-			s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5, 0}
+			s := said{users[2+random.IntN(2)], users[random.IntN(2)], sessions[random.IntN(5)],
+				float64(random.IntN(count)) + 0.5, activity.Standing(random.IntN(3))}
 			f.identify(s)
 			m.said = append(m.said, s)
 		}
-		d := did{users[random.IntN(len(users))], fmt.Sprint("s", random.IntN(5)), float64(second)}
+		d := did{users[random.IntN(len(users))], sessions[random.IntN(len(sessions))], float64(second)}
 		if len(past) > 0 && random.IntN(4) == 0 {
 			d = past[random.IntN(len(past))]
 		}
