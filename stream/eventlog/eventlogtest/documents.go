@@ -3,7 +3,6 @@ package eventlogtest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -101,19 +101,7 @@ var documentTests = []test{
 		require.NoError(f, err)
 		require.Zero(f, b.Oldest)
 	}},
-	{name: "do not change when entries come alone", run: func(f fixture) {
-		f.change(nil, f.put("a", "1"))
-		before := f.document("a")
-		f.append(Entries("one", 3)...)
-		require.Equal(f, before, f.document("a"))
-	}},
 	{name: "in conflict add no entry", run: testConflict},
-	{name: "in conflict leave the keys free", run: func(f fixture) {
-		f.conflict("a", []eventlog.Entry{keyed("k", "l"), keyed("m")},
-			document.Check(document.Document{Name: "a", Version: 1}))
-		f.append(keyed("k"), keyed("l"), keyed("m"))
-		require.Len(f, distinct(f.refused(keyed("k", "l", "m")).Keys), 3)
-	}},
 	{name: "in conflict leave other entries' keys taken", run: func(f fixture) {
 		f.append(keyed("k"))
 		f.conflict("a", []eventlog.Entry{keyed("l")}, document.Check(document.Document{Name: "a", Version: 1}))
@@ -143,8 +131,7 @@ var documentTests = []test{
 			require.Equal(f, "1", string(docs[0].Value))
 		}
 	}},
-	{name: "that count entries agree with the log", run: testCounter},
-	{name: "are at least as new as the entries read", run: testEntriesAfterDocuments},
+	{name: "that count entries agree with the log, and are as new as the entries read", run: testCounter},
 }
 
 // An append rejected for its changes leaves the log unchanged, and waiting
@@ -185,28 +172,33 @@ func testInvalidChanges(f fixture) {
 	f.append(keyed("k"))
 }
 
-// Writers number entries with a document: each number is assigned once, in the
-// order of the log, under concurrent writes.
+// Writers number entries with a document: each number is assigned once, in the order of the
+// log, under concurrent writes. A reader of an entry finds the document at least as new.
 func testCounter(f fixture) {
 	const writers, entries = 8, 20
 	start := f.bounds().Newest
 	var running sync.WaitGroup
-	for w := range writers {
-		running.Go(func() {
+	running.Go(func() {
+		waittest.Together(writers, func(w int) {
 			for range entries {
 				if !assert.NoError(f, f.appendNext(fmt.Sprint("writer", w))) {
 					return
 				}
 			}
 		})
-	}
+	})
+	number := 0
+	_, err := f.follow(start, writers*entries, func(e eventlog.Entry) {
+		docs, err := f.log.Documents().Get(f.Context(), product, "counter")
+		assert.NoError(f, err)
+		counted, _ := strconv.Atoi(string(docs[0].Value))
+		number++
+		assert.Equal(f, fmt.Sprintf(`{"n":%d}`, number), string(e.Data))
+		assert.GreaterOrEqual(f, counted, number)
+	})
 	running.Wait()
+	require.NoError(f, err)
 	require.Equal(f, strconv.Itoa(writers*entries), string(f.document("counter").Value))
-	got := f.readAll(start, 7)
-	require.Len(f, got, writers*entries)
-	for i, e := range got {
-		require.Equal(f, fmt.Sprintf(`{"n":%d}`, i+1), string(e.Data))
-	}
 }
 
 // appendNext appends an entry with the next number, which is also its key. It
@@ -228,32 +220,4 @@ func (f fixture) appendNext(sessionID string) error {
 			return err
 		}
 	}
-}
-
-// A reader of an entry finds the documents at least as new.
-func testEntriesAfterDocuments(f fixture) {
-	const entries = 60
-	start := f.bounds().Newest
-	appended := make(chan error, 1)
-	go func() {
-		var err error
-		for n := 0; n < entries && err == nil; n++ {
-			err = f.appendNext("a")
-		}
-		appended <- err
-	}()
-	got, err := f.follow(start, entries, func(e eventlog.Entry) {
-		docs, err := f.log.Documents().Get(f.Context(), product, "counter")
-		if !assert.NoError(f, err) {
-			return
-		}
-		counted, _ := strconv.Atoi(string(docs[0].Value))
-		var n int
-		_, err = fmt.Sscanf(string(e.Data), `{"n":%d}`, &n)
-		assert.NoError(f, err)
-		assert.GreaterOrEqual(f, counted, n)
-	})
-	require.NoError(f, err)
-	require.NoError(f, <-appended)
-	require.True(f, slices.IsSortedFunc(got, func(a, b eventlog.Entry) int { return a.ID.Compare(b.ID) }))
 }

@@ -58,16 +58,21 @@ func (f fixture) names(productID, prefix string) []string {
 	return names
 }
 
+// file creates a filler document.
+func (f fixture) file(productID, name string, ttl time.Duration) {
+	f.Helper()
+	f.write(productID, document.Put(named(name), make([]byte, fillerBytes), ttl))
+}
+
 // fill creates four times as many documents as fit. It calls before, if not
 // nil, ahead of each.
 func (f fixture) fill(before func(n int)) {
 	f.Helper()
-	value := make([]byte, fillerBytes)
 	for n := range fillers {
 		if before != nil {
 			before(n)
 		}
-		f.write(product, document.Put(named(filler(n)), value, time.Hour))
+		f.file(product, filler(n), time.Hour)
 	}
 }
 
@@ -118,10 +123,9 @@ var stateTests = []test{
 		require.LessOrEqual(f, len(f.names(product, ""))*document.MaxName, documentBytes*5/4)
 	}},
 	{name: "keeps documents without a time to live, which count", run: func(f fixture) {
-		value := make([]byte, fillerBytes)
 		const registrations = documentBytes / fillerBytes / 2
 		for n := range registrations {
-			f.write(product, document.Put(named(fmt.Sprint("ever/", n)), value, 0))
+			f.file(product, fmt.Sprint("ever/", n), 0)
 		}
 		f.fill(nil)
 		require.Len(f, f.names(product, "ever/"), registrations)
@@ -129,7 +133,7 @@ var stateTests = []test{
 		require.Contains(f, mortal, filler(fillers-1), "the newest is kept")
 		require.LessOrEqual(f, (len(mortal)+registrations)*fillerBytes, documentBytes*5/4)
 		for n := range 4 * registrations { // more than fit
-			f.write(product, document.Put(named(fmt.Sprint("more/", n)), value, 0))
+			f.file(product, fmt.Sprint("more/", n), 0)
 		}
 		require.Len(f, f.names(product, "ever/"), registrations)
 		require.Len(f, f.names(product, "more/"), 4*registrations)
@@ -199,10 +203,9 @@ var stateTests = []test{
 		require.True(f, f.document("link").Exists())
 	}},
 	{name: "evicts nothing of another product", run: func(f fixture) {
-		value := make([]byte, fillerBytes)
 		const others = documentBytes / fillerBytes / 4
 		for n := range others {
-			f.write("other", document.Put(named(filler(n)), value, time.Hour))
+			f.file("other", filler(n), time.Hour)
 		}
 		f.fill(nil)
 		require.Len(f, f.names("other", ""), others)
@@ -216,27 +219,21 @@ var stateTests = []test{
 		f.conflict("a", nil, document.Touch(old, time.Hour))
 		require.Greater(f, f.write(product, document.Put(named("a"), []byte("2"), time.Hour)), old.Version)
 	}},
-	{name: "has room again after deleting", run: func(f fixture) {
-		value := make([]byte, fillerBytes)
-		for n := range fillers {
-			d := document.Document{Name: filler(n)}
-			d.Version = f.write(product, document.Put(d, value, time.Hour))
-			f.write(product, document.Delete(d))
-		}
+	{name: "has room again after deleting and after Drop", run: func(f fixture) {
 		const few = documentBytes / fillerBytes / 4
-		for n := range few {
-			f.write(product, document.Put(named(filler(n)), value, time.Hour))
+		comeAndGo := func() {
+			for n := range fillers {
+				f.file(product, filler(n), time.Hour)
+				f.write(product, document.Delete(f.document(filler(n))))
+			}
 		}
-		require.Len(f, f.names(product, ""), few)
-	}},
-	{name: "has room again after Drop", run: func(f fixture) {
-		f.fill(nil)
-		f.drop()
-		value := make([]byte, fillerBytes)
-		const few = documentBytes / fillerBytes / 4
-		for n := range few {
-			f.write(product, document.Put(named(filler(n)), value, time.Hour))
+		for _, free := range []func(){comeAndGo, func() { f.fill(nil); f.drop() }} {
+			free()
+			for n := range few {
+				f.file(product, filler(n), time.Hour)
+			}
+			require.Len(f, f.names(product, ""), few)
+			f.drop()
 		}
-		require.Len(f, f.names(product, ""), few)
 	}},
 }
