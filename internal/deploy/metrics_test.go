@@ -178,7 +178,7 @@ func TestAlerts_sayWhatToDo(t *testing.T) {
 // promtool runs promtool, which must find nothing wrong.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	output, err := exec.Command(depstest.Promtool(t), args...).CombinedOutput()
+	output, err := exec.Command(depstest.Command(t, "promtool"), args...).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }
 

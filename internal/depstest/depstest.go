@@ -21,105 +21,63 @@ const (
 // Chromium returns the path of Chromium, or else of Google Chrome.
 func Chromium(t testing.TB) string {
 	t.Helper()
-	return command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+	return Command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 }
 
-// RedisServer returns the path of redis-server.
-func RedisServer(t testing.TB) string {
-	t.Helper()
-	return command(t, "redis-server")
-}
+// inDeps has the commands that may be in .deps instead of the system.
+var inDeps = map[string]string{"node": "node/bin/node", "nginx": "nginx/usr/sbin/nginx",
+	"promtool": "promtool/usr/bin/promtool"}
 
-// Python returns the path of Python 3, with its standard library and no more.
-func Python(t testing.TB) string {
+// Command returns the path of the first of the commands there is, such as redis-server, node,
+// nginx, promtool and python3.
+func Command(t testing.TB, names ...string) string {
 	t.Helper()
-	return command(t, "python3")
-}
-
-// Node returns the path of Node.js.
-func Node(t testing.TB) string {
-	t.Helper()
-	return own(t, "node", "node/bin/node")
-}
-
-// Nginx returns the path of nginx.
-func Nginx(t testing.TB) string {
-	t.Helper()
-	return own(t, "nginx", "nginx/usr/sbin/nginx")
-}
-
-// Promtool returns the path of promtool, which checks and tests Prometheus's rules.
-func Promtool(t testing.TB) string {
-	t.Helper()
-	return own(t, "promtool", "promtool/usr/bin/promtool")
-}
-
-// own returns the path of a command that may be in .deps instead of the system.
-func own(t testing.TB, name, path string) string {
-	t.Helper()
-	path = filepath.Join(root(t), ".deps", path)
-	if _, err := os.Stat(path); err == nil {
-		return path
+	for _, name := range names {
+		path := filepath.Join(root(t), ".deps", inDeps[name])
+		if _, err := os.Stat(path); err == nil && inDeps[name] != "" {
+			return path
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
 	}
-	return command(t, name)
-}
-
-// NodeModules returns the folder of the packages for Node.js: PostHog's other
-// SDKs, the MCP SDK, http-proxy and compression.
-func NodeModules(t testing.TB) string {
-	t.Helper()
-	return modules(t, "npm", "compression", "@modelcontextprotocol/sdk")
-}
-
-// SourceModules returns the folder of the SDKs for Node.js of Segment, RudderStack and
-// Amplitude.
-func SourceModules(t testing.TB) string {
-	t.Helper()
-	return modules(t, "sources", "@segment/analytics-node", "@amplitude/analytics-node")
+	missing(t, names[0])
+	return ""
 }
 
 // Predecessor returns the path of the liveactivity-server that must run beside this one:
 // the release before, as scripts/test-deps.sh says.
 func Predecessor(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".deps", "predecessor", "liveactivity-server")
-	if _, err := os.Stat(path); err != nil {
-		missing(t, "the server of the release before")
+	return File(t, "predecessor/liveactivity-server")
+}
+
+// The folders of packages for Node.js, for Modules.
+const (
+	NPM     = "npm"     // PostHog's other SDKs, the MCP SDK, http-proxy and compression
+	Sources = "sources" // the SDKs of Segment, RudderStack and Amplitude
+	Clients = "clients" // mcp-remote and the MCP Inspector
+	Lint    = "lint"    // TypeScript and Oxlint, which check the pages' scripts
+)
+
+// packages are some that must be in each folder.
+var packages = map[string][]string{
+	NPM:     {"compression", "@modelcontextprotocol/sdk"},
+	Sources: {"@segment/analytics-node", "@amplitude/analytics-node"},
+	Clients: {"mcp-remote", "@modelcontextprotocol/inspector"},
+	Lint:    {"typescript", "oxlint"},
+}
+
+// Modules returns the path of a folder of packages for Node.js.
+func Modules(t testing.TB, folder string) string {
+	t.Helper()
+	for _, name := range packages[folder] {
+		File(t, filepath.Join(folder, "node_modules", name))
 	}
-	return path
+	return File(t, filepath.Join(folder, "node_modules"))
 }
 
-// LintModules returns the folder of TypeScript and Oxlint, which check the pages' scripts.
-func LintModules(t testing.TB) string {
-	t.Helper()
-	return modules(t, "lint", "typescript", "oxlint")
-}
-
-// ClientModules returns the folder of mcp-remote and the MCP Inspector.
-func ClientModules(t testing.TB) string {
-	t.Helper()
-	return modules(t, "clients", "mcp-remote", "@modelcontextprotocol/inspector")
-}
-
-// modules returns a folder of packages for Node.js, among which these must be.
-func modules(t testing.TB, folder string, names ...string) string {
-	t.Helper()
-	path := filepath.Join(root(t), ".deps", folder, "node_modules")
-	for _, name := range names {
-		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
-			missing(t, "the npm package "+name)
-		}
-	}
-	return path
-}
-
-// PostHogJS returns the path of a version's array.js, which is all a page needs.
-func PostHogJS(t testing.TB, version string) string {
-	t.Helper()
-	return BrowserSDK(t, "posthog-js/"+version+"/dist/array.js")
-}
-
-// Browser SDKs, for BrowserSDK.
+// Browser SDKs, for File.
 const (
 	PostHogJSFull = "posthog-js/" + PostHogJSCurrent + "/dist/array.full.js" // with its extensions
 	Segment       = "@segment/analytics-next/1.84.3/dist/umd/index.js"
@@ -128,26 +86,15 @@ const (
 	Amplitude     = "@amplitude/analytics-browser/2.48.1/lib/scripts/amplitude-min.js"
 )
 
-// BrowserSDK returns the path of a browser SDK, which is all a page needs.
-func BrowserSDK(t testing.TB, sdk string) string {
+// File returns the path of a file or folder that must be in .deps, such as a browser SDK, which is
+// all a page needs.
+func File(t testing.TB, path string) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".deps", sdk)
+	path = filepath.Join(root(t), ".deps", path)
 	if _, err := os.Stat(path); err != nil {
-		missing(t, sdk)
+		missing(t, path)
 	}
 	return path
-}
-
-// command returns the path of the first of the commands there is.
-func command(t testing.TB, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	missing(t, names[0])
-	return ""
 }
 
 func missing(t testing.TB, what string) {

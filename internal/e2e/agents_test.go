@@ -30,7 +30,7 @@ func TestAgents_areToldWhatTheUserDid(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	folder := t.TempDir() // a program finds its packages beside it
-	require.NoError(t, os.Symlink(depstest.NodeModules(t), filepath.Join(folder, "node_modules")))
+	require.NoError(t, os.Symlink(depstest.Modules(t, depstest.NPM), filepath.Join(folder, "node_modules")))
 	for _, program := range programs {
 		source, err := os.ReadFile(program)
 		require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestAgents_areToldWhatTheUserDid(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, source, 0o600))
 		ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, depstest.Node(t), path, "user_42")
+		cmd := exec.CommandContext(ctx, depstest.Command(t, "node"), path, "user_42")
 		cmd.Env = append(os.Environ(), "LIVEACTIVITY_URL="+s.url, "LIVEACTIVITY_KEY="+s.key)
 		said, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", program, said)

@@ -185,7 +185,7 @@ posthog.init(%q, {api_host: %q, request_batching: false, capture_dead_clicks: tr
 
 // startCheckout starts a site with posthog-js and its extensions, and returns its page.
 func (v *beyond) startCheckout() (url string) {
-	script, api := depstest.BrowserSDK(v.t, depstest.PostHogJSFull), v.between()
+	script, api := depstest.File(v.t, depstest.PostHogJSFull), v.between()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /array.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
 	mux.HandleFunc("GET /checkout", func(w http.ResponseWriter, _ *http.Request) {

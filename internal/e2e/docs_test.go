@@ -118,7 +118,7 @@ func startDocShop(t *testing.T) string {
 			`cart</button>` + load))
 	})
 	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, depstest.BrowserSDK(t, sdk(r)))
+		http.ServeFile(w, r, depstest.File(t, sdk(r)))
 	})
 	shop := httptest.NewServer(mux)
 	t.Cleanup(shop.Close)
@@ -151,14 +151,14 @@ func (s *service) runInPage(tab *browsertest.Tab, url string, p docPage, script 
 func (s *service) runInNode(script string) {
 	t := s.t
 	folder := t.TempDir() // a program finds its packages beside it
-	require.NoError(t, os.Symlink(depstest.NodeModules(t), filepath.Join(folder, "node_modules")))
+	require.NoError(t, os.Symlink(depstest.Modules(t, depstest.NPM), filepath.Join(folder, "node_modules")))
 	path := filepath.Join(folder, "agent.mjs")
 	script = strings.ReplaceAll(script, documented, s.url) + "\n" +
 		"console.log(typeof tools === 'undefined' ? await live.listTools() : tools); process.exit()"
 	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, depstest.Node(t), path)
+	cmd := exec.CommandContext(ctx, depstest.Command(t, "node"), path)
 	cmd.Env = append(os.Environ(), "KEY="+s.key)
 	said, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(said))

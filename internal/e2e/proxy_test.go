@@ -31,8 +31,8 @@ var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 	"Node.js that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
 		script, err := filepath.Abs("testdata/proxy.cjs")
 		require.NoError(t, err)
-		cmd := exec.Command(depstest.Node(t), script, socket, target)
-		cmd.Env = append(os.Environ(), "NODE_PATH="+depstest.NodeModules(t))
+		cmd := exec.Command(depstest.Command(t, "node"), script, socket, target)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+depstest.Modules(t, depstest.NPM))
 		return cmd
 	},
 }
@@ -55,7 +55,7 @@ http {
 		location / { %s proxy_pass %s; }
 	}
 }`, dir, paths, socket, settings, target), 0o600))
-	return exec.Command(depstest.Nginx(t), "-p", dir, "-c", config, "-e", "stderr")
+	return exec.Command(depstest.Command(t, "nginx"), "-p", dir, "-c", config, "-e", "stderr")
 }
 
 // startProxy starts a proxy and returns a client whose requests go through it.

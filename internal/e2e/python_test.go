@@ -144,7 +144,7 @@ type python struct {
 func startPython(t *testing.T, url, product, key string) *python {
 	t.Helper()
 	p := &python{t: t, exited: make(chan struct{})}
-	cmd := exec.Command(depstest.Python(t), "testdata/stream_client.py", url, product)
+	cmd := exec.Command(depstest.Command(t, "python3"), "testdata/stream_client.py", url, product)
 	cmd.Env = append(os.Environ(), "TOKEN="+key)
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
 	require.NoError(t, cmd.Start())

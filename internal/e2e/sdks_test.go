@@ -40,8 +40,8 @@ func (s *service) outputOf(script string, environment ...string) string {
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
 	require.NoError(s.t, err)
-	cmd := exec.CommandContext(ctx, depstest.Node(s.t), path, s.url, s.token)
-	modules := []string{depstest.NodeModules(s.t), depstest.SourceModules(s.t)}
+	cmd := exec.CommandContext(ctx, depstest.Command(s.t, "node"), path, s.url, s.token)
+	modules := []string{depstest.Modules(s.t, depstest.NPM), depstest.Modules(s.t, depstest.Sources)}
 	cmd.Env = append(os.Environ(), "NODE_PATH="+strings.Join(modules, string(os.PathListSeparator)))
 	cmd.Env = append(cmd.Env, environment...)
 	said, err := cmd.CombinedOutput()
@@ -229,7 +229,7 @@ func (s *service) startLiteShop(config map[string]any) string {
 		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Config": config}))
 	})
 	mux.HandleFunc("GET /posthog-js-lite.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, filepath.Join(depstest.NodeModules(s.t), "posthog-js-lite", "lib", "index.esm.js"))
+		http.ServeFile(w, r, filepath.Join(depstest.Modules(s.t, depstest.NPM), "posthog-js-lite", "lib", "index.esm.js"))
 	})
 	mux.Handle("/ingest/", httputil.NewSingleHostReverseProxy(target))
 	shop := httptest.NewServer(mux)

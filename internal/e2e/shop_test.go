@@ -37,7 +37,7 @@ type shop struct {
 
 func startShop(t *testing.T, version, token string, config map[string]any) *shop {
 	s := &shop{t: t, page: template.Must(template.ParseFiles("testdata/shop.html")), token: token, config: config}
-	script := depstest.PostHogJS(t, version)
+	script := depstest.File(t, "posthog-js/"+version+"/dist/array.js")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /array.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
 	mux.HandleFunc("GET /{$}", s.serve("home"))

@@ -120,7 +120,7 @@ func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
 	waittest.Until(t, "it prints a key", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	_, rest, _ := strings.Cut(p.Stdout.String(), "key ")
 	s.token = strings.Fields(rest)[0]
-	s.runScript("clients.cjs", "HOME="+t.TempDir(), "CLIENTS="+depstest.ClientModules(t))
+	s.runScript("clients.cjs", "HOME="+t.TempDir(), "CLIENTS="+depstest.Modules(t, depstest.Clients))
 }
 
 // picture photographs the page, where a folder was named, in both colour schemes and on a phone.

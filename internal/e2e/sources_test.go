@@ -34,7 +34,7 @@ func (s *service) startSDKShop(sdk, name, strategy string) string {
 		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>away</title>`))
 	})
 	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, depstest.BrowserSDK(s.t, sdk))
+		http.ServeFile(w, r, depstest.File(s.t, sdk))
 	})
 	shop := httptest.NewServer(mux)
 	s.t.Cleanup(shop.Close)

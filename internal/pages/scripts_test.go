@@ -22,7 +22,7 @@ func TestScripts_areTypeCheckedAndLinted(t *testing.T) {
 			return err
 		}))
 	}
-	modules := depstest.LintModules(t)
+	modules := depstest.Modules(t, depstest.Lint)
 	for name, args := range map[string][]string{
 		"tsc": {filepath.Join(modules, "typescript/bin/tsc"), "--project", "internal/pages"},
 		"oxlint": append([]string{filepath.Join(modules, "oxlint/bin/oxlint"), "--deny-warnings", "--deny=correctness",
@@ -30,7 +30,7 @@ func TestScripts_areTypeCheckedAndLinted(t *testing.T) {
 			"--deny=no-shadow", "--deny=no-var"}, folders...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(depstest.Node(t), args...)
+			cmd := exec.Command(depstest.Command(t, "node"), args...)
 			cmd.Dir = root
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)

@@ -49,7 +49,7 @@ type Server struct {
 // Start runs redis-server with further arguments, and returns when it answers.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	return StartBinary(tb, depstest.RedisServer(tb), args...)
+	return StartBinary(tb, depstest.Command(tb, "redis-server"), args...)
 }
 
 // StartReplica runs redis-server as a replica of another, and returns when it
@@ -92,7 +92,7 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, trusts *x509.CertPool) 
 		require.NoError(tb, os.WriteFile(file, pem.EncodeToMemory(&block), 0o600))
 		args = append(args, flag, file)
 	}
-	return start(&Server{tb: tb, binary: depstest.RedisServer(tb), args: args,
+	return start(&Server{tb: tb, binary: depstest.Command(tb, "redis-server"), args: args,
 		tls: &tls.Config{RootCAs: trusts, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}), trusts
 }
 
