@@ -9,13 +9,13 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Detail requires that a response is an error as every handler answers one, and
@@ -54,10 +54,9 @@ type comparison struct {
 	ours, constant *http.Request
 }
 
-// Compare runs three benchmarks of GET requests of a target: of the handler, of
-// one that writes the same bytes as a constant, and of both in short turns, so
-// that both see the same machine. That one reports the ratio: requests per second
-// of the handler divided by those of the constant, over all turns and as their
+// Compare is a benchmark of GET requests of a target: of the handler, and of one that writes the
+// same bytes as a constant, in short turns, so that both see the same machine. It reports the ratio:
+// requests per second of the handler divided by those of the constant, over all turns and as their
 // median.
 func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -74,9 +73,7 @@ func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
 		_, _ = w.Write(constant)
 	}), target, header)
-	b.Run("ours", func(b *testing.B) { c.run(b, c.ours, len(constant)) })
-	b.Run("constant", func(b *testing.B) { c.run(b, c.constant, len(constant)) })
-	b.Run("ratio", c.turns)
+	c.turns(b)
 }
 
 // request returns a request to a server of the handler.
@@ -102,31 +99,16 @@ func (c *comparison) do(b *testing.B, r *http.Request) {
 	}
 }
 
-func (c *comparison) run(b *testing.B, r *http.Request, size int) {
-	b.SetBytes(int64(size))
-	b.SetParallelism(4)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			c.do(b, r)
-		}
-	})
-}
-
 // turns makes turns of requests to both, the constant's before and after.
 func (c *comparison) turns(b *testing.B) {
 	const clients, requests = 8, 25 // of each client in a turn
 	turn := func(r *http.Request) time.Duration {
 		start := time.Now()
-		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				for range requests {
-					c.do(b, r)
-				}
-			})
-		}
-		wg.Wait()
+		waittest.Together(clients, func(int) {
+			for range requests {
+				c.do(b, r)
+			}
+		})
 		return time.Since(start)
 	}
 	turn(c.ours)
