@@ -196,7 +196,7 @@ func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
 		f.many(t, caughtUp)
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
 		begin := time.Now()
 		for round := range 3 {
 			for i := range caughtUp {

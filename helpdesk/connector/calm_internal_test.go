@@ -36,8 +36,7 @@ func withCalm(t *testing.T, test func(t *testing.T, f *following, linked time.Ti
 	notes := DefaultNotes()
 	notes.SummaryThreshold = 0
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.begins(t, "a")
 		linked := time.Now()
 		require.Equal(t, []int{0}, f.notedAt(linked))
 		test(t, f, linked)
@@ -100,18 +99,14 @@ func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 				notes := DefaultNotes()
 				notes.SummaryThreshold = 0
 				d := newDesk()
-				s := newService(t, skewedLog{log, by, docs},
-					Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil)
-				f := &following{service: s, desk: d}
-				f.follow(t)
+				f := newService(t, skewedLog{log, by, docs},
+					Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil).follows(t, d)
 				time.Sleep(time.Minute)
-				f.visit(t, "s", "a")
-				f.linkAs(t, "7", "s", byWebhook)
+				f.begins(t, "a")
 				linked := time.Now()
 				f.visitsOn(t)
 				assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
 				assert.Less(t, docs.gets.Load(), int64(1000))
-				f.stop()
 			})
 		})
 	}

@@ -2,7 +2,6 @@ package connector_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,14 +31,13 @@ func flooded(t *testing.T, desk string, notes connector.Notes) (written, summari
 		var webhook *http.Request
 		conversation := ""
 		z := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-		const target = "http://hooks.example/chatbot-webhook/acme"
 		if desk == "zendesk" {
 			opened, err := zendesk.Kind.Open(z.Config(), &helpdesk.Options{HTTP: z.Client()})
 			require.NoError(t, err)
 			w.desks = []connector.Desk{{Name: "zendesk", Desk: opened}}
-			conversation, webhook = z.NewTicket(target, jane, "Hello")
+			conversation, webhook = z.NewTicket(hook, jane, "Hello")
 		} else {
-			conversation, webhook = w.desk.Created(target, helpdesktest.IntercomContact{Email: jane}, "")
+			conversation, webhook = w.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, "")
 		}
 		defer w.close()
 		s := w.start(connector.Options{})
@@ -76,13 +74,11 @@ func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
 		w.core, w.notes = nil, prompt()
-		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-			helpdesktest.IntercomContact{Email: jane}, "")
 		w.desk.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: http.StatusForbidden})
 		defer w.close()
 		s := w.start(connector.Options{})
 		w.visit("/home")
-		require.Equal(t, "linked", w.deliver(s, webhook))
+		conversation := w.chat(s)
 		for i := range 30 {
 			w.visit(fmt.Sprint("/", []string{"pricing", "docs", "plans"}[i%3]))
 			time.Sleep(time.Second)
@@ -113,12 +109,9 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 // opened has Jane open a conversation with a text.
 func (w *world) opened(s *server, text string) (conversationID string) {
 	w.t.Helper()
-	const target = "http://hooks.example/chatbot-webhook/acme"
-	id, webhook := w.desk.Created(target, helpdesktest.IntercomContact{Email: jane}, text)
-	body, err := io.ReadAll(webhook.Body)
-	require.NoError(w.t, err)
+	id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, text)
 	for range 2 { // the second is a repetition
-		require.Equal(w.t, "linked", w.deliver(s, w.desk.Webhook(target, body)))
+		require.Equal(w.t, "linked", w.deliver(s, webhook))
 	}
 	return id
 }
@@ -129,7 +122,7 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 		"the opening message": func(w *world, s *server) string { return w.opened(s, "My invoice is wrong") },
 		"a later message": func(w *world, s *server) string {
 			id := w.chat(s)
-			w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", id, "My invoice is wrong"))
+			w.says(s, id, "My invoice is wrong")
 			return id
 		},
 	} {
@@ -163,9 +156,7 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		defer w.close()
 		s := w.start(connector.Options{})
 		w.visit("/home")
-		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-			helpdesktest.IntercomContact{Email: jane}, "")
-		require.Equal(t, "linked", w.deliver(s, webhook))
+		conversation := w.chat(s)
 		for n := range 2000 {
 			w.visitAs(fmt.Sprint("flood", n), fmt.Sprintf("flood%d@example.com", n), "/home")
 		}

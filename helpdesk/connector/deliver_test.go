@@ -33,21 +33,25 @@ type following struct {
 	*service
 	desk *desk
 	done chan error // what Follow returns
-	stop func()     // ends Follow, and returns when it has
+	stop func()     // ends Follow, and returns when it has; the end of the test calls it, too
 }
 
 // withDesk runs a test of a product with one desk in a bubble.
 func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, f *following)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		s := newService(t, musttest.New(memorylog.New(nil)),
-			Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, opts)
-		f := &following{service: s, desk: d}
-		f.follow(t)
+		f := newService(t, musttest.New(memorylog.New(nil)),
+			Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, opts).follows(t, d)
 		time.Sleep(time.Minute)
 		test(t, f)
-		f.stop()
 	})
+}
+
+// follows lets the service follow its log until the end of the test.
+func (s *service) follows(t testing.TB, d *desk) *following {
+	f := &following{service: s, desk: d}
+	f.follow(t)
+	return f
 }
 
 // follow lets a connector over the same log follow it.
@@ -57,11 +61,19 @@ func (f *following) follow(t testing.TB) {
 	f.done = done
 	c := f.Connector
 	go func() { done <- c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(c.store.log, "acme"))) }()
-	f.stop = func() {
+	f.stop = sync.OnceFunc(func() {
 		cancel()
-		err := <-done
-		require.ErrorIs(t, err, context.Canceled)
-	}
+		assert.ErrorIs(t, <-done, context.Canceled)
+	})
+	t.Cleanup(func() { f.stop() })
+}
+
+// begins has session s view pages, and links it to conversation 7 as a webhook does.
+func (f *following) begins(t testing.TB, pages ...string) {
+	t.Helper()
+	f.visit(t, "s", pages...)
+	f.linkAs(t, "7", "s", byWebhook)
+	synctest.Wait()
 }
 
 func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
@@ -88,9 +100,7 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce, notes.Bin, notes.SummaryThreshold = 4*time.Second, 0, 0
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a")
 		require.Len(t, f.desk.texts("7"), 1)
 		f.visit(t, "s", "b")
 		time.Sleep(3 * time.Second)
@@ -122,8 +132,7 @@ func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
 			}
 			return nil
 		}
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.begins(t, "a")
 		time.Sleep(time.Minute)
 		f.visit(t, "s", "b")
 		time.Sleep(time.Minute)
@@ -154,8 +163,7 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 			f.visit(t, fmt.Sprint("of ", i), "b")
 		}
 		time.Sleep(5 * time.Second)
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.begins(t, "a")
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
 		assert.Len(t, f.desk.texts("full 0"), 1)
@@ -166,9 +174,7 @@ func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
 	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
 		// bytes
 		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b")
-		f.visit(t, "s", "a", "b", "c", strings.Repeat("d", 100), "e")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a", "b", "c", strings.Repeat("d", 100), "e")
 		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c",
 			"[1] User visited " + strings.Repeat("d", 100), "[1] User visited e"}, f.desk.texts("7"))
 	})
@@ -205,9 +211,7 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 		metered = metered.Plus(f)
 	}}
 	withDesk(t, notes, opts, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a")
 		for _, page := range []string{"b", "c", "d"} {
 			f.visit(t, "s", page)
 			synctest.Wait()
@@ -260,9 +264,7 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		return fmt.Sprint("Summary ", n), nil
 	}
 	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a", "b")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a", "b")
 		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b"}, f.desk.texts("7"))
 		time.Sleep(30 * time.Second) // fails
 		f.visit(t, "s", "c")
@@ -297,10 +299,8 @@ func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
 	notes.SummaryThreshold = 2
 	model := func(context.Context, string) (string, error) { time.Sleep(20 * time.Second); return "Summary", nil }
 	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a", "b")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 422, Gone: true} })
+		f.begins(t, "a", "b")
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 422, Gone: true}))
 		f.visit(t, "s", "c")
 		synctest.Wait()
 		require.Empty(t, f.sessions(t, "7"))
@@ -356,8 +356,7 @@ func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
 				f.erase(t, "s", false, Link{"zendesk", "7"})
 				time.Sleep(time.Minute)
 				if goesOn == "s" {
-					f.visit(t, "s", "c")
-					f.linkAs(t, "7", "s", byWebhook)
+					f.begins(t, "c")
 					time.Sleep(time.Minute)
 				}
 				f.visit(t, goesOn, "d")
@@ -372,15 +371,8 @@ func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
 
 func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
-		f.desk.refuses(func(_, id string) *helpdesk.APIError {
-			if id == "7" {
-				return &helpdesk.APIError{Status: 422, Gone: true}
-			}
-			return nil
-		})
+		f.begins(t, "a")
+		f.desk.refuses(failing("7", helpdesk.APIError{Status: 422, Gone: true}))
 		f.visit(t, "s", "b")
 		synctest.Wait()
 		assert.Equal(t, "linked", f.linkAs(t, "8", "s", byWebhook))
@@ -398,15 +390,8 @@ func TestFollow_endsTheLinksOfAConversationThatARedactionFindsGone(t *testing.T)
 	notes := promptNotes()
 	notes.SummaryThreshold = 1
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
-		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
-			if op == "redact" {
-				return &helpdesk.APIError{Status: 404, Gone: true}
-			}
-			return nil
-		})
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.desk.refuses(failing("redact", helpdesk.APIError{Status: 404, Gone: true}))
+		f.begins(t, "a")
 		require.Equal(t, 1, f.desk.count("redact"))
 		assert.Empty(t, f.sessions(t, "7"))
 		assert.Equal(t, "linked", f.linkAs(t, "8", "s", byWebhook))
@@ -415,10 +400,8 @@ func TestFollow_endsTheLinksOfAConversationThatARedactionFindsGone(t *testing.T)
 
 func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 400} })
-		f.visit(t, "s", "a", "b")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 400}))
+		f.begins(t, "a", "b")
 		f.desk.refuses(nil)
 		f.visit(t, "s", "c")
 		synctest.Wait()
@@ -440,8 +423,7 @@ func TestFollow_triesANoteAgainAfterARefusalThatPasses(t *testing.T) {
 					}
 					return &helpdesk.APIError{Status: status}
 				})
-				f.visit(t, "s", "a")
-				f.linkAs(t, "7", "s", byWebhook)
+				f.begins(t, "a")
 				time.Sleep(500 * time.Millisecond)
 				f.visit(t, "other", "b")
 				f.linkAs(t, "8", "other", byWebhook)
@@ -478,7 +460,7 @@ func (f *following) many(t *testing.T, n int) {
 func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 100)
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
 		for i := range 100 {
 			f.visit(t, fmt.Sprint("s", i), "x")
 			f.visit(t, fmt.Sprint("s", i), "y")
@@ -544,7 +526,7 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 		}
 		f.many(t, 3)
 		assert.Equal(t, "0s map[]", backlog(), "everything is written")
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
 		f.visit(t, "s1", "x")
 		time.Sleep(time.Second)
 		assert.Equal(t, "0s map[]", backlog(), "nothing is due")
@@ -555,7 +537,7 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "0s map[]", backlog())
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 429, Wait: time.Hour} })
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 429, Wait: time.Hour}))
 		f.visit(t, "s1", "x")
 		time.Sleep(time.Minute)
 		f.visit(t, "s2", "y")
@@ -599,12 +581,7 @@ func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
 func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 3)
-		f.desk.refuses(func(_, id string) *helpdesk.APIError {
-			if id == "1" {
-				return &helpdesk.APIError{Status: 429, Wait: 5 * time.Minute, OneConversation: true}
-			}
-			return nil
-		})
+		f.desk.refuses(failing("1", helpdesk.APIError{Status: 429, Wait: 5 * time.Minute, OneConversation: true}))
 		paused := 0
 		f.desk.pauses(func(id string) time.Duration {
 			if id == "2" && paused == 0 {
@@ -646,10 +623,8 @@ func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
 func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 	for _, after := range []string{"nothing more comes", "more comes"} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-			f.visit(t, "s", "a")
-			f.linkAs(t, "7", "s", byWebhook)
-			synctest.Wait()
-			f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 500} })
+			f.begins(t, "a")
+			f.desk.refuses(failing("", helpdesk.APIError{Status: 500}))
 			f.visit(t, "s", "b", "c")
 			f.visit(t, "s", "d")
 			time.Sleep(3 * time.Hour)
@@ -677,9 +652,7 @@ func TestFollow_countsOnceWhatWasTrimmedFromANoteInDoubt(t *testing.T) {
 		fails := func(e helpdesk.APIError) {
 			f.desk.refuses(func(string, string) *helpdesk.APIError { return &e })
 		}
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a")
 		fails(helpdesk.APIError{Status: 503})
 		f.visit(t, "s", "b")
 		time.Sleep(2 * time.Hour)
@@ -700,9 +673,7 @@ func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}
-		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
-		f.follow(t)
-		defer f.stop()
+		f := newService(t, musttest.New(memorylog.New(nil)), p, nil).follows(t, d)
 		by := func(user string, standing activity.Standing, page string) {
 			e := did(user, page, 0)
 			e.Email, e.Standing, e.EmailStanding = user+"@acme.example", standing, standing
@@ -773,8 +744,7 @@ func (s *service) identify(sessionID, userID, email string) error {
 func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.stop()
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.begins(t, "a")
 		f.desk.takes = func() time.Duration { return 2 * time.Second }
 		first, dead := mortal(f.store.log)
 		c, err := New(first, f.products, nil)
@@ -841,7 +811,7 @@ func (f *following) closes(t *testing.T) time.Duration {
 func TestFollow_waitsForNoDeskThatIsAwayWhenTheLogIsClosed(t *testing.T) {
 	for why, away := range map[string]func(d *desk){
 		"away": func(d *desk) {
-			d.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+			d.refuses(failing("", helpdesk.APIError{Status: 503}))
 		},
 		"limited": func(d *desk) { d.pauses(func(string) time.Duration { return time.Hour }) },
 	} {
@@ -867,15 +837,11 @@ func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
 		configured.Store(&Product{Desks: []Desk{{"other", newDesk()}}, Notes: promptNotes()})
 		s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
 		s.products = productsFunc(func(string) (Product, bool, error) { return *configured.Load(), true, nil })
-		f := &following{service: s, desk: d}
-		f.follow(t)
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		s.follows(t, d).begins(t, "a")
 		time.Sleep(time.Minute)
 		configured.Store(&Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()})
 		time.Sleep(deskRetry)
 		synctest.Wait()
 		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))
-		f.stop()
 	})
 }

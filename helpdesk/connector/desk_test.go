@@ -69,6 +69,17 @@ func (d *desk) refuses(refuse func(op, conversationID string) *helpdesk.APIError
 	d.refuse = refuse
 }
 
+// failing fails an operation, or everything in one conversation, or all requests for "".
+func failing(of string, e helpdesk.APIError) func(op, conversationID string) *helpdesk.APIError {
+	return func(op, conversationID string) *helpdesk.APIError {
+		if of != "" && of != op && of != conversationID {
+			return nil
+		}
+		failed := e
+		return &failed
+	}
+}
+
 // pauses sets pause while the desk is in use.
 func (d *desk) pauses(pause func(conversationID string) time.Duration) {
 	d.mu.Lock()

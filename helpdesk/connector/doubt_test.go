@@ -22,9 +22,7 @@ import (
 // when its first attempt had no effect.
 func TestFollow_looksOnlyAmongNotesThatAreNewer(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.begins(t, "a")
 		failed := false
 		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
 			if op != "note" || failed {
@@ -71,12 +69,7 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 		f.linkAs(t, "7", "s", byWebhook)
 		time.Sleep(requestTime)
 		synctest.Wait()
-		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
-			if op == "note" {
-				return &helpdesk.APIError{Status: 409}
-			}
-			return nil
-		})
+		f.desk.refuses(failing("note", helpdesk.APIError{Status: 409}))
 		time.Sleep(2*settleTime - time.Second)
 		synctest.Wait()
 		require.Positive(t, f.desk.count("find"))
@@ -93,26 +86,14 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 // A success whose answer cannot be read, such as one that is too long, is no refusal.
 func TestFollow_looksForANoteWhoseAnswerCannotBeRead(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		unread := func(op, _ string) *helpdesk.APIError {
-			if op == "note" {
-				return &helpdesk.APIError{Status: 200}
-			}
-			return nil
-		}
-		f.desk.lose = unread
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.desk.lose = failing("note", helpdesk.APIError{Status: 200})
+		f.begins(t, "a")
 		time.Sleep(time.Minute)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
 		assert.Equal(t, []note{{ID: "1", Upto: 1}}, f.stored(t, "zendesk/7").Sessions[0].Notes, "a summary can replace it")
 		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
 
-		f.desk.lose = func(op, _ string) *helpdesk.APIError { // nor can the conversation
-			if op == "note" || op == "find" {
-				return &helpdesk.APIError{Status: 200}
-			}
-			return nil
-		}
+		f.desk.lose = failing("", helpdesk.APIError{Status: 200}) // nor can the conversation
 		f.visit(t, "s", "b")
 		time.Sleep(time.Minute)
 		f.visit(t, "s", "c")
@@ -126,12 +107,9 @@ func TestFollow_writesANoteOnceWhoseAnswerNeverCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		p := Product{Desks: []Desk{{"zendesk", unsearchable{d}}}, Notes: promptNotes(), TakesClaims: true}
-		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
-		f.follow(t)
-		defer f.stop()
-		d.lose = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 200} }
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f := newService(t, musttest.New(memorylog.New(nil)), p, nil).follows(t, d)
+		d.lose = failing("", helpdesk.APIError{Status: 200})
+		f.begins(t, "a")
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))
 	})
@@ -166,8 +144,7 @@ func TestErase_redactsANoteInDoubt(t *testing.T) {
 							}
 							return 0
 						}
-						f.visit(t, "s", "a")
-						f.linkAs(t, "7", "s", byWebhook)
+						f.begins(t, "a")
 						time.Sleep(time.Second)
 						if state == "lost" {
 							time.Sleep(requestTime)
@@ -194,9 +171,8 @@ func TestErase_redactsANoteInDoubt(t *testing.T) {
 
 func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 502, Ambiguous: true} })
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 502, Ambiguous: true}))
+		f.begins(t, "a")
 		time.Sleep(time.Second)
 		assert.Equal(t, 1, f.erase(t, "s", true, Link{"zendesk", "7"}).NotesRedacted, "as planned")
 		time.Sleep(time.Minute)
@@ -275,12 +251,7 @@ func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
 func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 20)
-		f.desk.refuses(func(_, id string) *helpdesk.APIError {
-			if id == "10" {
-				return &helpdesk.APIError{Status: 409}
-			}
-			return nil
-		})
+		f.desk.refuses(failing("10", helpdesk.APIError{Status: 409}))
 		f.visit(t, "s10", "x")
 		time.Sleep(time.Minute)
 		f.visit(t, "s10", "y") // waits for the next attempt
@@ -319,8 +290,7 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 			for range 2*maxScan>>20 + 1 {
 				f.visit(t, "other", strings.Repeat("x", 1<<20))
 			}
-			f.visit(t, "s", "last")
-			f.linkAs(t, "7", "s", byWebhook)
+			f.begins(t, "last")
 			time.Sleep(time.Minute)
 			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts("7"))
 		})
@@ -331,8 +301,7 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zendesk, intercom := newDesk(), newDesk()
 		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: promptNotes()}
-		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
-		f.follow(t)
+		f := newService(t, musttest.New(memorylog.New(nil)), p, nil).follows(t, nil)
 		for _, desk := range []string{"zendesk", "intercom"} {
 			f.visit(t, desk+"'s", "a page of "+desk)
 			_, err := f.link(t.Context(), desk, "7", desk+"'s", byWebhook, time.Now())
@@ -341,7 +310,6 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, []string{"[1] User visited a page of zendesk"}, zendesk.texts("7"))
 		assert.Equal(t, []string{"[1] User visited a page of intercom"}, intercom.texts("7"))
-		f.stop()
 	})
 }
 
@@ -360,10 +328,7 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 				}
 			}
 			d := newDesk()
-			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil),
-				desk: d}
-			f.follow(t)
-			defer f.stop()
+			f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
 			f.visit(t, "s", "a")
 			f.visit(t, "late", "x")
 			f.linkAs(t, "7", "s", byWebhook)
@@ -395,10 +360,8 @@ func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, d := musttest.New(memorylog.New(nil)), newDesk()
 		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}
-		f, other := &following{service: newService(t, log, p, nil), desk: d}, newService(t, log, p, nil)
 		d.takes = func() time.Duration { return time.Second }
-		f.follow(t)
-		defer f.stop()
+		f, other := newService(t, log, p, nil).follows(t, d), newService(t, log, p, nil)
 		f.visit(t, "s", "a")
 		f.visit(t, "late", "x")
 		f.linkAs(t, "7", "s", byWebhook)

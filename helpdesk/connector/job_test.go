@@ -93,7 +93,6 @@ func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
 	assert.True(t, j.wants[0].found[0].kept)
 }
 
-// A server whose lease has passed to another changes nothing.
 // A call may begin, too, when its session is erased that the job has read before.
 func TestJob_losesWhatAModelMadeOfAnErasedSession(t *testing.T) {
 	for _, erased := range []string{"s", "another"} {
@@ -115,6 +114,7 @@ func TestJob_losesWhatAModelMadeOfAnErasedSession(t *testing.T) {
 	}
 }
 
+// A server whose lease has passed to another changes nothing.
 func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")

@@ -145,8 +145,7 @@ func (st *storm) current() string {
 	if n := len(st.talks); n > 0 && st.desk.Exists(st.talks[n-1]) {
 		return st.talks[n-1]
 	}
-	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme",
-		helpdesktest.IntercomContact{Email: jane}, "")
+	id, webhook := st.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, "")
 	st.send(webhook)
 	st.talks = append(st.talks, id)
 	return id
@@ -189,7 +188,7 @@ func (st *storm) write() {
 		return
 	}
 	text := []string{"yes", "What does it cost?"}[st.rng.IntN(2)]
-	st.send(st.desk.Replied("http://hooks.example/chatbot-webhook/acme", id, text))
+	st.send(st.desk.Replied(hook, id, text))
 }
 
 // storms is how many are simulated.

@@ -35,6 +35,7 @@ const (
 	acme = "acme"
 	jane = "jane@acme.example"
 	page = "https://app.example.com" // that may link sessions
+	hook = "http://hooks.example/chatbot-webhook/acme"
 )
 
 // world is a product with a fake Intercom, and one or more servers on its log.
@@ -187,17 +188,23 @@ func (w *world) visitAs(sessionID, email, page string) {
 
 // pingPong goes from a page to another and back, to other pages each time.
 func (w *world) pingPong() {
-	from := fmt.Sprint("/pricing-", w.events)
-	for _, page := range []string{from, "/docs", from} {
-		w.visit(page)
-	}
+	w.toAndFro("s1", jane, fmt.Sprint("/pricing-", w.events))
 	time.Sleep(500 * time.Millisecond)
 	synctest.Wait()
 }
 
-// deliver sends a webhook to a server and returns the status that it answers.
-func (w *world) deliver(s *server, r *http.Request) string {
+// toAndFro goes from a page to another and back.
+func (w *world) toAndFro(sessionID, email, from string) {
+	for _, page := range []string{from, "/docs", from} {
+		w.visitAs(sessionID, email, page)
+	}
+}
+
+// deliver sends a webhook to a server, also once more, and returns the status that it answers.
+func (w *world) deliver(s *server, webhook *http.Request) string {
 	w.t.Helper()
+	r := webhook.Clone(w.t.Context())
+	r.Body, _ = webhook.GetBody()
 	r.SetPathValue("product_id", acme)
 	answer := httptest.NewRecorder()
 	s.connector.ServeWebhook(answer, r)
@@ -212,10 +219,21 @@ func (w *world) deliver(s *server, r *http.Request) string {
 // chat has Jane open a conversation without a message, which links her session.
 func (w *world) chat(s *server) (conversationID string) {
 	w.t.Helper()
-	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-		helpdesktest.IntercomContact{Email: jane}, "")
+	return w.chatAs(s, jane, "")
+}
+
+// chatAs has a person open a conversation with a text, or without one, which links the person's session.
+func (w *world) chatAs(s *server, email, text string) (conversationID string) {
+	w.t.Helper()
+	id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: email}, text)
 	require.Equal(w.t, "linked", w.deliver(s, webhook))
 	return id
+}
+
+// says has the contact write into a conversation.
+func (w *world) says(s *server, conversationID, text string) {
+	w.t.Helper()
+	w.deliver(s, w.desk.Replied(hook, conversationID, text))
 }
 
 // offers returns the quick replies in a conversation.
@@ -235,6 +253,13 @@ func (w *world) parts(conversationID, kind string) (found []helpdesktest.Interco
 // run runs a test in a bubble, with one server and a linked conversation.
 func run(t *testing.T, config proactive.Config, test func(w *world, s *server, conversationID string)) {
 	t.Helper()
+	runWith(t, config, func(*world, *connector.Options) {}, test)
+}
+
+// runWith is run with a world, and options of its server, that are prepared before the server starts.
+func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts *connector.Options),
+	test func(w *world, s *server, conversationID string)) {
+	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		if config.ReplyOptionLabels == nil {
@@ -242,7 +267,9 @@ func run(t *testing.T, config proactive.Config, test func(w *world, s *server, c
 		}
 		w := newWorld(t, &config)
 		defer w.close()
-		s := w.start(connector.Options{})
+		var opts connector.Options
+		prepare(w, &opts)
+		s := w.start(opts)
 		w.visit("/home")
 		test(w, s, w.chat(s))
 	})
@@ -302,16 +329,13 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 func TestOffers_leavesAMachineThatCannotBeRead(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-			helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
+		id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
 		_, err := w.log.Documents().Write(w.t.Context(), acme,
 			document.Put(document.Document{Name: "conversations/intercom/" + id}, []byte(`{"machine":{"version":99}}`), 0))
 		require.NoError(w.t, err)
 		require.Equal(t, "linked", w.deliver(s, webhook))
 		time.Sleep(6 * time.Minute) // the text that opened it may be answered for five
-		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
-			w.visitAs("s2", "joe@acme.example", page)
-		}
+		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Minute)
 		assert.Empty(t, w.offers(id))
 		docs, err := w.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id)
@@ -324,23 +348,17 @@ func TestOffers_leavesAMachineThatCannotBeRead(t *testing.T) {
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-			helpdesktest.IntercomContact{Email: "joe@acme.example"}, "I was charged twice")
-		require.Equal(t, "linked", w.deliver(s, webhook))
-		toAndFro := func(at string) {
-			for _, page := range []string{at, "/docs", at} {
-				w.visitAs("s2", "joe@acme.example", page)
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
+		id := w.chatAs(s, "joe@acme.example", "I was charged twice")
 		time.Sleep(5 * time.Minute) // until then nobody has answered
-		toAndFro("/pricing")
+		w.toAndFro("s2", "joe@acme.example", "/pricing")
+		time.Sleep(500 * time.Millisecond)
 		require.Len(t, w.offers(id), 1)
 		time.Sleep(time.Minute)
 		require.True(t, w.desk.Exists(id))
 		assert.Equal(t, 0.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"), "the offer has lapsed")
-		toAndFro("/team")
+		w.toAndFro("s2", "joe@acme.example", "/team")
+		time.Sleep(500 * time.Millisecond)
 		assert.Len(t, w.offers(id), 2)
 	})
 }
@@ -389,29 +407,29 @@ func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 }
 
 func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
-	const target = "http://hooks.example/chatbot-webhook/acme"
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
-		w.deliver(s, w.desk.Replied(target, conversation, " yes, SHOW me "))
+		w.says(s, conversation, " yes, SHOW me ")
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.replies(conversation), 1, "without a hook the label is answered")
-		w.deliver(s, w.desk.Replied(target, conversation, "And what does it cost?"))
+		w.says(s, conversation, "And what does it cost?")
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.replies(conversation), 2)
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 		assert.True(t, w.desk.Exists(conversation))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
+		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"))
 	})
 }
 
 func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
-	const target = "http://hooks.example/chatbot-webhook/acme"
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
-		w.deliver(s, w.desk.Replied(target, conversation, "")) // an image alone
+		w.says(s, conversation, "") // an image alone
 		time.Sleep(time.Minute)
 		assert.Empty(t, w.replies(conversation))
 		assert.True(t, w.desk.Exists(conversation), "it is a message all the same")
-		w.deliver(s, w.desk.Replied(target, conversation, "That is what I see."))
+		w.says(s, conversation, "That is what I see.")
 		time.Sleep(5 * time.Second)
 		assert.Len(t, w.replies(conversation), 1)
 	})
@@ -428,34 +446,27 @@ func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPar
 }
 
 func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		config := &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}}
-		w := newWorld(t, config)
-		defer w.close()
-		var guided []proactive.Guidance
-		s := w.start(connector.Options{Guide: func(_ context.Context, g proactive.Guidance) error {
+	var guided []proactive.Guidance
+	runWith(t, proactive.Config{Enabled: true}, func(_ *world, opts *connector.Options) {
+		opts.Guide = func(_ context.Context, g proactive.Guidance) error {
 			guided = append(guided, g)
 			return nil
-		}})
-		w.visit("/home")
-		conversation := w.chat(s)
+		}
+	}, func(w *world, s *server, conversation string) {
 		w.pingPong()
-		webhook := w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes")
-		again := webhook.Clone(t.Context())
-		again.Body, _ = webhook.GetBody()
+		webhook := w.desk.Replied(hook, conversation, "yes, show me")
 		w.deliver(s, webhook)
-		w.deliver(s, again)
+		w.deliver(s, webhook)
 		require.Equal(t, []proactive.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation,
-			TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
+			TriggerID: "canonical_url_ping_pong", Label: "Yes, show me"}}, guided)
 		assert.Empty(t, w.replies(conversation))
 	})
 }
 
 func TestOffers_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is my invoice?"))
+		w.says(s, conversation, "Hi")
+		w.says(s, conversation, "Where is my invoice?")
 		w.pingPong()
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, w.replies(conversation))
@@ -531,18 +542,16 @@ func TestOffers_endsTheLinksOfAConversationThatIsGoneWithAnOfferInDoubt(t *testi
 // The clock of Redis may be ahead of the desk's.
 func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, &proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle})
-			defer w.close()
-			w.sees = func(log eventlog.Log) eventlog.Log { return otherClock{log, by} }
-			s := w.start(connector.Options{})
-			w.visit("/home")
-			w.chat(s)
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-			w.pingPong()
-			time.Sleep(40 * time.Second)
-			assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"), by)
-			assert.Zero(t, count(t, s, "liveactivity_offers_total", "lost"), by)
+		t.Run(by.String(), func(t *testing.T) {
+			runWith(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, _ *connector.Options) {
+				w.sees = func(log eventlog.Log) eventlog.Log { return otherClock{log, by} }
+			}, func(w *world, s *server, _ string) {
+				w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+				w.pingPong()
+				time.Sleep(40 * time.Second)
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"))
+				assert.Zero(t, count(t, s, "liveactivity_offers_total", "lost"))
+			})
 		})
 	}
 }
@@ -556,13 +565,21 @@ type otherClock struct {
 func (l otherClock) Now() time.Time { return l.Log.Now().Add(l.by) }
 
 func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	metered := 0
+	runWith(t, proactive.Config{Enabled: true}, func(_ *world, opts *connector.Options) {
+		opts.Meter = func(productID string, f activity.Flow) {
+			assert.Equal(t, acme, productID)
+			metered += f.Offers
+		}
+	}, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})
 		w.pingPong()
 		require.Empty(t, w.offers(conversation))
+		require.Zero(t, metered)
 		w.visit("/docs")
 		w.visit("/pricing")
 		assert.Len(t, w.offers(conversation), 1, "no cool-down was begun")
+		assert.Equal(t, 1, metered)
 	})
 }
 
@@ -579,9 +596,7 @@ func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 
 func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
-			w.visitAs("s2", "joe@acme.example", page)
-		}
+		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)
 		assert.Empty(t, w.offers(conversation))
 	})
@@ -593,7 +608,7 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		second := w.start(connector.Options{})
 		w.visitAs("s2", jane, "/home")
-		w.deliver(second, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
+		w.says(second, conversation, "Hi")
 		known, _, err := s.connector.Conversation(w.t.Context(), acme, "intercom", conversation)
 		require.NoError(t, err)
 		require.Len(t, known.Sessions, 2)
@@ -616,7 +631,7 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "the talk before was no offer")
 		var answers sync.WaitGroup
 		for range 10 {
-			webhook := w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes, show me")
+			webhook := w.desk.Replied(hook, conversation, "yes, show me")
 			for _, at := range []*server{s, second} {
 				again := webhook.Clone(w.t.Context())
 				again.Body, _ = webhook.GetBody()
@@ -654,27 +669,6 @@ func TestOffers_countsWhatBecameOfOffers(t *testing.T) {
 			assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
 			assert.Equal(t, 2.0, offers("ambiguous"))
 		})
-}
-
-func TestOffers_metersTheOffersItHasMade(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
-		defer w.close()
-		var metered activity.Flow
-		s := w.start(connector.Options{Meter: func(productID string, f activity.Flow) {
-			assert.Equal(t, acme, productID)
-			metered.Offers += f.Offers
-		}})
-		w.visit("/home")
-		w.chat(s)
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})
-		w.pingPong()
-		assert.Zero(t, metered, "it was refused")
-		w.visit("/docs")
-		w.visit("/pricing")
-		assert.Equal(t, activity.Flow{Offers: 1}, metered)
-	})
 }
 
 // The server that shows an offer, or writes a note, loses its storage before it has
@@ -725,23 +719,18 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 }
 
 func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
-		defer w.close()
-		var conflicts atomic.Int32
+	var conflicts atomic.Int32
+	runWith(t, proactive.Config{Enabled: true}, func(w *world, _ *connector.Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, func(name string) bool {
 				return strings.HasPrefix(name, "conversations/") && conflicts.Add(-1) >= 0
 			}, nil}
 		}
-		s := w.start(connector.Options{})
-		w.visit("/home")
-		conversation := w.chat(s)
+	}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		conflicts.Store(3)
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes"))
+		w.says(s, conversation, "yes, show me")
 		require.LessOrEqual(t, conflicts.Load(), int32(0))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_assistance_transitions_total", "guidance_execution"))
@@ -750,21 +739,16 @@ func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 
 // Storage fails right after the desk has deleted the conversation.
 func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true})
-		defer w.close()
-		var conversation atomic.Value
-		var failures atomic.Int32
+	var conversation atomic.Value
+	var failures atomic.Int32
+	runWith(t, proactive.Config{Enabled: true}, func(w *world, _ *connector.Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
 				id, _ := conversation.Load().(string)
 				return strings.HasPrefix(name, "session/") && id != "" && !w.desk.Exists(id) && failures.Add(1) == 1
 			}}
 		}
-		s := w.start(connector.Options{})
-		w.visit("/home")
-		id := w.chat(s)
+	}, func(w *world, s *server, id string) {
 		conversation.Store(id)
 		w.pingPong()
 		time.Sleep(2 * time.Minute)
@@ -823,15 +807,9 @@ func TestOffers_offersNoHelpForWhatThePersonBeforeDid(t *testing.T) {
 			require.NoError(t, err)
 			synctest.Wait()
 		}
-		chat := func(user string) (conversation string) {
-			id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: user + "@acme.example"}, "")
-			require.Equal(t, "linked", w.deliver(s, webhook))
-			return id
-		}
 		visit("jane", "/jane")
 		visit("bob", "/bob")
-		second := chat("bob")
+		second := w.chatAs(s, "bob@acme.example", "")
 		for i := range 12 {
 			visit("bob", fmt.Sprint("/bob-", i))
 			time.Sleep(5 * time.Second)
@@ -854,9 +832,7 @@ func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 		answer := httptest.NewRecorder()
 		s.connector.ServeLink(answer, r)
 		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
-		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
-			w.visitAs("s2", "joe@acme.example", page)
-		}
+		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)
 		assert.Empty(t, w.offers(conversation))
 		assert.InDelta(t, 1, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"), 0)
@@ -871,7 +847,7 @@ func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
 		require.Len(t, w.offers(conversation), 1)
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Delay: 2 * time.Second})
 		time.Sleep(10 * time.Second) // it has begun to look whether anybody wrote
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Wait, I am typing"))
+		w.says(s, conversation, "Wait, I am typing")
 		time.Sleep(time.Minute)
 		assert.True(t, w.desk.Exists(conversation))
 		assert.Len(t, w.replies(conversation), 1)
@@ -898,17 +874,6 @@ func TestMetrics_countAnOfferThatIsIgnoredOnce(t *testing.T) {
 	}
 }
 
-func TestMetrics_doNotCountAnOfferThatIsTakenAsIgnored(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Yes, show me"))
-		time.Sleep(10 * time.Minute)
-		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
-		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"))
-	})
-}
-
 // press records Jane's click at a time, or a mark of it.
 func (w *world) press(id, label, mark string, at time.Time) {
 	w.t.Helper()
@@ -925,14 +890,10 @@ func (w *world) press(id, label, mark string, at time.Time) {
 // A click that comes again with marks has one line in a note that is still to be written,
 // and one in the next note after that. Nothing counts as trimmed, and an offer is made.
 func TestMarks_reachNotesAndTriggers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true, IdleTeardown: "keep",
-			Triggers: []proactive.TriggerConfig{{ID: "dead_click", Body: "Did it not work?"}}})
-		defer w.close()
+	runWith(t, proactive.Config{Enabled: true, IdleTeardown: "keep", Triggers: []proactive.TriggerConfig{{ID: "dead_click",
+		Body: "Did it not work?"}}}, func(w *world, _ *connector.Options) {
 		w.notes.Debounce, w.notes.Interval = 5*time.Second, 0
-		s := w.start(connector.Options{})
-		w.visit("/checkout")
-		conversation := w.chat(s)
+	}, func(w *world, s *server, conversation string) {
 		time.Sleep(time.Minute)
 		before := len(w.desk.Notes(conversation))
 

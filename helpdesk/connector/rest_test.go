@@ -37,9 +37,7 @@ func TestFollow_takesSevenOperationsForAFirstNote(t *testing.T) {
 		product := always(Product{Notes: promptNotes(), Desks: []Desk{{"plain", notingDesk{d.plain, desk}}}})
 		s := &service{Connector: musttest.New(New(log, product, nil)), recorder: d.recorder}
 		d.service.Connector = s.Connector
-		f := &following{service: s}
-		f.follow(t)
-		defer f.stop()
+		s.follows(t, nil)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 		time.Sleep(time.Hour)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "plans")
@@ -71,12 +69,8 @@ func TestFollow_asksStorageForNothingAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, operations := counted(musttest.New(memorylog.New(nil)))
 		d := newDesk()
-		f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil),
-			desk: d}
-		f.follow(t)
-		defer f.stop()
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
+		f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
+		f.begins(t, "a")
 		time.Sleep(time.Minute)
 		require.Len(t, d.texts("7"), 1)
 		before := operations.Load()

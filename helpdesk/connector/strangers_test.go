@@ -75,9 +75,8 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 		require.NoError(t, err)
 		notes := promptNotes()
 		notes.SummaryThreshold = 0
-		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), Product{Notes: notes,
-			Desks: []Desk{{"zendesk", opened}, {"chat", chats}}, AllowedOrigins: []string{"https://app.acme.example"}}, nil)}
-		f.follow(t)
+		f := newService(t, musttest.New(memorylog.New(nil)), Product{Notes: notes, Desks: []Desk{{"zendesk", opened},
+			{"chat", chats}}, AllowedOrigins: []string{"https://app.acme.example"}}, nil).follows(t, nil)
 		own, _ := tickets.NewTicket("/", "ada@acme.example", "Help!")
 		f.visit(t, "ada", "home")
 		f.visit(t, "bob", "home")
@@ -138,7 +137,6 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 			forgedNotes += strangers
 		}
 		assert.Equal(t, MaxStrangeLinks, forgedNotes, "none is lost")
-		f.stop()
 	})
 }
 

@@ -268,6 +268,10 @@ func TestServeWebhook_answersByWhatCame(t *testing.T) {
 			"The Content-Type must be application/json."},
 		"compressed": {webhookPath, event, append(good, "Content-Encoding: gzip"), 415,
 			"The body must not be compressed."},
+		"a message that is unsigned": {chatPath, event, []string{"X-Desk: chat"}, 401,
+			"The signature of the webhook is missing or wrong."},
+		"a message of another desk": {chatPath, event, good, 400,
+			"The body is no webhook of a help desk that the product has."},
 		"no chat there": {"/plain/chat/acme", event, good, 404, "The product has no such help desk with a chat."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,19 +285,19 @@ func TestServeWebhook_answersByWhatCame(t *testing.T) {
 func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 	for name, contact := range map[string]helpdesk.Contact{
 		"by the address":                      {Email: "ada@acme.example"},
-		"in other case":                       {Email: "ADA@Acme.Example"},
+		"in other case, whatever the user id": {Email: "ADA@Acme.Example", UserID: "nomail"},
 		"by the user id":                      {UserID: "ada"},
 		"by the user id of an address unseen": {Email: "unseen@acme.example", UserID: "nomail"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
-			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+			d.visitAs(t, "s1", "ada", "Ada@acme.example", time.Now(), "pricing")
 			d.visitAs(t, "s2", "nomail", "", time.Now(), "pricing")
 			code, says := d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
 			assert.Equal(t, 200, code)
 			assert.Equal(t, "linked", says)
 			want := "s1"
-			if contact.UserID == "nomail" {
+			if contact.Email == "unseen@acme.example" {
 				want = "s2"
 			}
 			assert.Equal(t, "plain/c1", d.linkedTo(t, want))
@@ -387,14 +391,6 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	assert.Equal(t, 503, code)
 }
 
-func TestServeWebhook_ofAProductWithoutDesks(t *testing.T) {
-	d := newDoors(t, nil)
-	d.configure(always(Product{}))
-	code, says := d.event(t, webhookPath, "plain", helpdesk.Event{})
-	assert.Equal(t, 404, code)
-	assert.Equal(t, "The product has no help desk.", says)
-}
-
 // waiting returns the links that wait for their sessions.
 func (d *doors) waiting(t testing.TB) []document.Document {
 	t.Helper()
@@ -409,9 +405,7 @@ func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, nil)
 		d.configure(always(Product{Desks: []Desk{{"plain", pacedDesk{d.plain}}}}))
-		f := &following{service: d.service}
-		f.follow(t)
-		defer f.stop()
+		d.follows(t, nil)
 		name := func(conversations ...string) {
 			for _, conversation := range conversations {
 				e := opened(conversation, conversation, helpdesk.Contact{})
@@ -549,19 +543,21 @@ func TestServeWebhook_readsNoBodyInVain(t *testing.T) {
 		product Product
 		path    string
 		status  int
+		says    string
 	}{
-		"no desk":                {Product{}, webhookPath, 404},
-		"no desk with a chat":    {Product{}, "/chat/chat/acme", 404},
-		"no signature":           {signed, webhookPath, 401},
-		"no signature of a chat": {signed, "/chat/chat/acme", 401},
-		"a link without origin":  {signed, "/sessions/link", 403},
+		"no desk":                {Product{}, webhookPath, 404, "The product has no help desk."},
+		"no desk with a chat":    {Product{}, chatPath, 404, "no such help desk with a chat"},
+		"no signature":           {signed, webhookPath, 401, "missing or wrong"},
+		"no signature of a chat": {signed, chatPath, 401, "missing or wrong"},
+		"a link without origin":  {signed, "/sessions/link", 403, "may not link sessions"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			d.configure(always(tt.product))
 			w := httptest.NewRecorder()
 			d.mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, tt.path, unread{t}))
-			assert.Equal(t, tt.status, w.Code, w.Body)
+			assert.Equal(t, tt.status, w.Code)
+			assert.Contains(t, w.Body.String(), tt.says)
 		})
 	}
 }
