@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
-	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const ownPage = "Origin: https://app.acme.example"
@@ -208,13 +208,6 @@ func TestSnippet_reportsEveryMistake(t *testing.T) {
 	for base, id := range map[string]string{"": "", "live.example.com": "a/b", "https://": "", "ftp://a.b": "/",
 		"https://u:p@a.b": "", "https://a.b?x": "", "https://a.b#x": "", "https://a b": ""} {
 		_, err := Snippet(base, id, "")
-		joined, ok := err.(interface{ Unwrap() []error })
-		require.True(t, ok, "%q: %v", base, err)
-		require.Len(t, joined.Unwrap(), 2)
-		for i, name := range []string{"base", "productID"} {
-			var mistake *option.Error
-			require.ErrorAs(t, joined.Unwrap()[i], &mistake)
-			assert.Equal(t, name, mistake.Option)
-		}
+		assert.Equal(t, []string{"connector.base", "connector.productID"}, musttest.Mistakes(t, err), "%q", base)
 	}
 }

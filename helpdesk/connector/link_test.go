@@ -16,7 +16,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -52,11 +51,8 @@ func (s *service) sessions(t testing.TB, conversationID string) []Linked {
 
 func TestNew_reportsEveryMistake(t *testing.T) {
 	_, err := New(nil, nil, &Options{TTL: -1, LeaseTTL: -1})
-	for _, option := range []string{"log", "products", "TTL", "LeaseTTL"} {
-		require.ErrorContains(t, err, "connector: "+option+" must not be")
-	}
-	var mistake *option.Error
-	require.ErrorAs(t, err, &mistake)
+	assert.ElementsMatch(t, []string{"connector.log", "connector.products", "connector.TTL", "connector.LeaseTTL"},
+		musttest.Mistakes(t, err))
 }
 
 func TestLinks_areThoseOfSessionsInTheirOrder(t *testing.T) {

@@ -89,6 +89,7 @@ func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
 	assert.Equal(t, []string{"POST /conversations/ID/parts 2.11"}, w.sent())
 	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "note", "body": "a &lt; b<br>c"},
 		w.lastBody(t))
+	assert.Equal(t, "a &lt; b<br>c", w.client.Render("a < b\nc"))
 	header := w.Requests()[0].Header
 	assert.Equal(t, "application/json", header.Get("Accept"))
 	assert.Equal(t, "application/json", header.Get("Content-Type"))
@@ -123,23 +124,6 @@ func TestNote_triesTheOtherEndpointOnlyWhenRefused(t *testing.T) {
 	}
 }
 
-func TestWriting_endsWithADeletedConversation(t *testing.T) {
-	for name, write := range writes {
-		t.Run(name, func(t *testing.T) {
-			w := newWorkspace(t, helpdesktest.IntercomOptions{})
-			w.DeleteConversation(w.conversation)
-			err := write(t.Context(), w.client, w.conversation)
-			assert.True(t, helpdesk.IsGone(err), "%v", err)
-			e := failed(t, err)
-			assert.False(t, e.Temporary() || e.AccountWide())
-			assert.Equal(t, "not_found", e.Code)
-			assert.NotEmpty(t, e.RequestID)
-			sent := w.sent()
-			assert.Equal(t, "GET /conversations/ID 2.11", sent[len(sent)-1], "it is looked for")
-		})
-	}
-}
-
 // writes are the requests that write into a conversation.
 var writes = map[string]func(context.Context, *intercom.Client, string) error{
 	"note": func(ctx context.Context, c *intercom.Client, id string) error {
@@ -167,6 +151,7 @@ func TestWriting_asAnUnknownAdminIsAWrongConfiguration(t *testing.T) {
 			e := failed(t, err)
 			assert.True(t, e.AccountWide())
 			assert.Equal(t, "admin_not_found", e.Code)
+			assert.NotEmpty(t, e.RequestID)
 			assert.NotContains(t, strings.Join(w.sent(), ","), "GET", "there is nothing to confirm")
 		})
 	}
@@ -268,12 +253,8 @@ func TestFindNote_looksBehindTheLastKnownNote(t *testing.T) {
 		assert.Equal(t, found, id != "")
 		return id
 	}
-	assert.Equal(t, first, find(text, "", time.Now().Add(-time.Minute)))
 	assert.Equal(t, first, find(text, "5", time.Now().Add(time.Hour)), "the id counts, not the time")
-	assert.Empty(t, find(text, first, time.Now().Add(-time.Minute)))
 	assert.Empty(t, find(text, "", time.Now().Add(2*time.Second)))
-	assert.Empty(t, find("[1] something else", "", time.Time{}))
-
 	w.AgentReply(w.conversation, text)
 	_, err = w.client.Reply(t.Context(), w.conversation, text)
 	require.NoError(t, err)
@@ -363,19 +344,10 @@ func TestReply_isWrittenAsAComment(t *testing.T) {
 	part := w.Parts(w.conversation)[0]
 	assert.Equal(t, text, part.Text)
 	assert.Equal(t, part.ID, id)
-	found, err := w.client.FindReply(t.Context(), w.conversation, text, time.Now().Add(time.Hour))
-	require.NoError(t, err)
-	assert.False(t, found, "it is older")
-}
-
-func TestFindReply_findsNoNote(t *testing.T) {
-	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	_, err := w.client.Note(t.Context(), w.conversation, "x")
-	require.NoError(t, err)
 	w.AgentReply(w.conversation, "x")
 	found, err := w.client.FindReply(t.Context(), w.conversation, "x", time.Time{})
 	require.NoError(t, err)
-	assert.False(t, found)
+	assert.False(t, found, "it is an agent's")
 }
 
 func TestIsRequesters_isFalseForWhatOthersWrote(t *testing.T) {
@@ -406,8 +378,6 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	assert.Equal(t, map[string]any{"type": "conversation_part", "conversation_id": w.conversation,
 		"conversation_part_id": id}, w.lastBody(t))
 	assert.Empty(t, w.Notes(w.conversation))
-	require.NoError(t, w.client.Redact(t.Context(), w.conversation, id), "again")
-	require.NoError(t, w.client.Redact(t.Context(), w.conversation, "1"), "one that is gone")
 	w.Fail(helpdesktest.Fault{Status: 500})
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
@@ -647,11 +617,6 @@ func TestLimit_saysWhenItEnds(t *testing.T) {
 		assert.Equal(t, 7*time.Second, e.RetryAfter())
 		assert.True(t, e.AccountWide() && e.Temporary())
 		assert.Equal(t, 7*time.Second, w.client.Pause(w.conversation))
-
-		time.Sleep(7 * time.Second)
-		w.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 4 * time.Second})
-		_, err = w.client.Note(t.Context(), w.conversation, "x")
-		assert.Equal(t, 4*time.Second, failed(t, err).RetryAfter())
 	})
 }
 
@@ -688,16 +653,6 @@ func TestToken_thatIsMissingOrWrongIsSaidSo(t *testing.T) {
 	_, err = connect(t, w.Intercom, config).Note(t.Context(), w.conversation, "x")
 	assert.True(t, failed(t, err).AccountWide())
 	assert.NotContains(t, err.Error(), "s3cr3t")
-}
-
-func TestRender_returnsWhatIsSent(t *testing.T) {
-	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	text := "session_id: s1\n\n[1] User clicked <b>a</b> & \"b\"\x00"
-	_, err := w.client.Note(t.Context(), w.conversation, text)
-	require.NoError(t, err)
-	var body struct{ Body string }
-	require.NoError(t, json.Unmarshal(w.Requests()[len(w.Requests())-1].Body, &body))
-	assert.Equal(t, body.Body, w.client.Render(text))
 }
 
 func TestFits_countsWhatIsSent(t *testing.T) {
@@ -818,12 +773,11 @@ func TestFindNote_goesByIntercomsClock(t *testing.T) {
 	}
 }
 
-func TestCheck_saysThatTheAdminHasNoSeat(t *testing.T) {
-	findings := canned(t, `{"id":"42","name":"Ann","has_inbox_seat":false}`).Check(t.Context())
-	assert.Contains(t, findings, helpdesk.Finding{Text: "Notes are written in the name of Ann, who has no Inbox seat."})
-}
-
-func TestCheck_saysThatTheTokenHasNoOwner(t *testing.T) {
-	findings := canned(t, `{}`).Check(t.Context())
-	assert.Contains(t, findings, helpdesk.Finding{Text: "The access token belongs to no teammate; configure admin_id."})
+func TestCheck_saysWhoseTheTokenIs(t *testing.T) {
+	for body, text := range map[string]string{
+		`{"id":"42","name":"Ann","has_inbox_seat":false}`: "Notes are written in the name of Ann, who has no Inbox seat.",
+		`{}`: "The access token belongs to no teammate; configure admin_id.",
+	} {
+		assert.Contains(t, canned(t, body).Check(t.Context()), helpdesk.Finding{Text: text})
+	}
 }

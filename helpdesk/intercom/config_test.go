@@ -1,7 +1,6 @@
 package intercom_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 func TestKind_opensWhatIsConfigured(t *testing.T) {
@@ -47,13 +47,10 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 // fieldsOf returns the fields of joined mistakes.
 func fieldsOf(t *testing.T, err error) (fields []string) {
 	t.Helper()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			fields = append(fields, fieldsOf(t, err)...)
-		}
-		return fields
+	for _, err := range options.Split(err) {
+		var mistake *helpdesk.ConfigError
+		require.ErrorAs(t, err, &mistake)
+		fields = append(fields, mistake.Field)
 	}
-	var mistake *helpdesk.ConfigError
-	require.True(t, errors.As(err, &mistake), "%v", err)
-	return []string{mistake.Field}
+	return fields
 }
