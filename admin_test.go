@@ -77,10 +77,8 @@ func TestAdmin_registersAProduct(t *testing.T) {
 	path := func(url string) string { return strings.TrimPrefix(url, s.url) }
 
 	stream := s.stream(path(p["stream_url"]), bearer(p["key"]))
-	r := s.do(http.MethodPost, path(p["webhook_url"]), pageview("u1", "s1", "https://app.example.com/a"),
-		"X-PostHog-Secret: "+p["webhook_secret"])
-	require.Equal(t, http.StatusOK, r.status)
-	r = s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+pageview("u2", "s1",
+	require.Equal(t, http.StatusOK, s.post(p, pageview("u1", "s1", "https://app.example.com/a")).status)
+	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+pageview("u2", "s1",
 		"https://app.example.com/b")+`]}`)
 	require.Equal(t, http.StatusOK, r.status)
 	r = s.do(http.MethodGet, strings.Replace(path(p["live_activity_url"]), "{user_id}", "ada", 1), "", bearer(p["key"]))
@@ -115,8 +113,7 @@ func TestAdmin_removesAProduct(t *testing.T) {
 		func(c *liveactivity.Options) { c.Heartbeat = 100 * time.Millisecond })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	report := func(p map[string]string, uuid string) int {
-		event := pageview(uuid, "s1", "https://app.example.com/a")
-		return s.do(http.MethodPost, "/webhook/initech", event, "X-PostHog-Secret: "+p["webhook_secret"]).status
+		return s.post(p, pageview(uuid, "s1", "https://app.example.com/a")).status
 	}
 	lookup := func(p map[string]string) reply {
 		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"]))
@@ -132,7 +129,7 @@ func TestAdmin_removesAProduct(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, report(old, "u2"))
 	assert.Equal(t, http.StatusUnauthorized, lookup(old).status)
 	for _, f := range stream.rest() {
-		assert.Equal(t, "heartbeat", f.event)
+		assert.Equal(t, "heartbeat", f.Event)
 	}
 	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
 	assert.NotContains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "initech")
@@ -166,8 +163,7 @@ func partsRegistrations(t *testing.T, here, there *service, round int) bool {
 	var running sync.WaitGroup
 	done := make(chan struct{})
 	report := func(p map[string]string, of string, n int) int {
-		event := pageview(fmt.Sprintf("%s-%d-%d", of, round, n), "s1", "https://"+of+".example.com/a")
-		return there.do(http.MethodPost, "/webhook/initech", event, "X-PostHog-Secret: "+p["webhook_secret"]).status
+		return there.post(p, pageview(fmt.Sprintf("%s-%d-%d", of, round, n), "s1", "https://"+of+".example.com/a")).status
 	}
 	old := here.register(`{"product_id":"initech"}`)
 	waittest.Until(t, "the first registration is taken", func() bool { return report(old, "old", 0) == http.StatusOK })

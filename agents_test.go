@@ -51,35 +51,33 @@ func paths(c agent.Context) string {
 }
 
 func TestContext_isOfOnePersonOverAllSessions(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			a.meet()
-			for query, want := range map[string][]string{ // user, address, identity, sessions, actions
-				"user_id=ada":             {"ada", mail, "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
-				"email=ADA@example.com":   {"ada", "ADA@example.com", "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
-				"session_id=s2":           {"ada", mail, "reported", "s2", "ada-3"},
-				"session_id=s1":           {"grace", "grace@example.com", "reported", "s1", "grace-1 grace-2"},
-				"email=grace@example.com": {"grace", "grace@example.com", "reported", "s1", "grace-1 grace-2"},
-				"user_id=nobody":          {"nobody", "", "anonymous", "", ""},
-				"email=no@example.com":    {"", "no@example.com", "anonymous", "", ""},
-				"session_id=s9":           {"", "", "anonymous", "", ""},
-				"conversation_id=c9":      {"", "", "anonymous", "", ""},
-				"user_id=ada&limit=2":     {"ada", mail, "reported", "s1 s2", "ada-3 ada-4"},
-				"user_id=ada&since=1e10":  {"ada", mail, "reported", "s1 s2", ""},
-				"user_id=ada&since=0":     {"ada", mail, "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
-			} {
-				c := b.context(query)
-				got := []string{c.UserID, c.Email, c.Identity, strings.Join(c.SessionIDs, " "), paths(c)}
-				assert.Equal(t, want, got, query)
-				if want[3] == "" {
-					assert.Equal(t, "Nothing is known of what this person did: no activity in the last 1 h.", c.Text)
-				} else {
-					assert.NotZero(t, c.LastSeen)
-				}
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		a.meet()
+		for query, want := range map[string][]string{ // user, address, identity, sessions, actions
+			"user_id=ada":             {"ada", mail, "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
+			"email=ADA@example.com":   {"ada", "ADA@example.com", "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
+			"session_id=s2":           {"ada", mail, "reported", "s2", "ada-3"},
+			"session_id=s1":           {"grace", "grace@example.com", "reported", "s1", "grace-1 grace-2"},
+			"email=grace@example.com": {"grace", "grace@example.com", "reported", "s1", "grace-1 grace-2"},
+			"user_id=nobody":          {"nobody", "", "anonymous", "", ""},
+			"email=no@example.com":    {"", "no@example.com", "anonymous", "", ""},
+			"session_id=s9":           {"", "", "anonymous", "", ""},
+			"conversation_id=c9":      {"", "", "anonymous", "", ""},
+			"user_id=ada&limit=2":     {"ada", mail, "reported", "s1 s2", "ada-3 ada-4"},
+			"user_id=ada&since=1e10":  {"ada", mail, "reported", "s1 s2", ""},
+			"user_id=ada&since=0":     {"ada", mail, "reported", "s1 s2", "ada-1 ada-2 ada-3 ada-4"},
+		} {
+			c := b.context(query)
+			got := []string{c.UserID, c.Email, c.Identity, strings.Join(c.SessionIDs, " "), paths(c)}
+			assert.Equal(t, want, got, query)
+			if want[3] == "" {
+				assert.Equal(t, "Nothing is known of what this person did: no activity in the last 1 h.", c.Text)
+			} else {
+				assert.NotZero(t, c.LastSeen)
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestContext_saysWhereThePersonIs(t *testing.T) {
@@ -187,43 +185,41 @@ func TestContext_refusesBadQueries(t *testing.T) {
 // An agent that asks again and again is told everything once, however late it is, by
 // whichever server, while it is written.
 func TestContext_sinceACursorIsWhatArrivedSince(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			const writers, each = 4, 12
-			began := time.Now()
-			var writing sync.WaitGroup
-			for w := range writers {
-				writing.Go(func() {
-					for i := range each {
-						n := w*each + i
-						err := sees([]*service{a, b}[n%2], fmt.Sprint("s", n%3), n, began.Add(-time.Duration(n)*time.Second))
-						assert.NoError(t, err)
-					}
-				})
-			}
-			done := make(chan struct{})
-			go func() { writing.Wait(); close(done) }()
-			seen, cursor := map[string]int{}, ""
-			for turn, last := 0, false; !last; turn++ {
-				select {
-				case <-done:
-					last = true
-				default:
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		const writers, each = 4, 12
+		began := time.Now()
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					n := w*each + i
+					err := sees([]*service{a, b}[n%2], fmt.Sprint("s", n%3), n, began.Add(-time.Duration(n)*time.Second))
+					assert.NoError(t, err)
 				}
-				c := []*service{a, b}[turn%2].context("user_id=ada&since=" + cursor)
-				cursor = c.Cursor
-				for _, page := range strings.Fields(paths(c)) {
-					seen[page]++
-				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { writing.Wait(); close(done) }()
+		seen, cursor := map[string]int{}, ""
+		for turn, last := 0, false; !last; turn++ {
+			select {
+			case <-done:
+				last = true
+			default:
 			}
-			assert.Len(t, seen, writers*each, "nothing is missed")
-			for page, times := range seen {
-				assert.Equal(t, 1, times, page)
+			c := []*service{a, b}[turn%2].context("user_id=ada&since=" + cursor)
+			cursor = c.Cursor
+			for _, page := range strings.Fields(paths(c)) {
+				seen[page]++
 			}
-			assert.Zero(t, a.context("user_id=ada&since="+cursor).Count)
-		})
-	}
+		}
+		assert.Len(t, seen, writers*each, "nothing is missed")
+		for page, times := range seen {
+			assert.Equal(t, 1, times, page)
+		}
+		assert.Zero(t, a.context("user_id=ada&since="+cursor).Count)
+	})
 }
 
 // sees has ada see a page at a time.
@@ -260,9 +256,7 @@ func TestContext_ofAConversation(t *testing.T) {
 		o.Products[0].IntegrationConfig.Notes.SummaryThreshold = new(3)
 	})
 	s.meet()
-	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
-		helpdesktest.IntercomContact{Email: mail}, "Hello")
-	require.Equal(t, "linked", s.send(hook).says(t))
+	conversation := d.opens(s, mail, "Hello")
 	for _, desk := range []string{"", "&desk=intercom"} {
 		c := s.context("conversation_id=" + conversation + desk)
 		assert.Equal(t, "ada-1 ada-2 ada-3 ada-4", paths(c))

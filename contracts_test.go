@@ -32,6 +32,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -678,17 +679,17 @@ func TestAsyncAPI_framesOfTheStream(t *testing.T) {
 }
 
 // validateFrame requires that an event is as documented, and returns its name.
-func validateFrame(t *testing.T, d *contractstest.Document, messages contractstest.Object, f frame) string {
+func validateFrame(t *testing.T, d *contractstest.Document, messages contractstest.Object, f ssetest.Frame) string {
 	t.Helper()
 	lines, payload := contractstest.Object{}, contractstest.Object{}
-	require.NoError(t, json.Unmarshal([]byte(f.data), &payload))
-	for name, value := range map[string]string{"id": f.id, "event": f.event} {
+	require.NoError(t, json.Unmarshal([]byte(f.Data), &payload))
+	for name, value := range map[string]string{"id": f.ID, "event": f.Event} {
 		if value != "" {
 			lines[name] = value
 		}
 	}
 	kind, _ := payload["type"].(string)
-	name := cmp.Or(f.event, kind)
+	name := cmp.Or(f.Event, kind)
 	require.Contains(t, messages, name)
 	message := d.Follow(t, messages[name])
 	require.NoError(t, d.Validate(t, message["headers"], lines), "%+v", f)

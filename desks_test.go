@@ -45,6 +45,22 @@ func (d desks) start(t *testing.T, change ...func(*liveactivity.Options)) *servi
 	return s
 }
 
+// opens has a person open a conversation of Intercom, which links the person's session at the server.
+func (d desks) opens(s *service, email, text string) (conversationID string) {
+	s.t.Helper()
+	id, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: email}, text)
+	require.Equal(s.t, "linked", s.send(hook).says(s.t))
+	return id
+}
+
+// files has a person file a ticket of Zendesk, which links the person's session at the server.
+func (d desks) files(s *service, email string) (ticketID string) {
+	s.t.Helper()
+	id, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", email, "Help!")
+	require.Equal(s.t, "linked", s.send(hook).says(s.t))
+	return id
+}
+
 // configure gives acme the desks.
 func (d desks) configure(o *liveactivity.Options) {
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
@@ -118,7 +134,8 @@ func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
 
 const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`
 
-// What comes to the doors is answered by what it is, and not by its sender.
+// What comes to the doors is answered by what it is, and not by its sender. The packages of the desks test how they
+// read bodies.
 func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
@@ -129,15 +146,10 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example"}, "Hi")
 		return r
 	}
-	lead := func() *http.Request {
-		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example", Role: "lead"}, "Hi")
-		return r
-	}
 	opened := func() *http.Request {
 		_, r := d.zendesk.NewTicket(s.url+hook, "y@acme.example", "Hi")
 		return r
 	}
-	truncated := func(body []byte) []byte { return body[:len(body)/2] }
 	for name, tt := range map[string]struct {
 		request *http.Request
 		status  int
@@ -146,16 +158,8 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		"a ticket":        {opened(), 200, "pending"},
 		"a conversation":  {created(), 200, "pending"},
 		"Intercom's ping": {d.intercom.Ping(s.url + hook), 200, "ignored"},
-		"a ticket's id as a number": {ticket(hook,
-			`{"ticket_id": 17, "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 200, "pending"},
 		"fields in another order": {ticket(hook,
 			`{"trigger_type": "new_ticket", "x": [1], "requester_email": "x@acme.example", "ticket_id": "18"}`), 200, "pending"},
-		"no e-mail address": {ticket(hook, `{"ticket_id": "19", "trigger_type": "new_ticket"}`),
-			200, "ignored"},
-		"an empty e-mail address": {ticket(hook,
-			`{"ticket_id": "20", "requester_email": "", "trigger_type": "new_ticket"}`), 200, "ignored"},
-		"another type of trigger": {ticket(hook,
-			`{"ticket_id": "21", "requester_email": "x@acme.example", "trigger_type": "old_ticket"}`), 200, "ignored"},
 		"a user's reply at the wrong door": {ticket(hook,
 			`{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
 			200, "ignored"},
@@ -163,40 +167,18 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		"a reply, without a model": {ticket(chat,
 			`{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
 			200, "ignored"},
-		"another topic": {notification(`{"type": "notification_event", "id": "n1", "topic": ` +
-			`"contact.created", "data": {"item": {}}}`), 200, "ignored"},
-		"a conversation's id as a number": {notification(`{"type": "notification_event", "id": "n2", "topic": ` +
-			`"conversation.user.created", "data": {"item": {"id": 77, "source": {"author": {"type": "user", "email": ` +
-			`"x@acme.example"}}}}}`), 200, "pending"},
-		"a lead's address": {lead(), 200, "ignored"},
 		"a small tolerance for clocks": {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)),
 			200, "pending"},
-		"unsigned": {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
-		"unsigned, without any header": {headed(headed(headed(signedAt(t, s.url+hook, newTicket, time.Now()),
-			zendesk.HeaderSignature, ""), zendesk.HeaderTimestamp, ""), "X-Zendesk-Webhook-Id", ""), 401, ""},
+		"unsigned":                      {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
 		"an unsigned conversation":      {headed(created(), "X-Hub-Signature", ""), 401, ""},
-		"wrongly signed":                {headed(opened(), zendesk.HeaderSignature, "x"), 401, ""},
 		"a wrongly signed conversation": {headed(created(), "X-Hub-Signature", "sha1=00"), 401, ""},
 		"stale": {signedAt(t, s.url+hook, newTicket, time.Now().Add(-16*time.Minute)),
 			401, ""},
-		"from the future": {signedAt(t, s.url+hook, newTicket, time.Now().Add(16*time.Minute)), 401, ""},
 		"changed on its way": {edited(opened(),
 			func(b []byte) []byte { return bytes.Replace(b, []byte("y@"), []byte("z@"), 1) }), 401, ""},
-		"truncated":                {edited(opened(), truncated), 401, ""},
-		"a truncated conversation": {edited(created(), truncated), 401, ""},
-		"signed and truncated":     {ticket(hook, newTicket[:30]), 400, ""},
+		"signed and truncated": {ticket(hook, newTicket[:30]), 400, ""},
 		"signed and malformed": {notification(`{"type": "notification_event", "topic": ` +
 			`"conversation.user.created", "data": {"item": []}}`), 400, ""},
-		"without a ticket": {ticket(hook,
-			`{"requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
-		"without a type": {ticket(hook, `{"ticket_id": "24", "requester_email": "x@acme.example"}`),
-			400, ""},
-		"a ticket that is a path": {ticket(hook,
-			`{"ticket_id": "../1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
-		"a conversation that is a path": {notification(`{"type": "notification_event", "topic": ` +
-			`"conversation.user.created", "data": {"item": {"id": "../1"}}}`), 400, ""},
-		"a body that is no webhook": {headed(edited(opened(), func([]byte) []byte { return []byte(`{}`) }),
-			zendesk.HeaderSignature, ""), 401, ""},
 		"too large": {ticket(hook, newTicket+strings.Repeat(" ", 1<<20)), 413, ""},
 		"a form": {headed(opened(), "Content-Type", "application/x-www-form-urlencoded"),
 			415, ""},
@@ -320,59 +302,56 @@ func TestDesks_answerSoonThoughTheDeskDoesNot(t *testing.T) {
 	}
 }
 
-// engines are the ways to keep everything, each with what makes one more server on
-// the same storage, and whether there can be two.
-func engines(t *testing.T) map[string]struct {
-	change func(*liveactivity.Options)
-	many   bool
-} {
-	return map[string]struct {
-		change func(*liveactivity.Options)
-		many   bool
-	}{
-		"memory":               {func(*liveactivity.Options) {}, false},
-		"file":                 {withDataDir(t, t.TempDir()), false},
-		"two servers on Redis": {nil, true},
+// engine is a way to keep everything; nil for two servers on one Redis.
+type engine func(*liveactivity.Options)
+
+// onEngines runs a test on every engine.
+func onEngines(t *testing.T, test func(t *testing.T, on engine)) {
+	t.Helper()
+	for name, on := range map[string]engine{
+		"memory": func(*liveactivity.Options) {}, "file": withDataDir(t, t.TempDir()), "two servers on Redis": nil,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, on) })
 	}
+}
+
+// start runs one server with the desks, or two where the engine lets them share their storage.
+func (on engine) start(t *testing.T, d desks, more ...func(*liveactivity.Options)) (a, b *service) {
+	t.Helper()
+	if on != nil {
+		a = d.start(t, append(more, on)...)
+		return a, a
+	}
+	redis := redistest.Start(t).URL()
+	return d.start(t, append(more, withRedis(t, redis))...), d.start(t, append(more, withRedis(t, redis))...)
 }
 
 // The whole way: what a user does becomes a note in the conversation that the user
 // opens, before the conversation and while it is open, at one server or two.
 func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesks()
-			var first, second *service
-			if engine.many {
-				redis := redistest.Start(t).URL()
-				first = d.start(t, withRedis(t, redis))
-				second = d.start(t, withRedis(t, redis))
-			} else {
-				first = d.start(t, engine.change)
-				second = first
-			}
-			first.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
-			ticket, hook := d.zendesk.NewTicket(second.url+"/chatbot-webhook/acme", strings.ToUpper(mail), "Help!")
-			assert.Equal(t, "linked", second.send(hook).says(t))
-			waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
-			second.webhook(pageview("u2", "s1", "https://app.example.com/signup"))
-			waittest.Until(t, "the ticket has two notes", func() bool { return len(d.zendesk.Notes(ticket)) == 2 })
+	onEngines(t, func(t *testing.T, on engine) {
+		d := newDesks()
+		first, second := on.start(t, d)
+		first.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
+		ticket := d.files(second, strings.ToUpper(mail))
+		waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
+		second.webhook(pageview("u2", "s1", "https://app.example.com/signup"))
+		waittest.Until(t, "the ticket has two notes", func() bool { return len(d.zendesk.Notes(ticket)) == 2 })
 
-			conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
-			assert.Equal(t, "pending", first.send(hook).says(t))
-			second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2",` +
-				`"$current_url":"https://app.example.com/docs"}}`)
-			waittest.Until(t, "the conversation has a note", func() bool { return len(d.intercom.Notes(conversation)) == 1 })
+		conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme",
+			helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
+		assert.Equal(t, "pending", first.send(hook).says(t))
+		second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2",` +
+			`"$current_url":"https://app.example.com/docs"}}`)
+		waittest.Until(t, "the conversation has a note", func() bool { return len(d.intercom.Notes(conversation)) == 1 })
 
-			notes := d.zendesk.Notes(ticket)
-			require.Len(t, notes, 2)
-			assert.Contains(t, notes[0], "session_id: s1\ntimestamp: ")
-			assert.Contains(t, notes[0], "\n\n[1] User landed on the pricing page")
-			assert.Contains(t, notes[1], "\n\n[1] User landed on the signup page")
-			assert.Contains(t, d.intercom.Notes(conversation)[0], "[1] User landed on the docs page")
-		})
-	}
+		notes := d.zendesk.Notes(ticket)
+		require.Len(t, notes, 2)
+		assert.Contains(t, notes[0], "session_id: s1\ntimestamp: ")
+		assert.Contains(t, notes[0], "\n\n[1] User landed on the pricing page")
+		assert.Contains(t, notes[1], "\n\n[1] User landed on the signup page")
+		assert.Contains(t, d.intercom.Notes(conversation)[0], "[1] User landed on the docs page")
+	})
 }
 
 // inPlaceOf returns a server that the desk is reached by. It answers the first
@@ -419,8 +398,7 @@ func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
 	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
 	s.webhook(`{"event":"$pageview","uuid":"u2","distinct_id":"bob","properties":{"$session_id":"s2",` +
 		`"$current_url":"https://app.example.com/docs"}}`)
-	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
-	assert.Equal(t, "linked", s.send(hook).says(t))
+	ticket := d.files(s, mail)
 	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
 		helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
 	s.send(hook).says(t)
@@ -448,8 +426,7 @@ func TestDesks_withholdRepliesWithForeignLinks(t *testing.T) {
 		}
 	})
 	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
-	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
-	assert.Equal(t, "linked", s.send(hook).says(t))
+	ticket := d.files(s, mail)
 	target := s.url + "/zendesk/chat/acme"
 	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(target, ticket, "Where?")).says(t))
 	waittest.Until(t, "the reply is withheld", func() bool {
@@ -478,8 +455,7 @@ func TestDesks_replyToUsers(t *testing.T) {
 		return fmt.Sprintf("Answer %d: <b>see</b> {{ticket.id}}\nand pricing", asked.Add(1))
 	}), func(o *liveactivity.Options) { o.Products[0].LinkHosts = []string{"ticket.id"} })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
-	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
-	assert.Equal(t, "linked", s.send(hook).says(t))
+	ticket := d.files(s, mail)
 	replies := func() (texts []string) {
 		for _, c := range d.zendesk.Comments(ticket) {
 			if c.Public && c.Author == helpdesktest.ZendeskEmail {

@@ -1,7 +1,6 @@
 package liveactivity_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,7 +21,9 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -166,8 +166,7 @@ func (s *service) checkStop() {
 	if running.Add(-1) > 0 {
 		return // the last one of a test looks
 	}
-	waittest.Until(s.t, "no goroutine of the server is left", func() bool { return len(leftovers()) == 0 })
-	assert.Empty(s.t, leftovers())
+	leaktest.NoneOf(s.t, ofServer...)
 }
 
 // stop stops the server and waits until Serve has returned.
@@ -181,22 +180,9 @@ func (s *service) stop() {
 	}
 }
 
-// leftovers returns the stacks of goroutines that a server left behind.
-func leftovers() []string {
-	buf := make([]byte, 1<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	var left []string
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		for _, part := range []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.",
-			"liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"} {
-			if strings.Contains(stack, part) && !strings.Contains(stack, "testing.tRunner") {
-				left = append(left, stack)
-				break
-			}
-		}
-	}
-	return left
-}
+// ofServer are the functions of a server, of which none goes on once it has stopped.
+var ofServer = []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.",
+	"liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"}
 
 func assertSilent(t *testing.T, text string) {
 	t.Helper()
@@ -293,20 +279,24 @@ func (s *service) webhook(body string) {
 	s.ok(http.MethodPost, "/webhook/acme", body, "X-PostHog-Secret: "+acmeSecret)
 }
 
+// post posts an event to the webhook of a product that was registered.
+func (s *service) post(registered map[string]string, event string) reply {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/webhook/"+registered["product_id"], event,
+		"X-PostHog-Secret: "+registered["webhook_secret"])
+}
+
 // lookup returns the live activity of a user of acme.
 func (s *service) lookup(user string) map[string]any {
 	s.t.Helper()
 	return s.ok(http.MethodGet, "/users/acme/"+user+"/live-activity", "", bearer(acmeKey)).json(s.t)
 }
 
-// frame is one server-sent event.
-type frame struct{ id, event, data, retry string }
-
 // streamReader reads a stream in the background.
 type streamReader struct {
 	t      *testing.T
-	frames chan frame // closed at the end of the stream
-	err    error      // why the stream ended, once frames is closed; nil for EOF
+	frames chan ssetest.Frame // closed at the end of the stream
+	err    error              // why the stream ended, once frames is closed; nil for EOF
 }
 
 // stream opens a stream and returns when the server serves it.
@@ -329,42 +319,26 @@ func (s *service) openStream(path string, headers ...string) (*streamReader, fun
 	require.Equal(s.t, http.StatusOK, resp.StatusCode)
 	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
 	require.NotEmpty(s.t, resp.Header.Get("X-Request-Id"))
-	r := &streamReader{t: s.t, frames: make(chan frame, 10_000)}
+	r := &streamReader{t: s.t, frames: make(chan ssetest.Frame, 10_000)}
 	return r, func() { go r.read(resp.Body) }
 }
 
 func (r *streamReader) read(body io.Reader) {
 	defer close(r.frames)
-	lines := bufio.NewReader(body)
-	var f frame
-	for first := true; ; {
-		line, err := lines.ReadString('\n')
+	for reader := ssetest.NewReader(body); ; {
+		f, err := reader.Next()
 		if err != nil {
-			if f.retry = ""; err != io.EOF || line != "" || f != (frame{}) {
-				r.err = fmt.Errorf("stream broke off after %q: %w", line, err)
+			if err != io.EOF {
+				r.err = err
 			}
 			return
 		}
-		switch field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); field {
-		case "":
-			assert.Equal(r.t, first, f.retry == "1000", "a line of the first event: %+v", f)
-			f.retry = ""
-			r.frames <- f
-			f, first = frame{}, false
-		case "id":
-			f.id = value
-		case "event":
-			f.event = value
-		case "data":
-			f.data = value
-		case "retry":
-			f.retry = value
-		}
+		r.frames <- f
 	}
 }
 
 // next returns the next event.
-func (r *streamReader) next() frame {
+func (r *streamReader) next() ssetest.Frame {
 	r.t.Helper()
 	select {
 	case f, ok := <-r.frames:
@@ -372,7 +346,7 @@ func (r *streamReader) next() frame {
 		return f
 	case <-time.After(10 * time.Second):
 		require.Fail(r.t, "no event")
-		return frame{}
+		return ssetest.Frame{}
 	}
 }
 
@@ -391,17 +365,17 @@ type batch struct {
 func (r *streamReader) nextBatch() (b batch) {
 	r.t.Helper()
 	f := r.next()
-	for f.event == "heartbeat" {
+	for f.Event == "heartbeat" {
 		f = r.next()
 	}
-	require.Empty(r.t, f.event)
-	require.NotEmpty(r.t, f.id)
-	require.NoError(r.t, json.Unmarshal([]byte(f.data), &b), f.data)
+	require.Empty(r.t, f.Event)
+	require.NotEmpty(r.t, f.ID)
+	require.NoError(r.t, json.Unmarshal([]byte(f.Data), &b), f.Data)
 	return b
 }
 
 // rest returns the events up to the end of the stream, which must come.
-func (r *streamReader) rest() (frames []frame) {
+func (r *streamReader) rest() (frames []ssetest.Frame) {
 	r.t.Helper()
 	timeout := time.After(15 * time.Second)
 	for {

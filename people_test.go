@@ -51,49 +51,45 @@ func (s *service) meet() {
 }
 
 func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many, offering, func(o *liveactivity.Options) {
-				o.Keys[0].Name = "bot"
-			})
-			a.meet()
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "Hello")
-			require.Equal(t, "linked", a.send(hook).says(t))
-			waiting, hook := d.zendesk.NewTicket(a.url+"/chatbot-webhook/acme", "eve@example.com", "Help!")
-			require.Equal(t, "pending", a.send(hook).says(t))
-			a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
-			waittest.Until(t, "a note", func() bool {
-				e := b.export("ada/export")
-				return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) > 0
-			})
-			for _, of := range []string{"ada/export", "export?email=" + url.QueryEscape("ADA@example.com")} {
-				e := b.export(of)
-				assert.Equal(t, []string{"ada"}, e.UserIDs)
-				assert.Equal(t, []string{mail}, e.Emails)
-				require.Len(t, e.Sessions, 2)
-				assert.True(t, e.Sessions[0].Shared)
-				assert.Equal(t, "reported", e.Sessions[1].Identity)
-				assert.Len(t, e.Sessions[0].Actions, 2)
-				assert.Len(t, e.Sessions[1].Actions, 2)
-				assert.Len(t, e.Actions, 1)
-				assert.Len(t, e.Log, 5)
-				assert.Equal(t, conversation, e.Conversations[0].ConversationID)
-				all, err := json.Marshal(e)
-				require.NoError(t, err)
-				assert.NotContains(t, string(all), "grace")
-				for _, path := range []string{"ada-1", "ada-2", "ada-3", "ada-4", "ada-5"} {
-					assert.Contains(t, string(all), path)
-				}
-			}
-			assert.Equal(t, "zendesk/"+waiting, b.export("export?email=eve@example.com").WaitingLinks[0].Conversation)
-			nobody := b.export("nobody/export")
-			assert.Empty(t, nobody.Sessions)
-			assert.Contains(t, b.audited(), "admin acme export")
-			assert.False(t, strings.Contains(b.log.String(), "nobody"))
+	onEngines(t, func(t *testing.T, on engine) {
+		d := newDesks()
+		a, b := on.start(t, d, offering, func(o *liveactivity.Options) {
+			o.Keys[0].Name = "bot"
 		})
-	}
+		a.meet()
+		conversation := d.opens(a, mail, "Hello")
+		waiting, hook := d.zendesk.NewTicket(a.url+"/chatbot-webhook/acme", "eve@example.com", "Help!")
+		require.Equal(t, "pending", a.send(hook).says(t))
+		a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
+		waittest.Until(t, "a note", func() bool {
+			e := b.export("ada/export")
+			return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) > 0
+		})
+		for _, of := range []string{"ada/export", "export?email=" + url.QueryEscape("ADA@example.com")} {
+			e := b.export(of)
+			assert.Equal(t, []string{"ada"}, e.UserIDs)
+			assert.Equal(t, []string{mail}, e.Emails)
+			require.Len(t, e.Sessions, 2)
+			assert.True(t, e.Sessions[0].Shared)
+			assert.Equal(t, "reported", e.Sessions[1].Identity)
+			assert.Len(t, e.Sessions[0].Actions, 2)
+			assert.Len(t, e.Sessions[1].Actions, 2)
+			assert.Len(t, e.Actions, 1)
+			assert.Len(t, e.Log, 5)
+			assert.Equal(t, conversation, e.Conversations[0].ConversationID)
+			all, err := json.Marshal(e)
+			require.NoError(t, err)
+			assert.NotContains(t, string(all), "grace")
+			for _, path := range []string{"ada-1", "ada-2", "ada-3", "ada-4", "ada-5"} {
+				assert.Contains(t, string(all), path)
+			}
+		}
+		assert.Equal(t, "zendesk/"+waiting, b.export("export?email=eve@example.com").WaitingLinks[0].Conversation)
+		nobody := b.export("nobody/export")
+		assert.Empty(t, nobody.Sessions)
+		assert.Contains(t, b.audited(), "admin acme export")
+		assert.False(t, strings.Contains(b.log.String(), "nobody"))
+	})
 }
 
 // A session that is the person's again still has another's address, which was stated last.
@@ -158,114 +154,106 @@ func (s *service) everything(until string) string {
 	stream, stop := s.openStream("/stream/acme?since=0", bearer(acmeKey))
 	stop()
 	for f := stream.next(); ; f = stream.next() {
-		if all.WriteString(f.data + "\n"); strings.Contains(f.data, until) {
+		if all.WriteString(f.Data + "\n"); strings.Contains(f.Data, until) {
 			return all.String()
 		}
 	}
 }
 
 func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many, offering)
-			a.meet()
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "Hello")
-			require.Equal(t, "linked", a.send(hook).says(t))
-			a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
-			notes := func() string { return strings.Join(d.intercom.Notes(conversation), " ") }
-			waittest.Until(t, "notes", func() bool { return strings.Contains(notes(), "ada 5") })
-			live := b.stream("/stream/acme?session_id=s2", bearer(acmeKey))
-			erased := a.erase("/ada?notes=redact")
-			assert.Positive(t, erased.NotesRedacted)
-			assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 2, Conversations: 1, NotesRedacted: erased.NotesRedacted},
-				erased)
-			f := live.next()
-			assert.Equal(t, "erase", f.event)
-			assert.JSONEq(t, `{"product_id":"acme","user_id":"ada","session_ids":["s1","s2"],"kept":{"s1":["anon-2","grace"]},
-				"emails_sha256":["`+activity.EmailDigest(mail)+`"]}`, f.data)
-			for _, s := range []*service{a, b} {
-				all := strings.ReplaceAll(s.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "") // as it was asked for
-				assert.NotContains(t, all, mail)
-				assert.NotContains(t, all, "ada-")
-				assert.Contains(t, all, "grace-1")
-				assert.Contains(t, all, "grace-2")
-			}
-			waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(), "ada") })
-			a.acts("a3", "ada", "s1", "$pageview", "/ada-2", "")
-			assert.Zero(t, b.lookup("ada")["count"], "a retry is a duplicate")
-			assert.Equal(t, liveactivity.Erased{}, b.erase("/ada"), "again")
+	onEngines(t, func(t *testing.T, on engine) {
+		d := newDesks()
+		a, b := on.start(t, d, offering)
+		a.meet()
+		conversation := d.opens(a, mail, "Hello")
+		a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
+		notes := func() string { return strings.Join(d.intercom.Notes(conversation), " ") }
+		waittest.Until(t, "notes", func() bool { return strings.Contains(notes(), "ada 5") })
+		live := b.stream("/stream/acme?session_id=s2", bearer(acmeKey))
+		erased := a.erase("/ada?notes=redact")
+		assert.Positive(t, erased.NotesRedacted)
+		assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 2, Conversations: 1, NotesRedacted: erased.NotesRedacted},
+			erased)
+		f := live.next()
+		assert.Equal(t, "erase", f.Event)
+		assert.JSONEq(t, `{"product_id":"acme","user_id":"ada","session_ids":["s1","s2"],"kept":{"s1":["anon-2","grace"]},
+				"emails_sha256":["`+activity.EmailDigest(mail)+`"]}`, f.Data)
+		for _, s := range []*service{a, b} {
+			all := strings.ReplaceAll(s.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "") // as it was asked for
+			assert.NotContains(t, all, mail)
+			assert.NotContains(t, all, "ada-")
+			assert.Contains(t, all, "grace-1")
+			assert.Contains(t, all, "grace-2")
+		}
+		waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(), "ada") })
+		a.acts("a3", "ada", "s1", "$pageview", "/ada-2", "")
+		assert.Zero(t, b.lookup("ada")["count"], "a retry is a duplicate")
+		assert.Equal(t, liveactivity.Erased{}, b.erase("/ada"), "again")
 
-			a.acts("b1", "ada", "s2", "$pageview", "/again", `},"$set":{"email":"`+mail+`"`)
-			assert.EqualValues(t, 1, b.lookup("ada")["count"], "what comes after is new")
-			assert.Equal(t, []any{"s2"}, b.sessionIDs(url.Values{"q": {mail}}))
-			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1},
-				b.erase("?email="+url.QueryEscape(strings.ToUpper(mail))))
-			assert.Zero(t, a.lookup("ada")["count"])
-			assert.Empty(t, a.sessionIDs(url.Values{"q": {mail}}))
-		})
-	}
+		a.acts("b1", "ada", "s2", "$pageview", "/again", `},"$set":{"email":"`+mail+`"`)
+		assert.EqualValues(t, 1, b.lookup("ada")["count"], "what comes after is new")
+		assert.Equal(t, []any{"s2"}, b.sessionIDs(url.Values{"q": {mail}}))
+		assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1},
+			b.erase("?email="+url.QueryEscape(strings.ToUpper(mail))))
+		assert.Zero(t, a.lookup("ada")["count"])
+		assert.Empty(t, a.sessionIDs(url.Values{"q": {mail}}))
+	})
 }
 
 // A user keeps fifty actions over all sessions, and a session the actions of each of its users.
 func TestErase_findsSessionsBehindManyNewerActions(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			a.meet()
-			for n := range 60 {
-				a.acts(fmt.Sprint("many", n), "ada", "s2", "$pageview", fmt.Sprint("/ada-many-", n), "")
-			}
-			e := b.export("ada/export")
-			require.Len(t, e.Sessions, 2)
-			assert.Len(t, e.Sessions[0].Actions, 2)
-			assert.Len(t, e.Actions, 1)
-			assert.Equal(t, 2, b.erase("/ada").Sessions)
-			all := strings.ReplaceAll(a.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "")
-			assert.NotContains(t, all, mail)
-			assert.NotContains(t, all, "ada-")
-			assert.Contains(t, all, "grace-1")
-			assert.Empty(t, b.export("ada/export").Sessions)
-		})
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		a.meet()
+		for n := range 60 {
+			a.acts(fmt.Sprint("many", n), "ada", "s2", "$pageview", fmt.Sprint("/ada-many-", n), "")
+		}
+		e := b.export("ada/export")
+		require.Len(t, e.Sessions, 2)
+		assert.Len(t, e.Sessions[0].Actions, 2)
+		assert.Len(t, e.Actions, 1)
+		assert.Equal(t, 2, b.erase("/ada").Sessions)
+		all := strings.ReplaceAll(a.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "")
+		assert.NotContains(t, all, mail)
+		assert.NotContains(t, all, "ada-")
+		assert.Contains(t, all, "grace-1")
+		assert.Empty(t, b.export("ada/export").Sessions)
+	})
 }
 
 // A page's link gives way to the desk's: the conversation that it was to has notes all the same.
 func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many)
-			hooks := a.url + "/chatbot-webhook/acme"
-			eve, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
-			require.Equal(t, "pending", a.send(hook).says(t))
-			a.acts("a1", "ada", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
-			r := a.do(http.MethodPost, "/sessions/link",
-				`{"product_id":"acme","session_id":"s1","conversation_id":"`+eve+`","desk":"intercom"}`,
-				"Content-Type: application/json", "Origin: https://app.acme.example")
-			require.Equal(t, http.StatusOK, r.status, r.body)
-			notes := func(conversation string) string { return strings.Join(d.intercom.Notes(conversation), " ") }
-			waittest.Until(t, "a note", func() bool { return strings.Contains(notes(eve), "ada 1") })
-			ada, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: mail}, "Hello")
-			require.Equal(t, "linked", a.send(hook).says(t))
-			waittest.Until(t, "a note", func() bool { return strings.Contains(notes(ada), "ada 1") })
-			waittest.Until(t, "both", func() bool {
-				e := b.export("ada/export")
-				return len(e.Conversations) == 2 && len(e.Conversations[0].NoteIDs) == 1 && len(e.Conversations[1].NoteIDs) == 1
-			})
-			erased := b.erase("/ada?notes=redact")
-			assert.Equal(t, 2, erased.Conversations)
-			assert.Equal(t, 2, erased.NotesRedacted)
-			waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(eve)+notes(ada), "ada 1") })
+	onEngines(t, func(t *testing.T, on engine) {
+		d := newDesks()
+		a, b := on.start(t, d)
+		hooks := a.url + "/chatbot-webhook/acme"
+		eve, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
+		require.Equal(t, "pending", a.send(hook).says(t))
+		a.acts("a1", "ada", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
+		r := a.do(http.MethodPost, "/sessions/link",
+			`{"product_id":"acme","session_id":"s1","conversation_id":"`+eve+`","desk":"intercom"}`,
+			"Content-Type: application/json", "Origin: https://app.acme.example")
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		notes := func(conversation string) string { return strings.Join(d.intercom.Notes(conversation), " ") }
+		waittest.Until(t, "a note", func() bool { return strings.Contains(notes(eve), "ada 1") })
+		ada, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: mail}, "Hello")
+		require.Equal(t, "linked", a.send(hook).says(t))
+		waittest.Until(t, "a note", func() bool { return strings.Contains(notes(ada), "ada 1") })
+		waittest.Until(t, "both", func() bool {
+			e := b.export("ada/export")
+			return len(e.Conversations) == 2 && len(e.Conversations[0].NoteIDs) == 1 && len(e.Conversations[1].NoteIDs) == 1
 		})
-	}
+		erased := b.erase("/ada?notes=redact")
+		assert.Equal(t, 2, erased.Conversations)
+		assert.Equal(t, 2, erased.NotesRedacted)
+		waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(eve)+notes(ada), "ada 1") })
+	})
 }
 
 // Two people take turns in one session, and a page links it to the same conversation for both.
 func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *testing.T) {
 	d := newDesks()
-	a, _ := startAll(t, d, func(*liveactivity.Options) {}, false)
+	a := d.start(t)
 	shared, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
 		helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
 	require.Equal(t, "pending", a.send(hook).says(t))
@@ -293,26 +281,24 @@ func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *tes
 
 // A visitor says the address that the user has later, and the user one before another.
 func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			const private = "ada-private@example.com"
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			a.acts("a1", "anon", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
-			a.acts("a2", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+private+`"`)
-			a.acts("a3", "ada", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
-			a.acts("a4", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
-			assert.Equal(t, []string{mail, private}, b.export("ada/export").Emails)
-			assert.Equal(t, []string{"bob@example.com"}, b.export("bob/export").Emails)
-			b.erase("/ada")
-			a.acts("b1", "anon", "s3", "$pageview", "/", "")
-			visitors, _ := b.sessionsOf("acme", acmeKey, "?q=anon")
-			require.Len(t, visitors, 1)
-			assert.Empty(t, visitors[0]["email"])
-			for email, sessions := range map[string]int{mail: 0, private: 0, "bob@example.com": 1} {
-				assert.Len(t, b.export("export?email="+email).Sessions, sessions, email)
-			}
-		})
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		const private = "ada-private@example.com"
+		a, b := on.start(t, newDesks())
+		a.acts("a1", "anon", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+		a.acts("a2", "ada", "s1", "$identify", "/", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+private+`"`)
+		a.acts("a3", "ada", "s1", "$pageview", "/", `},"$set":{"email":"`+mail+`"`)
+		a.acts("a4", "bob", "s1", "$identify", "/", `},"$set":{"email":"bob@example.com"`)
+		assert.Equal(t, []string{mail, private}, b.export("ada/export").Emails)
+		assert.Equal(t, []string{"bob@example.com"}, b.export("bob/export").Emails)
+		b.erase("/ada")
+		a.acts("b1", "anon", "s3", "$pageview", "/", "")
+		visitors, _ := b.sessionsOf("acme", acmeKey, "?q=anon")
+		require.Len(t, visitors, 1)
+		assert.Empty(t, visitors[0]["email"])
+		for email, sessions := range map[string]int{mail: 0, private: 0, "bob@example.com": 1} {
+			assert.Len(t, b.export("export?email="+email).Sessions, sessions, email)
+		}
+	})
 }
 
 // What a user did has been forgotten, and the user's address leads to the session.
@@ -397,8 +383,7 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	s.webhook(`{"event":{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1",` +
 		`"$current_url":"https://app.example.com/ada-1"}},` +
 		`"person":{"properties":{"email":"` + mail + `"}}}`)
-	conversation, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
-	require.Equal(t, "linked", s.send(hook).says(t))
+	conversation := d.files(s, mail)
 	waittest.Until(t, "a note", func() bool { return len(d.zendesk.Notes(conversation)) == 1 })
 	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","distinct_id":"bob",`+
 		`"properties":{"$session_id":"s1",`+
@@ -422,31 +407,29 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 
 // What a visitor did before the sign-in is not the visitor's any more, at any door.
 func TestErase_ofAVisitorLeavesWhoSignedIn(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			a.acts("a1", "anon", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
-			a.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
-			for range 2 {
-				all, err := json.Marshal(b.export("anon/export"))
-				require.NoError(t, err)
-				assert.NotContains(t, string(all), "ada")
-				assert.Equal(t, liveactivity.Erased{}, a.erase("/anon"))
-				assert.EqualValues(t, 1, b.lookup("ada")["count"])
-				found, _ := b.sessionsOf("acme", acmeKey, "")
-				require.Len(t, found, 1)
-				assert.Equal(t, []any{"ada", mail}, []any{found[0]["user_id"], found[0]["email"]})
-				e := b.export("ada/export")
-				require.Len(t, e.Sessions, 1)
-				assert.Len(t, e.Log, 1)
-			}
-			a.acts("a3", "anon", "s2", "$pageview", "/anon", "")
-			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/anon"))
-			assert.EqualValues(t, 1, a.lookup("ada")["count"])
-			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/ada"))
-			assert.Zero(t, a.lookup("ada")["count"])
-		})
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		a.acts("a1", "anon", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
+		a.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)
+		for range 2 {
+			all, err := json.Marshal(b.export("anon/export"))
+			require.NoError(t, err)
+			assert.NotContains(t, string(all), "ada")
+			assert.Equal(t, liveactivity.Erased{}, a.erase("/anon"))
+			assert.EqualValues(t, 1, b.lookup("ada")["count"])
+			found, _ := b.sessionsOf("acme", acmeKey, "")
+			require.Len(t, found, 1)
+			assert.Equal(t, []any{"ada", mail}, []any{found[0]["user_id"], found[0]["email"]})
+			e := b.export("ada/export")
+			require.Len(t, e.Sessions, 1)
+			assert.Len(t, e.Log, 1)
+		}
+		a.acts("a3", "anon", "s2", "$pageview", "/anon", "")
+		assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/anon"))
+		assert.EqualValues(t, 1, a.lookup("ada")["count"])
+		assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("/ada"))
+		assert.Zero(t, a.lookup("ada")["count"])
+	})
 }
 
 // One erasure cannot name so many sessions, and each is of the visitor's ID.

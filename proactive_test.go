@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -32,60 +31,48 @@ func offering(o *liveactivity.Options) {
 // open, once, although every page is reported many times at once and at every server;
 // and the conversation ends when it is ignored. On every storage.
 func TestProactive_offersHelpOnce(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newDesks()
-			servers := make([]*service, 1, 2)
-			if engine.many {
-				redis := redistest.Start(t).URL()
-				servers[0] = d.start(t, withRedis(t, redis), offering)
-				servers = append(servers, d.start(t, withRedis(t, redis), offering))
-			} else {
-				servers[0] = d.start(t, engine.change, offering)
-			}
-			s := servers[0]
-			s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "")
-			require.Equal(t, "linked", s.send(hook).says(t))
-			offers := func() (n int) {
-				for _, p := range d.intercom.Parts(conversation) {
-					if p.Type == "quick_reply" {
-						assert.Equal(t, "Need a hand?", p.Text)
-						assert.Equal(t, []string{"Yes, show me"}, p.Labels)
-						n++
-					}
-				}
-				return n
-			}
-			visits := 0
-			waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
-				for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
-					var reporting sync.WaitGroup
-					for range 8 { // at once, at every server
-						visits++
-						event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
-						at := servers[visits%len(servers)]
-						reporting.Go(func() {
-							assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
-								"X-PostHog-Secret: "+acmeSecret).status)
-						})
-					}
-					reporting.Wait()
-				}
-				return offers() > 0
-			})
-			waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
-			requests := 0
-			for _, r := range d.intercom.Requests() {
-				if strings.Contains(string(r.Body), `"quick_reply"`) {
-					requests++
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		d := newDesks()
+		s, other := on.start(t, d, offering)
+		s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(s, mail, "")
+		offers := func() (n int) {
+			for _, p := range d.intercom.Parts(conversation) {
+				if p.Type == "quick_reply" {
+					assert.Equal(t, "Need a hand?", p.Text)
+					assert.Equal(t, []string{"Yes, show me"}, p.Labels)
+					n++
 				}
 			}
-			assert.Equal(t, 1, requests)
+			return n
+		}
+		visits := 0
+		waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
+			for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
+				var reporting sync.WaitGroup
+				for range 8 { // at once, at every server
+					visits++
+					event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
+					at := []*service{s, other}[visits%2]
+					reporting.Go(func() {
+						assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event,
+							"X-PostHog-Secret: "+acmeSecret).status)
+					})
+				}
+				reporting.Wait()
+			}
+			return offers() > 0
 		})
-	}
+		waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
+		requests := 0
+		for _, r := range d.intercom.Requests() {
+			if strings.Contains(string(r.Body), `"quick_reply"`) {
+				requests++
+			}
+		}
+		assert.Equal(t, 1, requests)
+	})
 }
 
 func TestProactive_suggestsLabels(t *testing.T) {
@@ -193,66 +180,62 @@ func helpful(o *liveactivity.Options) {
 }
 
 func TestReport_movesTheAssistance(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many, helpful)
-			a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "Hello")
-			require.Equal(t, "linked", a.send(hook).says(t))
-			views := 0
-			visit := func() {
-				views++
-				a.webhook(pageview(fmt.Sprint("v", views), "s1", fmt.Sprint("https://app.example.com/help/", views)))
-			}
-			awaits := func(state string) {
-				t.Helper()
-				waittest.Until(t, state, func() bool { return b.session("acme", acmeMCP, "s1").Session.State == state })
-			}
-			report := func(o proactive.Outcome) error {
-				return b.service.Report(t.Context(), "acme", proactive.Report{SessionID: "s1", Outcome: o})
-			}
-			refuses := func(o proactive.Outcome, state string) {
-				t.Helper()
-				var refused *proactive.ReportError
-				require.ErrorAs(t, report(o), &refused)
-				assert.Equal(t, proactive.ReportError{Outcome: o, State: state}, *refused)
-			}
-			offered := func() {
-				t.Helper()
-				waittest.Until(t, "an offer", func() bool {
-					visit()
-					return b.session("acme", acmeMCP, "s1").Session.State == "proactive_assistance"
-				})
-			}
-
-			awaits("reactive_assistance") // of the question that opened the conversation
-			require.NoError(t, report(proactive.Finished))
-			refuses(proactive.Finished, "thinking")
-			offered()
-			require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation,
-				"yes, show me")).says(t))
-			awaits("guidance_execution")
-			require.NoError(t, report(proactive.Progressed))
-			require.NoError(t, b.service.Report(t.Context(), "acme",
-				proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
-			awaits("thinking")
-			refuses(proactive.Abandoned, "thinking")
-
-			offered()
-			refuses(proactive.Progressed, "proactive_assistance")
-			refuses("bored", "proactive_assistance")
-			require.NoError(t, report(proactive.Dismissed))
-			awaits("conservative_assistance")
-			refuses(proactive.Dismissed, "conservative_assistance")
-			waittest.Until(t, "the next offer is held back", func() bool {
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		d := newDesks()
+		a, b := on.start(t, d, helpful)
+		a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(a, mail, "Hello")
+		views := 0
+		visit := func() {
+			views++
+			a.webhook(pageview(fmt.Sprint("v", views), "s1", fmt.Sprint("https://app.example.com/help/", views)))
+		}
+		awaits := func(state string) {
+			t.Helper()
+			waittest.Until(t, state, func() bool { return b.session("acme", acmeMCP, "s1").Session.State == state })
+		}
+		report := func(o proactive.Outcome) error {
+			return b.service.Report(t.Context(), "acme", proactive.Report{SessionID: "s1", Outcome: o})
+		}
+		refuses := func(o proactive.Outcome, state string) {
+			t.Helper()
+			var refused *proactive.ReportError
+			require.ErrorAs(t, report(o), &refused)
+			assert.Equal(t, proactive.ReportError{Outcome: o, State: state}, *refused)
+		}
+		offered := func() {
+			t.Helper()
+			waittest.Until(t, "an offer", func() bool {
 				visit()
-				return strings.Contains(a.log.String()+b.log.String(), `"decision":"holding_back"`)
+				return b.session("acme", acmeMCP, "s1").Session.State == "proactive_assistance"
 			})
+		}
+
+		awaits("reactive_assistance") // of the question that opened the conversation
+		require.NoError(t, report(proactive.Finished))
+		refuses(proactive.Finished, "thinking")
+		offered()
+		require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation,
+			"yes, show me")).says(t))
+		awaits("guidance_execution")
+		require.NoError(t, report(proactive.Progressed))
+		require.NoError(t, b.service.Report(t.Context(), "acme",
+			proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
+		awaits("thinking")
+		refuses(proactive.Abandoned, "thinking")
+
+		offered()
+		refuses(proactive.Progressed, "proactive_assistance")
+		refuses("bored", "proactive_assistance")
+		require.NoError(t, report(proactive.Dismissed))
+		awaits("conservative_assistance")
+		refuses(proactive.Dismissed, "conservative_assistance")
+		waittest.Until(t, "the next offer is held back", func() bool {
+			visit()
+			return strings.Contains(a.log.String()+b.log.String(), `"decision":"holding_back"`)
 		})
-	}
+	})
 }
 
 func TestReport_needsAConversation(t *testing.T) {

@@ -20,11 +20,9 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	redis := redistest.Start(t)
 	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
 	first := a.register(`{"product_id":"initech"}`)
-	r := b.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://app.example.com/a"),
-		"X-PostHog-Secret: "+first["webhook_secret"])
-	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.Equal(t, http.StatusOK, b.post(first, pageview("u1", "s1", "https://app.example.com/a")).status)
 	other := a.register(`{"product_id":"hooli"}`)
-	r = b.do(http.MethodPost, "/e/", `{"api_key":"`+other["capture_token"]+`","batch":[]}`)
+	r := b.do(http.MethodPost, "/e/", `{"api_key":"`+other["capture_token"]+`","batch":[]}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	assert.Contains(t, b.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
 	assert.Equal(t, http.StatusConflict, b.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
@@ -38,9 +36,7 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "",
 			bearer(first["key"])).status == http.StatusUnauthorized
 	})
-	r = b.do(http.MethodPost, "/webhook/initech", pageview("u2", "s1", "https://app.example.com/b"),
-		"X-PostHog-Secret: "+second["webhook_secret"])
-	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.Equal(t, http.StatusOK, b.post(second, pageview("u2", "s1", "https://app.example.com/b")).status)
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
 }
 
@@ -136,10 +132,7 @@ func TestRedis_mayComeLater(t *testing.T) {
 	lookup := func() int {
 		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(before["key"])).status
 	}
-	ingest := func() int {
-		return s.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://a.example/a"),
-			"X-PostHog-Secret: "+before["webhook_secret"]).status
-	}
+	ingest := func() int { return s.post(before, pageview("u1", "s1", "https://a.example/a")).status }
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
 		assert.Equal(t, http.StatusServiceUnavailable, ask(), "%s: it is unknown whether the product is registered", name)
 	}

@@ -25,7 +25,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 	s = start(t, withDataDir(t, dir))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"], "the first lookup waits until the server has caught up")
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
-	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.id)
+	resumed := s.stream("/stream/acme", bearer(acmeKey), "Last-Event-ID: "+first.ID)
 	assert.Equal(t, "https://app.example.com/b", resumed.nextBatch().Actions[0]["raw_url"])
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
 	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))

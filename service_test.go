@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/option"
+	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -92,7 +93,7 @@ func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	cancel()
 	s := newService(t, &logtest.Buffer{})
 	assert.NoError(t, s.Run(ctx))
-	assert.Empty(t, leftovers())
+	leaktest.NoneOf(t, ofServer...)
 	assert.Error(t, s.Run(ctx), "a service runs once")
 }
 

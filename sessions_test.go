@@ -18,7 +18,6 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -51,75 +50,57 @@ func (s *service) sessionIDs(query url.Values) (ids []any) {
 	}
 }
 
-// startAll runs one server, or two where the engine lets them share their storage.
-func startAll(t *testing.T, d desks, change func(*liveactivity.Options), many bool,
-	more ...func(*liveactivity.Options)) (a, b *service) {
-	t.Helper()
-	if !many {
-		a = d.start(t, append(more, change)...)
-		return a, a
-	}
-	redis := redistest.Start(t).URL()
-	return d.start(t, append(more, withRedis(t, redis))...), d.start(t, append(more, withRedis(t, redis))...)
-}
-
 // Who did something is there as soon as it was answered, at every server, and the
 // list is continued at any of them.
 func TestSessions_showsWhoIsThereNow(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many, offering)
-			found, next := a.sessionsOf("acme", acmeKey, "")
-			assert.Empty(t, found)
-			assert.Empty(t, next)
-			servers := [2]*service{a, b}
-			for i := range 30 {
-				servers[i%2].webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/projects/42"))
-				found, _ := servers[1-i%2].sessionsOf("acme", acmeMCP, "?limit=1")
-				require.Equal(t, fmt.Sprint("s", i), found[0]["session_id"])
-			}
-			a.webhook(pageview("u30", "s3", "https://app.example.com/pricing"))
-			found, next = b.sessionsOf("acme", acmeMCP, "?limit=2")
-			assertFields(t, found[0], "session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen",
-				"last_seen", "actions")
-			assert.Less(t, found[0]["first_seen"], found[0]["last_seen"])
-			delete(found[0], "first_seen")
-			delete(found[0], "last_seen")
-			assert.Equal(t, map[string]any{"session_id": "s3", "user_id": "ada", "email": mail, "page": "pricing",
-				"canonical_url": "https://app.example.com/pricing",
-				"last_action":   "User landed on the pricing page", "actions": 2.0}, found[0])
-			assert.Equal(t, "projects detail", found[1]["page"])
-			rest := a.sessionIDs(url.Values{"after": {next}, "limit": {"7"}})
-			assert.Len(t, rest, 28)
-			assert.Equal(t, "s28", rest[0])
-			assert.NotContains(t, rest, "s3")
-			assert.Equal(t, []any{"s29"}, b.sessionIDs(url.Values{"q": {"S29"}}))
-			assert.Len(t, b.sessionIDs(url.Values{"q": {"ADA@Example"}}), 30)
-			other, _ := b.sessionsOf("globex", globexKey, "")
-			assert.Empty(t, other, "of another product")
-		})
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks(), offering)
+		found, next := a.sessionsOf("acme", acmeKey, "")
+		assert.Empty(t, found)
+		assert.Empty(t, next)
+		servers := [2]*service{a, b}
+		for i := range 30 {
+			servers[i%2].webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/projects/42"))
+			found, _ := servers[1-i%2].sessionsOf("acme", acmeMCP, "?limit=1")
+			require.Equal(t, fmt.Sprint("s", i), found[0]["session_id"])
+		}
+		a.webhook(pageview("u30", "s3", "https://app.example.com/pricing"))
+		found, next = b.sessionsOf("acme", acmeMCP, "?limit=2")
+		assertFields(t, found[0], "session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen",
+			"last_seen", "actions")
+		assert.Less(t, found[0]["first_seen"], found[0]["last_seen"])
+		delete(found[0], "first_seen")
+		delete(found[0], "last_seen")
+		assert.Equal(t, map[string]any{"session_id": "s3", "user_id": "ada", "email": mail, "page": "pricing",
+			"canonical_url": "https://app.example.com/pricing",
+			"last_action":   "User landed on the pricing page", "actions": 2.0}, found[0])
+		assert.Equal(t, "projects detail", found[1]["page"])
+		rest := a.sessionIDs(url.Values{"after": {next}, "limit": {"7"}})
+		assert.Len(t, rest, 28)
+		assert.Equal(t, "s28", rest[0])
+		assert.NotContains(t, rest, "s3")
+		assert.Equal(t, []any{"s29"}, b.sessionIDs(url.Values{"q": {"S29"}}))
+		assert.Len(t, b.sessionIDs(url.Values{"q": {"ADA@Example"}}), 30)
+		other, _ := b.sessionsOf("globex", globexKey, "")
+		assert.Empty(t, other, "of another product")
+	})
 }
 
 // A session that is linked says so, and what the assistance there is doing.
 func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesks()
-			a, b := startAll(t, d, engine.change, engine.many, offering)
-			a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-			a.webhook(strings.ReplaceAll(pageview("u2", "s2", "https://app.example.com/b"), mail, "grace@example.com"))
-			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "Hello")
-			require.Equal(t, "linked", a.send(hook).says(t))
-			found, _ := b.sessionsOf("acme", acmeKey, "")
-			require.Len(t, found, 2)
-			assert.NotContains(t, found[0], "conversation_id")
-			assert.NotContains(t, found[0], "state")
-			assert.Equal(t, conversation, found[1]["conversation_id"])
-			assert.Contains(t, []any{"thinking", "reactive_assistance"}, found[1]["state"])
-		})
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		d := newDesks()
+		a, b := on.start(t, d, offering)
+		a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+		a.webhook(strings.ReplaceAll(pageview("u2", "s2", "https://app.example.com/b"), mail, "grace@example.com"))
+		conversation := d.opens(a, mail, "Hello")
+		found, _ := b.sessionsOf("acme", acmeKey, "")
+		require.Len(t, found, 2)
+		assert.NotContains(t, found[0], "conversation_id")
+		assert.NotContains(t, found[0], "state")
+		assert.Equal(t, conversation, found[1]["conversation_id"])
+		assert.Contains(t, []any{"thinking", "reactive_assistance"}, found[1]["state"])
+	})
 }
 
 func TestSessions_areReadBackAfterARestart(t *testing.T) {
@@ -140,36 +121,32 @@ func TestSessions_areReadBackAfterARestart(t *testing.T) {
 // Of a product that is removed nothing is left, also when it is registered again
 // before a server has noticed, or with other secrets.
 func TestSessions_ofAProductThatIsRemovedAreGone(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many)
-			post := func(secret, session string) {
-				r := a.do(http.MethodPost, "/webhook/initech", pageview("u of "+session, session, "https://app.example.com/a"),
-					"X-PostHog-Secret: "+secret)
-				require.Equal(t, http.StatusOK, r.status, r.body)
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		post := func(p map[string]string, session string) {
+			require.Equal(t, http.StatusOK, a.post(p, pageview("u of "+session, session, "https://app.example.com/a")).status)
+		}
+		ids := func(s *service, key string) (ids []any) {
+			found, _ := s.sessionsOf("initech", key, "")
+			for _, session := range found {
+				ids = append(ids, session["session_id"])
 			}
-			ids := func(s *service, key string) (ids []any) {
-				found, _ := s.sessionsOf("initech", key, "")
-				for _, session := range found {
-					ids = append(ids, session["session_id"])
-				}
-				return ids
-			}
-			first := a.register(`{"product_id":"initech"}`)
-			post(first["webhook_secret"], "s1")
-			require.Equal(t, []any{"s1"}, ids(b, first["key"]))
-			for i := range 10 {
-				require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-				second := a.register(`{"product_id":"initech"}`)
-				require.Empty(t, ids(b, second["key"]))
-				session := fmt.Sprint("again", i)
-				post(second["webhook_secret"], session)
-				require.Equal(t, []any{session}, ids(b, second["key"]))
-				third := a.register(`{"product_id":"initech","force":true}`)
-				require.Equal(t, []any{session}, ids(b, third["key"]), "with other secrets it is the same product")
-			}
-		})
-	}
+			return ids
+		}
+		first := a.register(`{"product_id":"initech"}`)
+		post(first, "s1")
+		require.Equal(t, []any{"s1"}, ids(b, first["key"]))
+		for i := range 10 {
+			require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+			second := a.register(`{"product_id":"initech"}`)
+			require.Empty(t, ids(b, second["key"]))
+			session := fmt.Sprint("again", i)
+			post(second, session)
+			require.Equal(t, []any{session}, ids(b, second["key"]))
+			third := a.register(`{"product_id":"initech","force":true}`)
+			require.Equal(t, []any{session}, ids(b, third["key"]), "with other secrets it is the same product")
+		}
+	})
 }
 
 func TestSessions_refusesBadParameters(t *testing.T) {
@@ -242,39 +219,37 @@ func (s *service) session(product, key, id string) (detail liveactivity.SessionD
 // A session is shown with its newest actions, also that of a visitor who is not
 // known, and at every server.
 func TestSession_showsTheNewestActions(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			a, b := startAll(t, newDesks(), engine.change, engine.many, withoutDesks)
-			for i := range 60 {
-				event := strings.Replace(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%d?x=1", i)),
-					`"ada"`, `"$posthog_cookieless"`, 1)
-				[]*service{a, b}[i%2].webhook(event)
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks(), withoutDesks)
+		for i := range 60 {
+			event := strings.Replace(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%d?x=1", i)),
+				`"ada"`, `"$posthog_cookieless"`, 1)
+			[]*service{a, b}[i%2].webhook(event)
+		}
+		detail := b.session("acme", acmeMCP, "s1")
+		row, _ := a.sessionsOf("acme", acmeKey, "")
+		assert.Equal(t, row[0], asMap(t, detail.Session))
+		assert.Equal(t, 60, detail.Session.Actions)
+		assert.Empty(t, detail.Session.UserID)
+		require.Len(t, detail.Recent, 50)
+		for i, action := range detail.Recent {
+			assert.Equal(t, 10+i, action.Index)
+			assert.Equal(t, fmt.Sprintf("https://app.example.com/page-%d", 10+i), action.CanonicalURL)
+			assertFields(t, asMap(t, action), "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url",
+				"canonical_url", "index")
+			next := action
+			if i < 49 {
+				next = detail.Recent[i+1]
 			}
-			detail := b.session("acme", acmeMCP, "s1")
-			row, _ := a.sessionsOf("acme", acmeKey, "")
-			assert.Equal(t, row[0], asMap(t, detail.Session))
-			assert.Equal(t, 60, detail.Session.Actions)
-			assert.Empty(t, detail.Session.UserID)
-			require.Len(t, detail.Recent, 50)
-			for i, action := range detail.Recent {
-				assert.Equal(t, 10+i, action.Index)
-				assert.Equal(t, fmt.Sprintf("https://app.example.com/page-%d", 10+i), action.CanonicalURL)
-				assertFields(t, asMap(t, action), "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url",
-					"canonical_url", "index")
-				next := action
-				if i < 49 {
-					next = detail.Recent[i+1]
-				}
-				assert.Equal(t, next.TimestampStart, action.TimestampEnd)
-			}
-			require.Len(t, detail.Notes, 1)
-			assert.Empty(t, detail.Notes[0].Desk)
-			assert.Empty(t, detail.Notes[0].HTML)
-			assert.Contains(t, detail.Notes[0].Text, "session_id: s1\ntimestamp: ")
-			assert.Contains(t, detail.Notes[0].Text, "[50] User landed on the page 59 page")
-			assert.Empty(t, detail.ConversationURL)
-		})
-	}
+			assert.Equal(t, next.TimestampStart, action.TimestampEnd)
+		}
+		require.Len(t, detail.Notes, 1)
+		assert.Empty(t, detail.Notes[0].Desk)
+		assert.Empty(t, detail.Notes[0].HTML)
+		assert.Contains(t, detail.Notes[0].Text, "session_id: s1\ntimestamp: ")
+		assert.Contains(t, detail.Notes[0].Text, "[50] User landed on the page 59 page")
+		assert.Empty(t, detail.ConversationURL)
+	})
 }
 
 // asMap returns the JSON of v, decoded.
@@ -308,8 +283,7 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 	}
 	require.Len(t, html, 2)
 
-	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Hello")
-	require.Equal(t, "linked", s.send(hook).says(t))
+	ticket := d.files(s, mail)
 	waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
 	assert.Contains(t, bodies(d.zendesk.Requests(), "html_body"), html["zendesk"])
 	linked := s.session("acme", acmeKey, "s1")
@@ -321,9 +295,7 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 
 	s.webhook(strings.ReplaceAll(pageview("u3", "s2", "https://app.example.com/<b>&{{c}}"), mail, "grace@example.com"))
 	shown = s.session("acme", acmeKey, "s2")
-	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme",
-		helpdesktest.IntercomContact{Email: "grace@example.com"}, "Hello")
-	require.Equal(t, "linked", s.send(hook).says(t))
+	conversation := d.opens(s, "grace@example.com", "Hello")
 	waittest.Until(t, "the conversation has a note", func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 })
 	linked = s.session("acme", acmeKey, "s2")
 	require.Len(t, linked.Notes, 1)
@@ -425,8 +397,7 @@ func TestSessions_belongToWhoSignsIn(t *testing.T) {
 	detail := s.session("acme", acmeKey, "s1")
 	assert.Len(t, detail.Recent, 3)
 	assert.Empty(t, detail.By, "one person")
-	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
-	require.Equal(t, "linked", s.send(hook).says(t))
+	ticket := d.files(s, mail)
 	require.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, "Which plan?")).says(t))
 	waittest.Until(t, "a reply", func() bool { return prompt.Load() != nil })
 	assert.Contains(t, prompt.Load(), "pricing page")

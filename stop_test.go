@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -49,7 +49,7 @@ func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T
 	s.stop()
 	frames := stream.rest()
 	require.Len(t, frames, 1)
-	assert.Contains(t, frames[0].data, "https://app.example.com/last")
+	assert.Contains(t, frames[0].Data, "https://app.example.com/last")
 }
 
 // Readers, fast or slow, are sent everything that was accepted, then the end.
@@ -68,10 +68,10 @@ func TestStop_givesEveryReaderEverything(t *testing.T) {
 	s.cancel()
 	startReading()
 	s.stop()
-	urls := func(frames []frame) (urls []string) {
+	urls := func(frames []ssetest.Frame) (urls []string) {
 		for _, f := range frames {
 			var b batch
-			require.NoError(t, json.Unmarshal([]byte(f.data), &b))
+			require.NoError(t, json.Unmarshal([]byte(f.Data), &b))
 			urls = append(urls, b.Actions[0]["raw_url"].(string))
 		}
 		return urls
@@ -117,17 +117,12 @@ func TestStop_refusesWhatComesAfter(t *testing.T) {
 	s := start(t)
 	s.stop()
 	for method, path := range map[string]string{http.MethodGet: "/readyz", http.MethodPost: "/webhook/acme"} {
-		r := httptest.NewRequest(method, path, strings.NewReader(pageview("u1", "s1", "https://app.example.com/a")))
-		r.Header.Set("X-PostHog-Secret", acmeSecret)
-		w := httptest.NewRecorder()
-		s.service.Handler().ServeHTTP(w, r)
+		w := ask(s.service, method, path, pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+acmeSecret)
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code, path)
 		assert.Equal(t, "1", w.Header().Get("Retry-After"))
 		reply{w.Code, w.Header(), w.Body.String()}.detail(t)
 	}
-	w := httptest.NewRecorder()
-	s.service.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-	assert.Equal(t, http.StatusOK, w.Code, "it is stopping, not sick")
+	assert.Equal(t, http.StatusOK, ask(s.service, http.MethodGet, "/healthz", "").Code, "it is stopping, not sick")
 }
 
 // A reader that is gone is forgotten at once, not at the stop.

@@ -12,8 +12,6 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/tracing"
-	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -48,47 +46,35 @@ func (s *steps) actions(name, via string) (all []tracing.Action) {
 // A note, an offer and an answer name their actions as the requests did that brought them,
 // whatever keeps the log and whichever server makes them.
 func TestTracer_followsActions(t *testing.T) {
-	for name, engine := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var taken steps
-			traced := func(o *liveactivity.Options) { o.Tracer = taken.trace }
-			d := newDesks()
-			var first, second *service
-			if engine.many {
-				redis := redistest.Start(t).URL()
-				first = d.start(t, withRedis(t, redis), offering, traced)
-				second = d.start(t, withRedis(t, redis), offering, traced)
-			} else {
-				first = d.start(t, engine.change, offering, traced)
-				second = first
-			}
-			first.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(second.url+"/chatbot-webhook/acme",
-				helpdesktest.IntercomContact{Email: mail}, "")
-			require.Equal(t, "linked", second.send(hook).says(t))
-			waittest.Until(t, "there is a note", func() bool { return len(taken.actions(tracing.Note, "intercom")) > 0 })
-			noted := taken.actions(tracing.Ingest, "")
-			require.Len(t, noted, 1)
-			assert.Equal(t, noted, taken.actions(tracing.Append, ""))
-			assert.Equal(t, noted, taken.actions(tracing.Note, "intercom"))
-			second.lookup("ada")
-			assert.Equal(t, noted, taken.actions(tracing.Lookup, ""))
-			assert.Contains(t, d.intercom.Notes(conversation)[0], "home")
+	onEngines(t, func(t *testing.T, on engine) {
+		t.Parallel()
+		var taken steps
+		traced := func(o *liveactivity.Options) { o.Tracer = taken.trace }
+		d := newDesks()
+		first, second := on.start(t, d, offering, traced)
+		first.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+		conversation := d.opens(second, mail, "")
+		waittest.Until(t, "there is a note", func() bool { return len(taken.actions(tracing.Note, "intercom")) > 0 })
+		noted := taken.actions(tracing.Ingest, "")
+		require.Len(t, noted, 1)
+		assert.Equal(t, noted, taken.actions(tracing.Append, ""))
+		assert.Equal(t, noted, taken.actions(tracing.Note, "intercom"))
+		second.lookup("ada")
+		assert.Equal(t, noted, taken.actions(tracing.Lookup, ""))
+		assert.Contains(t, d.intercom.Notes(conversation)[0], "home")
 
-			visits := 0
-			waittest.Until(t, "the visitor is offered help", func() bool {
-				for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/", visits)} {
-					visits++
-					first.webhook(pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page))
-				}
-				return len(taken.actions(tracing.Offer, "intercom")) > 0
-			})
-			assert.Subset(t, taken.actions(tracing.Ingest, ""), taken.actions(tracing.Offer, "intercom"))
-			second.callTool("ada")
-			answered := taken.actions(tracing.Lookup, "get_live_user_activity")
-			assert.Len(t, answered, min(1+visits, 50))
-			assert.Subset(t, taken.actions(tracing.Ingest, ""), answered)
+		visits := 0
+		waittest.Until(t, "the visitor is offered help", func() bool {
+			for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/", visits)} {
+				visits++
+				first.webhook(pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page))
+			}
+			return len(taken.actions(tracing.Offer, "intercom")) > 0
 		})
-	}
+		assert.Subset(t, taken.actions(tracing.Ingest, ""), taken.actions(tracing.Offer, "intercom"))
+		second.callTool("ada")
+		answered := taken.actions(tracing.Lookup, "get_live_user_activity")
+		assert.Len(t, answered, min(1+visits, 50))
+		assert.Subset(t, taken.actions(tracing.Ingest, ""), answered)
+	})
 }
