@@ -184,7 +184,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	if c.Machine != nil {
 		l.rare().machine = c.Machine
 		if d.config.offers(l.account.desk) {
-			if due, ok := d.config.rules(l.account.desk).Due(c.machine(), d.store.now()); ok {
+			if due, ok := d.config.rules(l.account.desk).Due(c.machine()); ok {
 				d.lookAt(l, d.store.hostTime(due), true)
 			}
 		}

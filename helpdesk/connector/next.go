@@ -443,7 +443,7 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 		return nil, time.Time{}
 	}
 	m := c.machine()
-	due, ok := v.rules.Due(m, v.now)
+	due, ok := v.rules.Due(m)
 	switch {
 	case !ok:
 		return nil, time.Time{}

@@ -189,25 +189,6 @@ func TestCore_asksAgainInTimeOrNot(t *testing.T) {
 		due.Add(11*time.Second)).Reason, "the server was away")
 }
 
-func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
-	w := &witness{}
-	core := newCore(t, w)
-	var window assistance.Window
-	act := func(at time.Time, path string, now time.Time) {
-		core.Act(&window, assistance.Machine{}, visitor, view(at, 0, path), now)
-	}
-	act(noon, "/a", noon)
-	back := noon.Add(-time.Hour)
-	act(noon.Add(time.Second), "/b", back) // where the recorder keeps the order of the session
-	assert.Equal(t, "/a /b", w.paths())
-	assert.Equal(t, noon.Add(time.Second), w.Now, "no action is yet to come")
-	act(back.Add(time.Second), "/c", back.Add(time.Second)) // and where not
-	assert.Equal(t, "/c", w.paths())
-	act(back.Add(2*time.Second), "/d", back.Add(2*time.Second))
-	assert.Equal(t, "/c /d", w.paths())
-	assert.Equal(t, back.Add(2*time.Second), w.Now)
-}
-
 func TestCore_aMomentIsNeverLaterThanNow(t *testing.T) {
 	var window assistance.Window
 	core := newCore(t, proactive.Predicate("a", func(proactive.TriggerContext) bool { return true }))
@@ -233,22 +214,6 @@ func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
 	core.Ask(&window, assistance.Machine{}, visitor, due, due)
 	assert.Equal(t, "/b", w.paths())
 	assert.Equal(t, 1, w.ActionCount, "as far as it is known")
-}
-
-func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {
-	core := newCore(t, proactive.PingPong{})
-	back := noon.Add(-time.Hour)
-	play := func(m assistance.Machine, from time.Time) assistance.Decision {
-		var window assistance.Window
-		window.Add(view(from, 0, "/a"), from)
-		window.Add(view(from.Add(time.Second), 1, "/b"), from.Add(time.Second))
-		return core.Act(&window, m, visitor, view(from.Add(2*time.Second), 2, "/a"), from.Add(2*time.Second))
-	}
-	m, _, err := core.Step(assistance.Machine{}, noon.Add(2*time.Second), play(assistance.Machine{}, noon).Match)
-	require.NoError(t, err)
-	m, _, err = core.Step(m, back, assistance.Lost{})
-	require.NoError(t, err)
-	assert.Equal(t, assistance.Offered, play(m, back.Add(time.Minute)).Reason)
 }
 
 func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {

@@ -181,7 +181,7 @@ func TestStep_givesBackAClaimThatWasRefused(t *testing.T) {
 func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	m.do(matched("a", m.now))
-	due, ok := m.rules.Due(m.Machine, m.now)
+	due, ok := m.rules.Due(m.Machine)
 	assert.True(t, ok)
 	assert.Equal(t, noon.Add(assistance.FindAfter), due)
 	assert.Empty(t, m.after(assistance.FindAfter-time.Microsecond).do(assistance.Tick{}))
@@ -250,7 +250,7 @@ func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	m.do(matched("a", m.now), assistance.Message{Text: "Hello"})
 	assert.True(t, m.InFlight())
-	due, _ := m.rules.Due(m.Machine, m.now)
+	due, _ := m.rules.Due(m.Machine)
 	assert.Equal(t, noon.Add(assistance.FindAfter), due, "which is before the question is forgotten")
 	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
 	assert.Equal(t, assistance.Reactive, m.State())
@@ -259,7 +259,7 @@ func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 
 func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
 	m := in(t, assistance.Proactive)
-	due, _ := m.rules.Due(m.Machine, m.now)
+	due, _ := m.rules.Due(m.Machine)
 	assert.Equal(t, noon.Add(10*time.Second), due)
 	assert.Empty(t, m.after(10*time.Second-time.Microsecond).do(assistance.Tick{}))
 	remove := []assistance.Effect{assistance.Remove{OfferID: "p1"}}
@@ -331,14 +331,14 @@ func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
 		m.after(299 * time.Second).do(assistance.Progressed{})
 		m.after(299 * time.Second).do(assistance.Message{Text: "Yes, show me"})
 		state := m.State()
-		due, ok := m.rules.Due(m.Machine, m.now)
+		due, ok := m.rules.Due(m.Machine)
 		assert.True(t, ok)
 		assert.Equal(t, m.now.Add(300*time.Second), due)
 		assert.Empty(t, m.after(300*time.Second-time.Microsecond).do(assistance.Tick{}))
 		late := *m
 		assert.Equal(t, []assistance.Effect{assistance.Moved{From: state, To: assistance.Thinking}},
 			m.after(time.Microsecond).do(assistance.Tick{}))
-		_, ok = m.rules.Due(m.Machine, m.now)
+		_, ok = m.rules.Due(m.Machine)
 		assert.False(t, ok)
 
 		late.after(time.Hour).offers("b") // it does not need the tick
@@ -356,7 +356,7 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 		m.offers("a")
 		m.do(assistance.Dismissed{})
 		assert.Equal(t, dismissals+1, m.Dismissed)
-		_, ok := m.rules.Due(m.Machine, m.now)
+		_, ok := m.rules.Due(m.Machine)
 		assert.False(t, ok)
 		assert.Equal(t, assistance.HoldingBack, m.after(reserve-time.Microsecond).refuses(matched("a", m.now)).Reason)
 		m.after(time.Microsecond).do(matched("a", m.now))
@@ -382,48 +382,6 @@ func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
 	assert.Zero(t, m.Dismissed)
 	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("b", m.now)).Reason)
 	m.after(time.Second).offers("b")
-}
-
-func TestStep_aClockThatWasAheadDelaysNothing(t *testing.T) {
-	for _, state := range states {
-		ahead := in(t, state)
-		ahead.after(-1000 * time.Hour) // the clock is set back
-		due, ok := ahead.rules.Due(ahead.Machine, ahead.now)
-		assert.Equal(t, state != assistance.Thinking, ok)
-		if ok {
-			assert.Equal(t, ahead.now, due, "so that the machine follows")
-		}
-		fresh := &machine{t: t, Machine: ahead.Machine, now: ahead.now}
-		fresh.do(assistance.Tick{})
-		assert.Equal(t, state, fresh.State(), "nothing has happened")
-		if due, ok := fresh.rules.Due(fresh.Machine, fresh.now); ok {
-			assert.Positive(t, due.Sub(fresh.now))
-			assert.LessOrEqual(t, due.Sub(fresh.now), 300*time.Second)
-		}
-	}
-	m := in(t, assistance.Conservative)
-	m.after(-time.Hour).do(assistance.Tick{})
-	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("a", m.now)).Reason)
-	m.after(time.Second).offers("a")
-}
-
-func TestStep_aClockThatIsSetBackShortensNoCooldown(t *testing.T) {
-	m := in(t, assistance.Thinking)
-	m.do(matched("a", m.now), assistance.Lost{})
-	m.after(-time.Hour)
-	assert.Equal(t, assistance.CoolingDown, m.refuses(matched("a", m.now)).Reason)
-	m.do(assistance.Tick{})
-	assert.Equal(t, assistance.CoolingDown, m.after(29*time.Second).refuses(matched("a", m.now)).Reason)
-	m.after(time.Second).offers("a")
-}
-
-func TestStep_aClaimOutlivesAClockThatIsSetBack(t *testing.T) {
-	m := in(t, assistance.Thinking)
-	m.do(matched("a", m.now))
-	m.after(-time.Hour).do(assistance.Tick{})
-	due, _ := m.rules.Due(m.Machine, m.now)
-	assert.Equal(t, m.now.Add(assistance.FindAfter), due)
-	m.do(assistance.Refused{}, matched("a", m.now))
 }
 
 func TestStep_changesNothingThatItIsGiven(t *testing.T) {

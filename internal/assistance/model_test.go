@@ -222,39 +222,3 @@ func restart(t *rapid.T, m assistance.Machine) (restored assistance.Machine) {
 	}
 	return restored
 }
-
-// A clock that is set back at random: no two offers of a trigger within a cool-down
-// of the time that really passed, and nothing waits for a time that is far ahead.
-func TestStep_survivesAClockThatIsSetBack(t *testing.T) {
-	jumps := []time.Duration{-1000 * time.Hour, -time.Hour, -31 * time.Second, -time.Second, 0, 0, 0}
-	rapid.Check(t, func(t *rapid.T) {
-		rules := assistance.Rules{KeepIdle: true}
-		var machine assistance.Machine
-		var offers []time.Duration
-		clock, passed := noon, time.Duration(0)
-		step := func(e assistance.Event) (err error) {
-			machine, _, err = rules.Step(machine, clock, e)
-			return err
-		}
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			pause := time.Duration(rapid.IntRange(0, 40).Draw(t, "pause")) * time.Second
-			passed += pause
-			clock = clock.Add(pause + rapid.SampledFrom(jumps).Draw(t, "jump"))
-			if due, ok := rules.Due(machine, clock); ok && !due.After(clock) {
-				_ = step(assistance.Tick{})
-			}
-			if due, ok := rules.Due(machine, clock); ok && due.Sub(clock) > modelIdle {
-				t.Fatalf("waits for %v", due.Sub(clock))
-			}
-			if step(matched("a", clock)) == nil {
-				offers = append(offers, passed)
-				_ = step(assistance.Shown{})
-			}
-		}
-		for i := 1; i < len(offers); i++ {
-			if offers[i]-offers[i-1] < modelCooldown {
-				t.Fatalf("offers after %v", offers)
-			}
-		}
-	})
-}

@@ -88,7 +88,7 @@ func (r *Replay) Pass(to time.Time) {
 		r.now = to
 	}
 	for {
-		due, tick := r.core.Due(r.machine, r.now)
+		due, tick := r.core.Due(r.machine)
 		due = later(due, later(r.now, r.retry))
 		ask := !r.asked.IsZero() && (!tick || !r.asked.After(due))
 		if ask {
@@ -115,7 +115,7 @@ func (r *Replay) ask(now time.Time) {
 
 func (r *Replay) tick(now time.Time) {
 	_ = r.step(Tick{}, now) // which is always possible
-	if due, again := r.core.Due(r.machine, now); again && !due.After(now) {
+	if due, again := r.core.Due(r.machine); again && !due.After(now) {
 		r.retry = now.Add(retryAfter)
 	}
 }

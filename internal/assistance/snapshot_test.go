@@ -104,7 +104,7 @@ func FuzzSnapshot(f *testing.F) {
 		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{},
 			assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Engaged{}, assistance.Tick{}} {
 			_, _, _ = assistance.Rules{}.Step(m, noon, e)
-			_, _ = assistance.Rules{}.Due(m, noon)
+			_, _ = assistance.Rules{}.Due(m)
 		}
 	})
 }

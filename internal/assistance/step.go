@@ -11,7 +11,7 @@ import (
 // state; then the machine is returned as it was, without effects. Step changes nothing
 // that it is given and depends on nothing else.
 func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error) {
-	s := step{Machine: m.clamp(instantOf(now)), rules: r, now: instantOf(now)}
+	s := step{Machine: m, rules: r, now: instantOf(now)}
 	s.pass()
 	if ok, reason := s.take(e); !ok {
 		return m, nil, &MoveError{State: s.State(), Event: e.name(), Reason: reason}

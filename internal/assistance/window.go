@@ -55,13 +55,9 @@ func (w *Window) newest() time.Time {
 	return w.Actions[len(w.Actions)-1].At
 }
 
-// Add puts an action into its place by time. It drops an action that is too old. When
-// the clock was set back, actions from the future make room instead.
+// Add puts an action into its place by time. It drops an action that is too old.
 func (w *Window) Add(a activity.Action, now time.Time) {
 	at := a.Start()
-	if newest := w.newest(); newest.After(at.Add(WindowSpan)) && newest.After(now.Add(WindowSpan)) {
-		w.Actions = nil
-	}
 	oldest := later(later(now, at), w.newest()).Add(-WindowSpan)
 	w.trim(oldest)
 	place := len(w.Actions)
