@@ -40,9 +40,6 @@ func Data(limit int, texts ...string) string {
 
 // Line returns a text as one of the lines of Data, which leaves the line as it is.
 func Line(limit int, text string) string {
-	if isHarmless(text) && len(text) <= limit {
-		return text
-	}
 	text = strings.Join(strings.Fields(strings.Map(harmless, strings.ToValidUTF8(text, "\ufffd"))), " ")
 	count := 0
 	for i := range text {
@@ -51,20 +48,6 @@ func Line(limit int, text string) string {
 		}
 	}
 	return text
-}
-
-// isHarmless reports whether a text of ASCII is one line of single spaces that loses
-// nothing, as nearly every one is. It is false for any other text.
-func isHarmless(text string) bool {
-	space := true
-	for i := range len(text) {
-		c := rune(text[i])
-		if !isPlain(c) && (c != ' ' || space) {
-			return false
-		}
-		space = c == ' '
-	}
-	return text == "" || !space
 }
 
 // isPlain reports whether a character is one of ASCII that stands for itself, but for the space.
