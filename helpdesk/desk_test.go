@@ -56,7 +56,7 @@ func TestDecodeConfig_joinsWhatTheConfigurationFinds(t *testing.T) {
 		`{"token":"t"}`:             "account: must be given",
 		`{"tokn":"t"}`: "tokn: is not a known field; did you mean \"token\"?\ntoken: must be given\naccount: " +
 			"must be given",
-		`{"token":7}`:                "token: must not be a JSON number\naccount: must be given",
+		`{"token":7}`:                "token: must be a string\naccount: must be given",
 		`{"token":"t","account":13}`: "not that one",
 		`[]`:                         "must be an object",
 	} {
@@ -75,25 +75,30 @@ func TestDecodeConfig_reportsEveryMistakeByFieldWithoutItsValue(t *testing.T) {
 		want   []helpdesk.ConfigError
 	}{
 		"not an object": {`["s3cr3t"]`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
-		"not JSON":      {`{"token":`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
+		"not JSON": {`{"token":`, []helpdesk.ConfigError{{Field: "line 1, column 10",
+			Problem: "not valid JSON: it ends too soon"}}},
 		"unknown": {`{"tokn":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "tokn",
 			Problem: `is not a known field; did you mean "token"?`}}},
 		"other letters": {`{"Token":"s3cr3t"}`,
 			[]helpdesk.ConfigError{{Field: "Token", Problem: `is not a known field; did you mean "token"?`}}},
 		"no field of JSON's": {`{"hidden":"s3cr3t","Skipped":"s3cr3t","":1,"-":1}`,
-			[]helpdesk.ConfigError{{Problem: "is not a known field"}, {Field: "-", Problem: "is not a known field"},
-				{Field: "Skipped", Problem: "is not a known field"}, {Field: "hidden", Problem: "is not a known field"}}},
+			[]helpdesk.ConfigError{{Field: "hidden", Problem: "is not a known field"},
+				{Field: "Skipped", Problem: "is not a known field"}, {Problem: "is not a known field"},
+				{Field: "-", Problem: "is not a known field"}}},
 		"several": {`{"token":false,"account":"s3cr3t","secrets":null,"x":1}`, []helpdesk.ConfigError{
-			{Field: "account", Problem: "must not be a JSON string"}, {Field: "secrets", Problem: "must not be null"},
-			{Field: "token", Problem: "must not be a JSON bool"}, {Field: "x", Problem: "is not a known field"}}},
-		"empty": {`{"token":"","secrets":[],"key":"","keys":[]}`,
-			[]helpdesk.ConfigError{{Field: "key", Problem: "must not be empty"}, {Field: "keys", Problem: "must not be empty"}}},
+			{Field: "token", Problem: "must be a string"}, {Field: "account", Problem: "must be an integer"},
+			{Field: "secrets", Problem: "must be an array"}, {Field: "x", Problem: "is not a known field"}}},
+		"twice": {`{"token":"a","token":"b"}`, []helpdesk.ConfigError{{Field: "token", Problem: "is a duplicate"}}},
+		"empty": {`{"token":"","secrets":[],"key":"","keys":["a",""]}`, []helpdesk.ConfigError{
+			{Field: "key", Problem: "must not be empty"}, {Field: "keys[1]", Problem: "must not be empty"}}},
+		"white space": {`{"token":" t","key":"k\n"}`, []helpdesk.ConfigError{
+			{Field: "key", Problem: "must not start or end with white space"}}},
 		"a number": {`{"token":3133731337}`, []helpdesk.ConfigError{{Field: "token",
-			Problem: "must not be a JSON number"}}},
+			Problem: "must be a string"}}},
 		"a large number": {`{"account":1e99}`, []helpdesk.ConfigError{{Field: "account",
-			Problem: "must not be a JSON number"}}},
+			Problem: "must be an integer"}}},
 		"inside an array": {`{"secrets":[["s3cr3t"]]}`,
-			[]helpdesk.ConfigError{{Field: "secrets", Problem: "must not be a JSON array"}}},
+			[]helpdesk.ConfigError{{Field: "secrets[0]", Problem: "must be a string"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := helpdesk.DecodeConfig(json.RawMessage(tt.config), new(config))

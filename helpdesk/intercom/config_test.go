@@ -35,7 +35,7 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 		`[]`:                                            {""},
 		`{"access_token": "t ", "client_secret": "\n"}`: {"access_token", "client_secret"},
 		`{"access_token": "", "client_secret": ""}`:     {"access_token", "client_secret"},
-		`{"base_url": "?", "admin_id": " 1"}`:           {"base_url", "admin_id"},
+		`{"base_url": "?", "admin_id": null}`:           {"admin_id", "base_url"},
 	} {
 		desk, err := intercom.Kind.Open([]byte(config), nil)
 		require.Error(t, err, config)

@@ -73,20 +73,9 @@ func (c Config) Validate() error {
 	if strings.ContainsAny(c.Email, ": \t\r\n") {
 		m.add("email", "must be an email address")
 	}
-	m.trimmed("api_token", c.APIToken)
-	m.trimmed("oauth_token", c.OAuthToken)
-	m.trimmed("oauth_client_id", c.OAuthClientID)
-	m.trimmed("oauth_client_secret", c.OAuthClientSecret)
-	for i, secret := range c.SigningSecret {
-		field := "signing_secret"
-		if len(c.SigningSecret) > 1 {
-			field = fmt.Sprintf("signing_secret[%d]", i)
-		}
-		if strings.TrimSpace(secret) == "" {
-			m.add(field, "must not be empty")
-		} else {
-			m.trimmed(field, secret)
-		}
+	isBlank := func(s string) bool { return strings.TrimSpace(s) == "" }
+	if c.SigningSecret != nil && (len(c.SigningSecret) == 0 || slices.ContainsFunc(c.SigningSecret, isBlank)) {
+		m.add("signing_secret", "must not be empty")
 	}
 	if c.SignatureToleranceS < 0 || c.SignatureToleranceS > int(maxTolerance.Seconds()) {
 		m.add("signature_tolerance_s", fmt.Sprintf("must be from 0 to %d", int(maxTolerance.Seconds())))
@@ -112,13 +101,6 @@ func (m *mistakes) pair(a, valueOfA, b, valueOfB string) {
 		m.add(b, "must not be missing beside "+a)
 	case valueOfA == "" && valueOfB != "":
 		m.add(a, "must not be missing beside "+b)
-	}
-}
-
-// trimmed adds a mistake for a value with white space around it, as copying leaves it.
-func (m *mistakes) trimmed(field, value string) {
-	if strings.TrimSpace(value) != value {
-		m.add(field, "must not start or end with white space")
 	}
 }
 

@@ -332,7 +332,7 @@ func TestLoad_namesFileAndField(t *testing.T) {
 			`1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
 		"Zendesk null": {integration(`"zendesk": null`), []string{zendesk}},
 		"signing secrets nested": {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": ` +
-			`[["` + secret + `"]]}`), []string{zendesk + ".signing_secret"}},
+			`[["` + secret + `"]]}`), []string{zendesk + ".signing_secret[0]"}},
 		"number in a string": {integration(`"notes": {"debounce_ms": "3000"}`),
 			[]string{notes + ".debounce_ms"}},
 		"number with a fraction": {integration(`"notes": {"debounce_ms": 0.5}`),

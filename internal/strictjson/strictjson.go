@@ -140,7 +140,7 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 	case v.Kind() == reflect.String && raw[0] == '"':
 		return d.text(path, raw, v, secret)
 	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
-		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), kindNames[v.Kind()])
+		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), cmp.Or(kindNames[v.Kind()], "a value of another type"))
 		return false
 	}
 	return true
@@ -152,7 +152,7 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "-" && !field.Anonymous {
+		if name != "" && name != "-" {
 			known[name] = field
 		}
 	}
