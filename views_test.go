@@ -61,7 +61,7 @@ type noted struct {
 }
 
 func (n *noted) view(ctx context.Context, productID string, source *eventlog.Source) error {
-	err := source.Follow(ctx, "", time.Unix(1, 0), "", func(e feed.Event) error {
+	err := source.Follow(ctx, "", time.Unix(1, 0), func(e feed.Event) error {
 		if e.Kind == feed.Entry {
 			n.entries.Add(1)
 			n.last.Store(productID)
@@ -110,7 +110,7 @@ func TestViews_areGivenEverythingAtAStop(t *testing.T) {
 		seen := 0
 		service, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
 			func(ctx context.Context, _ string, source *eventlog.Source) error {
-				return source.Follow(ctx, "", time.Unix(1, 0), "", func(e feed.Event) error {
+				return source.Follow(ctx, "", time.Unix(1, 0), func(e feed.Event) error {
 					if e.Kind == feed.Entry {
 						time.Sleep(time.Second)
 						seen++

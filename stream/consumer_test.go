@@ -1178,7 +1178,7 @@ type ending struct {
 	err  error
 }
 
-func (e ending) Follow(_ context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
+func (e ending) Follow(_ context.Context, _ string, _ time.Time, deliver func(feed.Event) error) error {
 	for i, data := range e.data {
 		if err := deliver(feed.Event{Message: feed.NewMessage(string(rune('1'+i)), []byte(data))}); err != nil {
 			return err

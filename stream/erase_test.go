@@ -119,7 +119,7 @@ type rereadSource struct {
 	reread, erased chan struct{}
 }
 
-func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time, _ string,
+func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time,
 	deliver func(feed.Event) error) error {
 	click := func(id, label string) error {
 		data := musttest.New(json.Marshal(clicksOf("s1", "ada", label)))

@@ -37,9 +37,8 @@ type remote struct {
 
 // Follow implements [Source]. It reconnects after a back-off, which begins anew once a
 // connection was worth it, and no earlier than the server asks.
-func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string,
-	deliver func(feed.Event) error) error {
-	f := &following{remote: r, after: after, since: since, sessionID: sessionID, deliver: deliver}
+func (r *remote) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
+	f := &following{remote: r, after: after, since: since, deliver: deliver}
 	wait := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
 	for {
 		f.progress = false
@@ -75,13 +74,12 @@ func (f *following) refused() error {
 // handing. after and since are where the next connection goes on.
 type following struct {
 	*remote
-	after     string
-	since     time.Time
-	sessionID string
-	deliver   func(feed.Event) error
-	handing   sync.Mutex // held during a call of deliver
-	ended     error      // deliver's error
-	progress  bool       // this connection is worth more than the attempt
+	after    string
+	since    time.Time
+	deliver  func(feed.Event) error
+	handing  sync.Mutex // held during a call of deliver
+	ended    error      // deliver's error
+	progress bool       // this connection is worth more than the attempt
 }
 
 // errIdle says that a connection was silent for too long.
@@ -171,19 +169,12 @@ func (c *connection) subscriber() *sse.Client {
 	return client
 }
 
-// begin adds the query: the filter, and the start unless the Last-Event-ID header
-// is set.
+// begin adds the start to the query, unless the Last-Event-ID header is set.
 func (c *connection) begin(u *url.URL) {
-	set := func(name, value string) {
-		query := u.Query()
-		query.Set(name, value)
-		u.RawQuery = query.Encode()
-	}
 	if c.after == "" && !c.since.IsZero() {
-		set("since", strconv.FormatFloat(max(float64(c.since.UnixMicro())/1e6, 0), 'f', -1, 64))
-	}
-	if c.sessionID != "" {
-		set("session_id", c.sessionID)
+		query := u.Query()
+		query.Set("since", strconv.FormatFloat(max(float64(c.since.UnixMicro())/1e6, 0), 'f', -1, 64))
+		u.RawQuery = query.Encode()
 	}
 }
 

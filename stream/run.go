@@ -79,7 +79,7 @@ func (r *run) do(ctx context.Context) error {
 	group.Go(func() error { return r.passes(ctx) })
 	group.Go(func() error {
 		id, since := r.ledger.Position()
-		err := r.source.Follow(ctx, id, r.start(since), "", r.live(ctx))
+		err := r.source.Follow(ctx, id, r.start(since), r.live(ctx))
 		var refused *RefusedError
 		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended, as a log does that is closed
 			_ = r.scheduler.Flush(ctx) // it fails only with ctx
@@ -267,7 +267,7 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	}
 	defer r.ledger.EndPass()
 	_, since := r.ledger.Position()
-	err = r.source.Follow(ctx, from, r.start(since), "", func(e feed.Event) error {
+	err = r.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
 		if e.Kind == feed.Entry {
 			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
 				r.passOver(e.Message)

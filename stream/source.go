@@ -14,13 +14,11 @@ type Source interface {
 	// Follow calls deliver with every event after the cursor, in order and one
 	// at a time, then with new ones. The cursor after is the id of the last
 	// entry read; if empty, Follow starts with entries not older than since,
-	// and if that is zero, at the end of the log. A session id selects one
-	// session. It reconnects as needed. It returns the error of ctx once ctx
-	// has ended, an error that deliver returned, or a *[RefusedError] if it is
-	// permanently refused. The recipient of an event may keep it, but must not
-	// modify its contents.
-	Follow(ctx context.Context, after string, since time.Time, sessionID string,
-		deliver func(e feed.Event) error) error
+	// and if that is zero, at the end of the log. It reconnects as needed. It
+	// returns the error of ctx once ctx has ended, an error that deliver
+	// returned, or a *[RefusedError] if it is permanently refused. The
+	// recipient of an event may keep it, but must not modify its contents.
+	Follow(ctx context.Context, after string, since time.Time, deliver func(e feed.Event) error) error
 }
 
 // Message is an entry as the stream carried it.

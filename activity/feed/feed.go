@@ -1,7 +1,7 @@
 // Package feed is the form in which the entries of a product's log pass to
 // their readers, in the same process or over a stream:
 //
-//	err := source.Follow(ctx, after, since, "", func(e feed.Event) error {
+//	err := source.Follow(ctx, after, since, func(e feed.Event) error {
 //		if e.Kind != feed.Entry || e.Type != feed.Actions {
 //			return nil
 //		}

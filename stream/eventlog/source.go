@@ -43,17 +43,15 @@ const idleEvery = 15 * time.Second
 // a time, then with new ones, until ctx ends, the log is closed and read, or
 // deliver returns an error; it returns that error. The cursor after is the ID
 // of the last entry read; if empty, Follow starts with entries appended at
-// since or later, and if that is zero, at the end of the log. A session id
-// selects one session.
+// since or later, and if that is zero, at the end of the log.
 //
 // An entry is delivered as a client of the stream would be sent it: one of a
 // type that clients do not know is passed over. [Source.Entries] has them all.
 // The recipient may keep an event, but must not modify it.
 //
 // If the log cannot be read, Follow retries every second.
-func (s *Source) Follow(ctx context.Context, after string, since time.Time, sessionID string,
-	deliver func(feed.Event) error) error {
-	f := &following{Source: s, sessionID: sessionID, deliver: deliver, from: start{id: after, since: since}}
+func (s *Source) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
+	f := &following{Source: s, deliver: deliver, from: start{id: after, since: since}}
 	see := f.see
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		if !f.begun {
@@ -66,12 +64,11 @@ func (s *Source) Follow(ctx context.Context, after string, since time.Time, sess
 // following is a call of Follow. One goroutine uses it.
 type following struct {
 	*Source
-	sessionID string
-	deliver   func(feed.Event) error
-	from      start
-	begun     bool
-	lenient   bool // trimmed entries are not a gap: nothing was read yet
-	cursor    ID
+	deliver func(feed.Event) error
+	from    start
+	begun   bool
+	lenient bool // trimmed entries are not a gap: nothing was read yet
+	cursor  ID
 }
 
 // begin finds the first cursor and delivers "open", and then a gap if the cursor is before one.
@@ -120,7 +117,7 @@ func (f *following) see(from ID, entries []Entry, gap *GapError) error {
 	}
 	f.lenient = false
 	for i := range entries {
-		if e := &entries[i]; e.concerns(f.sessionID) && feed.IsPublic(e.Data) {
+		if e := &entries[i]; feed.IsPublic(e.Data) {
 			if err := f.deliver(feed.Event{Message: e.Message()}); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ import (
 // script is a source with these entries, and nothing that comes later.
 type script []string
 
-func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
+func (s script) Follow(ctx context.Context, _ string, _ time.Time, deliver func(feed.Event) error) error {
 	for i, data := range s {
 		if err := deliver(feed.Event{Message: feed.NewMessage(fmt.Sprint(i+1), []byte(data))}); err != nil {
 			return err

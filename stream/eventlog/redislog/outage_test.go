@@ -468,7 +468,7 @@ func TestRest_isFree(t *testing.T) {
 		for _, log := range []*redislog.Log{a, b} {
 			source := musttest.New(eventlog.NewSource(log, id))
 			go func() {
-				_ = source.Follow(t.Context(), "", time.Time{}, "", func(feed.Event) error { return nil })
+				_ = source.Follow(t.Context(), "", time.Time{}, func(feed.Event) error { return nil })
 			}()
 		}
 	}
