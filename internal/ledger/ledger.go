@@ -21,6 +21,7 @@
 package ledger
 
 import (
+	"cmp"
 	"container/list"
 	"encoding/json"
 	"errors"
@@ -417,36 +418,14 @@ func (l *Ledger) Begin(since int64) {
 	l.since = since
 }
 
-// Compare orders ids as they grow in a log: number by number where they hold
-// numbers, such as "1795187991289-0", else as text. The empty id comes first.
+// Compare orders ids as they grow in a log: by the numbers that hyphens part, such as those of
+// "1795187991289-0", which have no leading zeros. Of anything else between hyphens the shorter one
+// comes first. The empty id comes before all.
 func Compare(a, b string) int {
-	for a != "" && b != "" {
-		na, nb := digits(a), digits(b)
-		if na == 0 || nb == 0 {
-			if a[0] != b[0] {
-				return strings.Compare(a[:1], b[:1])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
-		if len(x) != len(y) {
-			return sign(len(x) - len(y))
-		}
-		if c := strings.Compare(x, y); c != 0 {
-			return c
-		}
-		a, b = a[na:], b[nb:]
+	x, restOfA, _ := strings.Cut(a, "-")
+	y, restOfB, _ := strings.Cut(b, "-")
+	if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 || restOfA == restOfB {
+		return c
 	}
-	return sign(len(a) - len(b))
+	return Compare(restOfA, restOfB)
 }
-
-// digits returns how many digits s begins with.
-func digits(s string) (n int) {
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
-}
-
-func sign(n int) int { return min(max(n, -1), 1) }
