@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/summary"
@@ -285,13 +283,6 @@ func newClient() *http.Client {
 		return &http.Client{Transport: transport.Clone()}
 	}
 	return &http.Client{}
-}
-
-// newBackOff returns an exponential back-off without an end.
-func newBackOff(least, most time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(least), backoff.WithMaxInterval(most), backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))
 }
 
 // sleep waits for d, or returns the error of ctx if that ends first.

@@ -39,9 +39,9 @@ type remote struct {
 // connection was worth it, and no earlier than the server asks.
 func (r *remote) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
 	f := &following{remote: r, after: after, since: since, deliver: deliver}
-	wait := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
-	for {
-		f.progress = false
+	pauses := schedule.Backoff{Min: r.opts.MinBackoff, Max: r.opts.MaxBackoff}
+	for failures := 1; ; failures++ {
+		f.progress, f.wait = false, 0
 		err := f.connect(ctx)
 		var refused *RefusedError
 		switch {
@@ -52,9 +52,9 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, deli
 		case errors.As(err, &refused):
 			return refused
 		case f.progress:
-			wait.Reset()
+			failures = 1
 		}
-		pause := max(wait.NextBackOff(), schedule.RetryAfter(err))
+		pause := max(pauses.After(failures), f.wait)
 		r.stats.add(func(s *ConsumerStats) { s.Interruptions++ })
 		r.opts.Logger.Warn("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
 		if err := sleep(ctx, pause); err != nil {
@@ -77,9 +77,10 @@ type following struct {
 	after    string
 	since    time.Time
 	deliver  func(feed.Event) error
-	handing  sync.Mutex // held during a call of deliver
-	ended    error      // deliver's error
-	progress bool       // this connection is worth more than the attempt
+	handing  sync.Mutex    // held during a call of deliver
+	ended    error         // deliver's error
+	progress bool          // this connection is worth more than the attempt
+	wait     time.Duration // that the server asks for before the next one
 }
 
 // errIdle says that a connection was silent for too long.
@@ -87,16 +88,6 @@ var errIdle = errors.New("stream: nothing came for longer than a heartbeat takes
 
 // errEnded says that a stream ended cleanly, as when a server restarts.
 var errEnded = errors.New("stream: the server ended it")
-
-// retryLaterError says how long to wait at least.
-type retryLaterError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *retryLaterError) Error() string             { return e.err.Error() }
-func (e *retryLaterError) Unwrap() error             { return e.err }
-func (e *retryLaterError) RetryAfter() time.Duration { return e.after }
 
 // connect reads one connection until it ends, which is always an error.
 //
@@ -272,11 +263,8 @@ func (c *connection) validate(res *http.Response) error {
 	case http.StatusOK:
 		return fmt.Errorf("stream: the server answers with %q, not with an event stream", kind)
 	}
-	err := fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
-	if after := retryAfter(res.Header, time.Now()); after > 0 {
-		return &retryLaterError{err, after}
-	}
-	return err
+	c.wait = retryAfter(res.Header, time.Now())
+	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
 // open notes that the stream is open.

@@ -214,8 +214,8 @@ func (r *run) gap(requested, oldest string) {
 // passes reads the log again for sessions that are behind, whenever some are due, one pass at a
 // time. A pass that fails is repeated after a back-off.
 func (r *run) passes(ctx context.Context) error {
-	pauses := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
-	for {
+	pauses := schedule.Backoff{Min: r.opts.MinBackoff, Max: r.opts.MaxBackoff}
+	for failures := 1; ; failures++ {
 		if err := r.awaitPass(ctx); err != nil {
 			return err
 		}
@@ -224,14 +224,14 @@ func (r *run) passes(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case ended:
-			pauses.Reset()
+			failures = 0
 			continue
 		}
 		var refused *RefusedError
 		if errors.As(err, &refused) {
 			return err
 		}
-		if err := sleep(ctx, pauses.NextBackOff()); err != nil {
+		if err := sleep(ctx, pauses.After(failures)); err != nil {
 			return err
 		}
 	}
