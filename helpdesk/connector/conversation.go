@@ -44,25 +44,14 @@ type conversation struct {
 	Heard bool `json:"heard,omitempty"`
 }
 
-// snapshot is a stored machine. One that this process cannot read is silent, and stays stored
-// as it is.
-type snapshot struct {
-	assistance.Machine
-	unreadable json.RawMessage
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (s snapshot) MarshalJSON() ([]byte, error) {
-	if s.unreadable != nil {
-		return s.unreadable, nil
-	}
-	return s.Machine.MarshalJSON()
-}
+// snapshot is a stored machine. One that this process cannot read, such as that of a later version,
+// is silent from then on.
+type snapshot struct{ assistance.Machine }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It never fails.
 func (s *snapshot) UnmarshalJSON(b []byte) error {
 	if s.Machine.UnmarshalJSON(b) != nil {
-		s.Machine, s.unreadable = assistance.Silent(), slices.Clone(b)
+		s.Machine = assistance.Silent()
 	}
 	return nil
 }

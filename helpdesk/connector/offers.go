@@ -56,8 +56,8 @@ const (
 )
 
 // States returns for each of the conversations, in this order, the state of the
-// assistance there; "" for the zero Link, for a product without assistance, and
-// where it cannot be read. It reads them all at once.
+// assistance there; "" for the zero Link, for a product without assistance, and for
+// a conversation that cannot be read. It reads them all at once.
 func (c *Connector) States(ctx context.Context, productID string, links ...Link) ([]assistance.State, error) {
 	states := make([]assistance.State, len(links))
 	product, ok, err := c.products.Product(productID)
@@ -80,7 +80,7 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 	}
 	for i, doc := range docs {
 		conv, err := decodeConversation(doc)
-		if err == nil && (conv.Machine == nil || conv.Machine.unreadable == nil) {
+		if err == nil {
 			states[of[i]] = conv.machine().State()
 		}
 	}
@@ -94,11 +94,7 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 	event assistance.Event) ([]assistance.Effect, error) {
 	next, effects, err := rules.Step(c.machine(), now, event)
 	if err == nil {
-		after := snapshot{Machine: next}
-		if c.Machine != nil {
-			after.unreadable = c.Machine.unreadable
-		}
-		c.Machine = &after
+		c.Machine = &snapshot{next}
 		if _, said := event.(assistance.Message); said {
 			c.Heard = true
 		}

@@ -11,8 +11,8 @@ import (
 // snapshotVersion is the only version of snapshots that this package reads.
 const snapshotVersion = 1
 
-// ErrSnapshot says that a snapshot is damaged or of a later version. Leave it as it is,
-// and go on with [Silent] in its conversation.
+// ErrSnapshot says that a snapshot is damaged or of a later version. Go on with [Silent] in its
+// conversation.
 var ErrSnapshot = errors.New("proactive: the snapshot cannot be read")
 
 // Silent returns a machine that makes no offer, for a conversation whose snapshot cannot be read:
