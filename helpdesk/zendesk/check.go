@@ -21,10 +21,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 		findings = append(findings,
 			helpdesk.Finding{Text: "The user may write private comments only: notes work, chat replies do not."})
 	}
-	_, err = c.Webhooks(ctx)
-	if err == nil {
-		_, err = c.Triggers(ctx)
-	}
+	_, _, err = c.objects(ctx)
 	switch {
 	case err == nil:
 		findings = append(findings, helpdesk.Finding{OK: true, Text: "The user may set up webhooks and triggers."})

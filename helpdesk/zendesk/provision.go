@@ -66,10 +66,7 @@ func (c *Client) Provision(ctx context.Context, host, productID string, dryRun b
 		return Provisioned{}, err
 	}
 	p := provisioner{client: c, dryRun: dryRun}
-	if p.webhooks, err = c.Webhooks(ctx); err != nil {
-		return p.done, err
-	}
-	if p.triggers, err = c.Triggers(ctx); err != nil {
+	if p.webhooks, p.triggers, err = c.objects(ctx); err != nil {
 		return p.done, err
 	}
 	names := provisionedNames(productID)
@@ -78,6 +75,14 @@ func (c *Client) Provision(ctx context.Context, host, productID string, dryRun b
 		err = p.pair(ctx, chatURL, names[1], UserReplyTrigger)
 	}
 	return p.done, err
+}
+
+// objects reads the account's webhooks and triggers.
+func (c *Client) objects(ctx context.Context) (webhooks []Webhook, triggers []Trigger, err error) {
+	if webhooks, err = c.Webhooks(ctx); err == nil {
+		triggers, err = c.Triggers(ctx)
+	}
+	return webhooks, triggers, err
 }
 
 // provisionedNames are the names of the objects that Provision makes for a product.
@@ -91,11 +96,7 @@ func provisionedNames(productID string) [2]string {
 // secrets.
 func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Provisioned, error) {
 	var done Provisioned
-	webhooks, err := c.Webhooks(ctx)
-	if err != nil {
-		return done, err
-	}
-	triggers, err := c.Triggers(ctx)
+	webhooks, triggers, err := c.objects(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -266,9 +267,9 @@ func (t Trigger) differs(wanted Trigger) string {
 	switch {
 	case !t.Active:
 		return "it is not active"
-	case describe(sorted(t.Conditions.All)) != describe(sorted(wanted.Conditions.All)) || len(t.Conditions.Any) > 0:
+	case describe(t.Conditions.All) != describe(wanted.Conditions.All) || len(t.Conditions.Any) > 0:
 		return "its conditions are not " + describe(wanted.Conditions.All)
-	case len(t.Actions) == 0 || !sameJSON(t.Actions, wanted.Actions):
+	case fmt.Sprint(t.Actions) != fmt.Sprint(wanted.Actions):
 		return "its action is not the one that would be created now"
 	}
 	return ""

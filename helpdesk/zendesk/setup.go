@@ -1,9 +1,7 @@
 package zendesk
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -176,23 +174,12 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	return answer.Trigger, err
 }
 
-// sorted returns the conditions in an order of their own.
-func sorted(conditions []Condition) []Condition {
-	return slices.SortedFunc(slices.Values(conditions), func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })
-}
-
-// describe returns conditions in words, for a person and for a comparison.
+// describe returns conditions in words, in an order of their own, for a person and for a comparison.
 func describe(conditions []Condition) string {
 	var all []string
 	for _, c := range conditions {
 		all = append(all, fmt.Sprintf("%s %s %v", c.Field, c.Operator, c.Value))
 	}
+	slices.Sort(all)
 	return strings.Join(all, " and ")
-}
-
-// sameJSON reports whether two values have the same JSON, whatever their types.
-func sameJSON(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
 }
