@@ -90,15 +90,13 @@ func ExampleView() {
 // acme is one product, to [posthog.NewHandler].
 type acme struct{}
 
-func (acme) WebhookSecret(productID string) (string, bool, error) {
-	return "hush", productID == "acme", nil
+func (acme) ProductOfID(productID string) (intake.Product, bool, error) {
+	return intake.Product{WebhookSecret: "hush"}, productID == "acme", nil
 }
 
 func (acme) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
-
-func (acme) AllowedOrigins(productID string) ([]string, error) { return nil, nil }
 
 // The parts of the service, for a program that wants only some of them.
 func Example_parts() {
@@ -275,8 +273,3 @@ func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Len(t, written, 1)
 }
-
-func (acme) IdentitySecrets(string) ([]string, error) { return nil, nil }
-
-func (acme) RespectsGPC(string) (bool, error)      { return false, nil }
-func (acme) Events(string) (*intake.Events, error) { return nil, nil }

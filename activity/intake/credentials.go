@@ -12,9 +12,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Product returns the product of a project token; an unknown token is 401, with
+// productOf returns the product of a project token; an unknown token is 401, with
 // the scheme for WWW-Authenticate, which may be empty.
-func (in *Intake) Product(token, scheme string) (productID string, err error) {
+func (in *Intake) productOf(token, scheme string) (productID string, err error) {
 	productID, ok, err := in.products.ProductOfToken(token)
 	switch {
 	case err != nil:
@@ -47,17 +47,16 @@ func (in *Intake) fits(t *taking, token string) (bool, error) {
 	return t.tokens[token], nil
 }
 
-// WebhookSecret returns the secret of a product's webhooks; an unknown product is
-// 404.
-func (in *Intake) WebhookSecret(productID string) (string, error) {
-	secret, ok, err := in.products.WebhookSecret(productID)
+// product returns the product of an ID; an unknown one is 404.
+func (in *Intake) product(productID string) (Product, error) {
+	product, ok, err := in.products.ProductOfID(productID)
 	switch {
 	case err != nil:
-		return "", httpx.Unavailable(err)
+		return product, httpx.Unavailable(err)
 	case !ok:
-		return "", httpx.NotFound("Unknown product.")
+		return product, httpx.NotFound("Unknown product.")
 	}
-	return secret, nil
+	return product, nil
 }
 
 // verify checks headers: one must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256

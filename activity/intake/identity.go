@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 // Proof is evidence of an identity that an event brings. It must not be kept, logged
@@ -49,28 +48,17 @@ func (p Proof) Or(other Proof) Proof {
 	return p
 }
 
-// Voucher decides the standing of the identities in a request's events. It serves one request.
-type Voucher struct {
-	least   activity.Standing
-	secrets []string
-	now     time.Time
+// voucher decides the standing of the identities in a request's events.
+type voucher struct {
+	least   activity.Standing // Reported where the request proved a secret, else Claimed
+	secrets []string          // of the product
+	now     time.Time         // when the request arrived
 }
 
-// Voucher returns the voucher of a request for a product that arrived at a time. Its events are
-// at least of this standing: Reported where the request proved a secret, else Claimed. The
-// error is an answer of 503.
-func (in *Intake) Voucher(productID string, least activity.Standing, arrived time.Time) (Voucher, error) {
-	secrets, err := in.products.IdentitySecrets(productID)
-	if err != nil {
-		return Voucher{}, httpx.Unavailable(err)
-	}
-	return Voucher{least, secrets, arrived}, nil
-}
-
-// Vouch sets the standings of an event. A signed user id is identified, and the address in its
+// vouch sets the standings of an event. A signed user id is identified, and the address in its
 // token takes the place of any other. An invalid proof is not an error: the event then stands
 // as if it brought none.
-func (v *Voucher) Vouch(e *activity.Event, proof Proof) {
+func (v *voucher) vouch(e *activity.Event, proof Proof) {
 	e.Standing, e.EmailStanding = v.least, v.least
 	if len(v.secrets) == 0 || proof == (Proof{}) {
 		return
@@ -90,14 +78,14 @@ func (v *Voucher) Vouch(e *activity.Event, proof Proof) {
 // Signs reports whether the proof signs a user ID under one of the secrets at a time.
 // Nothing signs an empty one.
 func (p Proof) Signs(userID string, secrets []string, now time.Time) bool {
-	v := Voucher{secrets: secrets, now: now}
+	v := voucher{secrets: secrets, now: now}
 	_, ok := v.verify(p, userID)
 	return ok
 }
 
 // verify returns the address in the proof's token, which may be empty, and whether the
 // proof signs the user ID.
-func (v *Voucher) verify(p Proof, userID string) (email string, ok bool) {
+func (v *voucher) verify(p Proof, userID string) (email string, ok bool) {
 	if userID == "" {
 		return "", false
 	}
@@ -108,13 +96,13 @@ func (v *Voucher) verify(p Proof, userID string) (email string, ok bool) {
 // signed reports whether the hexadecimal hash signs the text under one of the secrets. It takes
 // the same time for every hash of the right length. An empty hash signs nothing, and neither
 // does an empty secret.
-func (v *Voucher) signed(hash, text string) bool {
+func (v *voucher) signed(hash, text string) bool {
 	got, err := hex.DecodeString(hash)
 	return err == nil && len(got) > 0 && v.hasSum(got, text)
 }
 
 // hasSum reports whether sum is the HMAC-SHA256 of the text under one of the secrets.
-func (v *Voucher) hasSum(sum []byte, text string) bool {
+func (v *voucher) hasSum(sum []byte, text string) bool {
 	return slices.ContainsFunc(v.secrets, func(secret string) bool {
 		return secret != "" && hmac.Equal(sum, Sign(secret, []byte(text)))
 	})
@@ -127,7 +115,7 @@ const maxExpiry = 24 * time.Hour
 // verifyToken returns the address in a token, which may be empty, and whether the token signs
 // the user id. The algorithm is fixed, whatever the header asks for (RFC 8725, section 3.1).
 // The token must be good when the request had arrived, not when it is decoded.
-func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
+func (v *voucher) verifyToken(token, userID string) (email string, ok bool) {
 	dot := max(0, strings.LastIndexByte(token, '.'))
 	signed := token[:dot]
 	header, payload, both := strings.Cut(signed, ".")

@@ -29,9 +29,9 @@ const hs256 = `{"alg":"HS256","typ":"JWT"}`
 
 // vouched returns the event of a user with an address after it was vouched for.
 func vouched(now time.Time, proof Proof) activity.Event {
-	v := Voucher{secrets: []string{"another", signing}, now: now}
+	v := voucher{secrets: []string{"another", signing}, now: now}
 	e := activity.Event{UserID: "ada", Email: "Ada@x.example"}
-	v.Vouch(&e, proof)
+	v.vouch(&e, proof)
 	return e
 }
 
@@ -61,9 +61,9 @@ func TestVouch_hashes(t *testing.T) {
 			assert.Equal(t, c.user == activity.Signed, e.Identified)
 		})
 	}
-	none := Voucher{least: activity.Reported}
+	none := voucher{least: activity.Reported}
 	e := activity.Event{UserID: "ada"}
-	none.Vouch(&e, Proof{UserHash: hashOf("", "ada"), Token: tokenOf("", hs256, `{"sub":"ada","exp":99999999999}`)})
+	none.vouch(&e, Proof{UserHash: hashOf("", "ada"), Token: tokenOf("", hs256, `{"sub":"ada","exp":99999999999}`)})
 	assert.Equal(t, activity.Reported, e.Standing, "nothing is signed without secrets")
 }
 
@@ -131,7 +131,7 @@ func FuzzVerifyToken(f *testing.F) {
 		tokenOf(signing, `{"alg":"none"}`, `{}`)} {
 		f.Add(token)
 	}
-	v := Voucher{secrets: []string{signing}, now: now}
+	v := voucher{secrets: []string{signing}, now: now}
 	f.Fuzz(func(t *testing.T, token string) {
 		email, ok := v.verifyToken(token, "ada")
 		if ok {

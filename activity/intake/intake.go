@@ -27,26 +27,28 @@ const (
 //
 // [access.Refresher]: https://pkg.go.dev/github.com/liveactivity/liveactivity/activity/access#Refresher
 type Products interface {
-	// WebhookSecret returns the secret that webhooks of the product carry, empty if it accepts
-	// none, and whether the product exists. ok false is not an error: it is a 404, where an
+	// ProductOfID returns the product of an ID. ok false is not an error: it is a 404, where an
 	// error is a 503.
-	WebhookSecret(productID string) (secret string, ok bool, err error)
+	ProductOfID(productID string) (p Product, ok bool, err error)
 	// ProductOfToken returns the product that a project token belongs to. It is called with
 	// tokens that strangers make up, so an unknown one should be cheap.
 	ProductOfToken(token string) (productID string, ok bool, err error)
-	// AllowedOrigins returns the origins of the pages that may report to the product, none when
-	// any page may. "https://*.example.com" stands for every subdomain, "null" for pages with
-	// an opaque origin. The slice is only read.
-	AllowedOrigins(productID string) (origins []string, err error)
-	// IdentitySecrets returns the secrets under which the product signs the identities
-	// of its users, each as good as any other; none where it signs none.
-	IdentitySecrets(productID string) (secrets []string, err error)
-	// RespectsGPC reports whether the product takes nothing from an SDK whose browser asks for
-	// privacy (Global Privacy Control).
-	RespectsGPC(productID string) (bool, error)
-	// Events returns the custom events of the product that become actions, nil for none. It is
-	// shared by requests and must not change afterwards; a new configuration is a new value.
-	Events(productID string) (*Events, error)
+}
+
+// Product is the configuration of a product's reports. Requests share it and only read it. The
+// zero value takes no webhooks, and events from any page.
+type Product struct {
+	WebhookSecret string // that webhooks carry; empty where none are accepted
+	// AllowedOrigins are the origins of the pages that may report, none when any page may.
+	// "https://*.example.com" stands for every subdomain, "null" for pages with an opaque origin.
+	AllowedOrigins []string
+	// IdentitySecrets are those that the product signs the identities of its users under, each
+	// as good as any other.
+	IdentitySecrets []string
+	// RespectGPC takes nothing from an SDK whose browser asks for privacy (Global Privacy
+	// Control).
+	RespectGPC bool
+	Events     *Events // custom events that become actions, nil for none
 }
 
 // Options of an [Intake]; a zero field means its default.

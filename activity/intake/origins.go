@@ -38,14 +38,11 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 		return nil
 	}
 	err := access.CheckCurrent(in.products, productID, func() error {
-		allowed, err := in.products.AllowedOrigins(productID)
-		switch {
-		case err != nil:
-			return httpx.Unavailable(err)
-		case len(allowed) > 0 && !origin.Allows(allowed, from):
+		product, err := in.product(productID)
+		if allowed := product.AllowedOrigins; len(allowed) > 0 && !origin.Allows(allowed, from) {
 			return errOrigin
 		}
-		return nil
+		return err
 	})
 	if !errors.Is(err, errOrigin) {
 		return err

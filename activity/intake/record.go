@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"log/slog"
-	"net/http"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -20,7 +19,7 @@ const (
 	ReasonUnmarked  = "no_click"    // a mark for no click, or for one that has it
 	ReasonToken     = "other_token" // carries another product's token
 	ReasonUnsigned  = "unsigned"    // no part of what the webhook's signature vouches for
-	ReasonGPC       = "gpc"         // of a browser that asks for privacy: see Intake.AsksForPrivacy
+	ReasonGPC       = "gpc"         // of a browser that asks for privacy
 	ReasonDelete    = "delete"      // asks for an erasure, and has no right to
 	ReasonOther     = "other_event" // of a kind that means nothing here
 	ReasonNothing   = "no_identity" // carries identity, but of no known user
@@ -46,19 +45,6 @@ func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessi
 		in.opts.Logger.DebugContext(ctx, "an event is ignored",
 			"product_id", productID, "session_id", sessionID, "reason", reason)
 	}
-}
-
-// AsksForPrivacy reports whether nothing may be taken from an SDK's request, since it
-// carries Sec-GPC: 1 and the product respects that.
-func (in *Intake) AsksForPrivacy(r *http.Request, productID string) (bool, error) {
-	if r.Header.Get("Sec-GPC") != "1" {
-		return false, nil
-	}
-	respects, err := in.products.RespectsGPC(productID)
-	if err != nil {
-		return false, httpx.Unavailable(err)
-	}
-	return respects, nil
 }
 
 // Counts are the outcomes of a request's events, as they are answered. Duplicates

@@ -51,16 +51,14 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 			return Counts{}, err
 		}
 	}
-	if t.private, err = in.AsksForPrivacy(r, t.productID); err != nil {
-		return Counts{}, err
-	}
+	t.private = r.Header.Get("Sec-GPC") == "1"
 	t.tokens = map[string]bool{}
 	return in.take(r.Context(), b, &t)
 }
 
 // own finds the product of a request by its token, and checks that the page may report to it.
 func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err error) {
-	if t.productID, err = in.Product(t.call.Token, t.call.Scheme); err != nil {
+	if t.productID, err = in.productOf(t.call.Token, t.call.Scheme); err != nil {
 		return err
 	}
 	return in.CheckOrigin(w, r, t.productID)
@@ -81,7 +79,7 @@ func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token strin
 	if token == "" || r.Header.Get("Origin") == "" {
 		return nil
 	}
-	productID, err := in.Product(token, "")
+	productID, err := in.productOf(token, "")
 	if isClientError(err) {
 		return nil
 	}
@@ -124,7 +122,7 @@ type taking struct {
 	productID string
 	standing  activity.Standing // the least of its identities
 	tokens    map[string]bool   // whether others than the request's own fit; nil where any token will do
-	private   bool              // nothing may be taken
+	private   bool              // the browser asks for privacy
 	limit     int               // how many events may be taken, the first; 0 for all
 }
 
@@ -169,16 +167,15 @@ type decoded struct {
 // decode decodes the events of a request. Call.Taken sees each event after it is judged and
 // before it is vouched for. The error is an answer; then the events are not to be used.
 func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, err error) {
-	voucher, err := in.Voucher(t.productID, t.standing, b.Arrived())
+	product, err := in.product(t.productID)
 	if err != nil {
 		return d, err
 	}
+	t.private = t.private && product.RespectGPC
+	v := voucher{t.standing, product.IdentitySecrets, b.Arrived()}
 	d.events = make([]activity.Event, 0, t.payload.count)
 	from := Request{Arrived: b.Arrived(), SentAt: cmp.Or(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
-		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
-	if from.Events, err = in.products.Events(t.productID); err != nil {
-		return d, httpx.Unavailable(err)
-	}
+		Kind: t.call.Kind, Webhook: t.standing == activity.Reported, Events: product.Events}
 	read := 0
 	t.source.each(&t.payload, from, func(token string, m *Meaning) bool {
 		read++
@@ -194,7 +191,7 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 			return true
 		}
 		m.Received = b.Arrived()
-		voucher.Vouch(&m.Event, m.Proof)
+		v.vouch(&m.Event, m.Proof)
 		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
 			d.seeking = append(d.seeking, len(d.events))
 		}

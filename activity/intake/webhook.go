@@ -67,7 +67,7 @@ func (in *Intake) webhook(
 	if err != nil {
 		return Counts{}, err
 	}
-	if _, err := in.WebhookSecret(productID); err != nil {
+	if _, err := in.product(productID); err != nil {
 		return Counts{}, err
 	}
 	sources, err := of(r, productID)
@@ -117,10 +117,11 @@ func (in *Intake) prove(
 	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
 ) (limit int, err error) {
 	err = access.CheckCurrent(in.products, productID, func() error {
-		secret, err := in.WebhookSecret(productID)
+		product, err := in.product(productID)
 		if err != nil {
 			return err
 		}
+		secret := product.WebhookSecret
 		limit = 0
 		if verify(secret, proof.secrets, b.Bytes()) {
 			return nil

@@ -29,15 +29,13 @@ func (printer) Record(_ context.Context, productID string, events []activity.Eve
 // oneProduct is all there is.
 type oneProduct struct{}
 
-func (oneProduct) WebhookSecret(productID string) (string, bool, error) {
-	return "a long random secret", productID == "acme", nil
+func (oneProduct) ProductOfID(productID string) (intake.Product, bool, error) {
+	return intake.Product{WebhookSecret: "a long random secret"}, productID == "acme", nil
 }
 
 func (oneProduct) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
-
-func (oneProduct) AllowedOrigins(productID string) ([]string, error) { return nil, nil }
 
 func ExampleHandler() {
 	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
@@ -104,8 +102,3 @@ func ExampleIsSDKPath() {
 	// /array/phc_acme/config.js true
 	// /users/acme/user_42/live-activity false
 }
-
-func (oneProduct) IdentitySecrets(string) ([]string, error) { return nil, nil }
-
-func (oneProduct) RespectsGPC(string) (bool, error)      { return false, nil }
-func (oneProduct) Events(string) (*intake.Events, error) { return nil, nil }

@@ -60,9 +60,10 @@ type product struct {
 
 type catalogue map[string]product
 
-func (c catalogue) WebhookSecret(productID string) (string, bool, error) {
+func (c catalogue) ProductOfID(productID string) (intake.Product, bool, error) {
 	p, ok := c[productID]
-	return p.secret, ok, nil
+	return intake.Product{WebhookSecret: p.secret, AllowedOrigins: p.origins, IdentitySecrets: p.signing,
+		RespectGPC: p.private, Events: intake.NewEvents(p.events)}, ok, nil
 }
 
 func (c catalogue) ProductOfToken(token string) (string, bool, error) {
@@ -73,20 +74,6 @@ func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	}
 	return "", false, nil
 }
-
-func (c catalogue) AllowedOrigins(productID string) ([]string, error) {
-	return c[productID].origins, nil
-}
-
-func (c catalogue) IdentitySecrets(productID string) ([]string, error) {
-	return c[productID].signing, nil
-}
-
-func (c catalogue) Events(productID string) (*intake.Events, error) {
-	return intake.NewEvents(c[productID].events), nil
-}
-
-func (c catalogue) RespectsGPC(productID string) (bool, error) { return c[productID].private, nil }
 
 // The shop's identity secrets.
 const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"

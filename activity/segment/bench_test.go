@@ -22,12 +22,10 @@ import (
 )
 
 // anyToken is products of which one has every token.
-type anyToken struct{ intake.Products }
+type anyToken struct{}
 
-func (anyToken) ProductOfToken(string) (string, bool, error)        { return "acme", true, nil }
-func (anyToken) AllowedOrigins(string) (origins []string, _ error)  { return nil, nil }
-func (anyToken) Events(string) (*intake.Events, error)              { return nil, nil }
-func (anyToken) IdentitySecrets(string) (secrets []string, _ error) { return nil, nil }
+func (anyToken) ProductOfToken(string) (string, bool, error)      { return "acme", true, nil }
+func (anyToken) ProductOfID(string) (intake.Product, bool, error) { return intake.Product{}, true, nil }
 
 // BenchmarkPageView takes a recorded page view of Segment and one of PostHog through the
 // whole path, in turn. The ratio is the median of their times; it must not be above 1.

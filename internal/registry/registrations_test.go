@@ -60,8 +60,8 @@ func newMemoryLog() *memorylog.Log {
 
 // opens reports whether the credentials open the product.
 func opens(r *Registry, c Credentials, id string) bool {
-	secret, _, err := r.WebhookSecret(id)
-	return err == nil && secret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
+	product, _, err := r.ProductOfID(id)
+	return err == nil && product.WebhookSecret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
 }
 
 // More registrations than a page of them survive, and so does what was rotated.
@@ -185,7 +185,7 @@ func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
 			return ok
 		},
 		"a webhook's secret": func(r *Registry, _ Credentials) bool {
-			_, ok, _ := r.WebhookSecret("acme")
+			_, ok, _ := r.ProductOfID("acme")
 			return ok
 		},
 	} {
@@ -266,7 +266,7 @@ func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
 			_, ok, err := r.ProductOfToken("phc_guess")
 			require.False(t, ok)
 			require.NoError(t, err)
-			_, ok, _ = r.WebhookSecret("guess")
+			_, ok, _ = r.ProductOfID("guess")
 			require.False(t, ok)
 			time.Sleep(time.Millisecond)
 		}
@@ -379,7 +379,7 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 		assertOpen(t, r, c[id], id)
 	}
 	for _, id := range []string{"a-broken", "b-nothing", "c-other", "d-short", "somebody"} {
-		_, ok, _ := r.WebhookSecret(id)
+		_, ok, _ := r.ProductOfID(id)
 		assert.False(t, ok, id)
 	}
 	_, err = r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, "", false)
@@ -463,7 +463,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 		time.Sleep(time.Second)
 		log.down.Store(true)
 		for range 3 {
-			_, ok, err := r.WebhookSecret("acme")
+			_, ok, err := r.ProductOfID("acme")
 			require.False(t, ok)
 			require.ErrorIs(t, err, errDown)
 			_, ok, err = r.ProductOfToken("phc_x")

@@ -69,7 +69,7 @@ type Registry struct {
 type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
-	events    *intake.Events    // as they are applied
+	reports   intake.Product
 	sources   map[string]*intake.Source
 	version   document.Version // of its registration; zero for a product that is not registered
 	taken     uint64           // when this process took it over: the count of Registry
@@ -152,8 +152,9 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 	for i := range p.Sources {
 		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
 	}
-	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events),
-		sources: sources}, wrong
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), sources: sources,
+		reports: intake.Product{WebhookSecret: p.WebhookSecret, AllowedOrigins: p.AllowedOrigins,
+			IdentitySecrets: p.Identity.Secrets, RespectGPC: p.RespectGPC, Events: intake.NewEvents(p.Events)}}, wrong
 }
 
 // put serves a product. mu is held, or the registry is not yet shared; the product of that ID
@@ -196,11 +197,11 @@ func (r *Registry) product(productID string) (p *product, ok bool) {
 
 var noProduct product
 
-// WebhookSecret implements posthog.Products.
-func (r *Registry) WebhookSecret(productID string) (string, bool, error) {
-	return orRefresh(r, func() (string, bool) {
+// ProductOfID implements intake.Products.
+func (r *Registry) ProductOfID(productID string) (intake.Product, bool, error) {
+	return orRefresh(r, func() (intake.Product, bool) {
 		p, ok := r.product(productID)
-		return p.WebhookSecret, ok
+		return p.reports, ok
 	})
 }
 
@@ -213,7 +214,7 @@ func (r *Registry) Refresh(productID string) error {
 	return r.refresh()
 }
 
-// ProductOfToken implements posthog.Products. Tokens are public: they stand in
+// ProductOfToken implements intake.Products. Tokens are public: they stand in
 // every page.
 func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 	return orRefresh(r, func() (string, bool) {
@@ -222,30 +223,6 @@ func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 		id, ok := r.tokens[token]
 		return id, ok
 	})
-}
-
-// AllowedOrigins implements posthog.Products. No product has none.
-func (r *Registry) AllowedOrigins(productID string) ([]string, error) {
-	p, _ := r.product(productID)
-	return p.AllowedOrigins, nil
-}
-
-// IdentitySecrets implements posthog.Products. No product has none.
-func (r *Registry) IdentitySecrets(productID string) ([]string, error) {
-	p, _ := r.product(productID)
-	return p.Identity.Secrets, nil
-}
-
-// RespectsGPC implements posthog.Products. No product does not.
-func (r *Registry) RespectsGPC(productID string) (bool, error) {
-	p, _ := r.product(productID)
-	return p.RespectGPC, nil
-}
-
-// Events implements intake.Products. No product lists none.
-func (r *Registry) Events(productID string) (*intake.Events, error) {
-	p, _ := r.product(productID)
-	return p.events, nil
 }
 
 // Source returns a product's own source of a name, nil for none.

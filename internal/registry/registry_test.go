@@ -49,9 +49,9 @@ func assertOpen(t *testing.T, r *Registry, c Credentials, id string) {
 		assert.NoError(t, r.Keys().Check(c.Key, id, scope))
 		assert.ErrorIs(t, r.Keys().Check(c.Key, id+"x", scope), access.ErrMismatch)
 	}
-	secret, ok, _ := r.WebhookSecret(id)
+	reports, ok, _ := r.ProductOfID(id)
 	assert.True(t, ok)
-	assert.Equal(t, c.WebhookSecret, secret)
+	assert.Equal(t, c.WebhookSecret, reports.WebhookSecret)
 	product, ok, _ := r.ProductOfToken(c.CaptureToken)
 	assert.True(t, ok)
 	assert.Equal(t, id, product)
@@ -65,8 +65,8 @@ func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 		_, err := r.Keys().ProductOf(c.Key, scope)
 		assert.ErrorIs(t, err, access.ErrInvalid)
 	}
-	secret, _, _ := r.WebhookSecret(id)
-	assert.NotEqual(t, c.WebhookSecret, secret)
+	reports, _, _ := r.ProductOfID(id)
+	assert.NotEqual(t, c.WebhookSecret, reports.WebhookSecret)
 	_, ok, _ := r.ProductOfToken(c.CaptureToken)
 	assert.False(t, ok)
 }
@@ -74,9 +74,9 @@ func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 func TestNew_knowsNothing(t *testing.T) {
 	r := registryOn(newMemoryLog())
 	assert.Empty(t, r.IDs())
-	secret, ok, _ := r.WebhookSecret("demo")
+	reports, ok, _ := r.ProductOfID("demo")
 	assert.False(t, ok)
-	assert.Empty(t, secret)
+	assert.Empty(t, reports)
 	for _, token := range []string{"", "phc_1"} {
 		_, ok, _ = r.ProductOfToken(token)
 		assert.False(t, ok)
@@ -89,9 +89,9 @@ func TestFromFile_opensWhatTheFileSays(t *testing.T) {
 	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())
-	secret, ok, _ := r.WebhookSecret("acme")
+	reports, ok, _ := r.ProductOfID("acme")
 	assert.True(t, ok)
-	assert.Equal(t, "file-secret", secret)
+	assert.Equal(t, "file-secret", reports.WebhookSecret)
 	for _, token := range []string{"phc_1", "phc_2"} {
 		product, ok, _ := r.ProductOfToken(token)
 		assert.True(t, ok)
@@ -195,8 +195,8 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
 			assert.ErrorIs(t, err, ErrFixed)
 			assert.Zero(t, got)
-			secret, _, _ := r.WebhookSecret("acme")
-			assert.Equal(t, "file-secret", secret)
+			reports, _, _ := r.ProductOfID("acme")
+			assert.Equal(t, "file-secret", reports.WebhookSecret)
 			assert.NoError(t, r.Keys().Check("both", "acme", access.Stream))
 			_, ok, _ := r.ProductOfToken("phc_1")
 			assert.True(t, ok)
@@ -215,9 +215,9 @@ func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	for id, want := range map[string][]string{
 		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,
 	} {
-		got, err := r.AllowedOrigins(id)
+		got, _, err := r.ProductOfID(id)
 		require.NoError(t, err)
-		assert.Equal(t, want, got, id)
+		assert.Equal(t, want, got.AllowedOrigins, id)
 	}
 }
 
