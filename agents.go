@@ -2,11 +2,10 @@ package liveactivity
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -40,7 +39,7 @@ func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Que
 // neither.
 func (s *Service) ofAgents(productID string) (connector.Product, string, error) {
 	product, _, err := s.products.Product(productID)
-	return product, s.products.AgentPrompt(productID), err
+	return product, strings.TrimSpace(s.products.Configuration(productID).Agent.Prompt), err
 }
 
 // serveContext serves GET /context/{product_id}, as JSON or as text: the parameter format
@@ -59,11 +58,11 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 	}
 	q, err := agent.ParseQuery(query)
 	if err != nil {
-		return contextError(err)
+		return queryError(err)
 	}
 	answer, err := s.agentAnswer(r.Context(), r.PathValue("product_id"), q)
 	if err != nil {
-		return contextError(err)
+		return queryError(err)
 	}
 	w.Header().Add("Vary", "Accept")
 	if text {
@@ -76,13 +75,4 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 	}
 	httpx.WriteEncoded(w, body)
 	return nil
-}
-
-// contextError returns the answer to a request for a context that failed: 400 for a mistake in
-// the query, else 503.
-func contextError(err error) error {
-	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
-		return httpx.BadRequest("The query parameter %s.", wrong)
-	}
-	return httpx.Unavailable(err)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -32,7 +33,7 @@ type (
 // Sessions returns the live sessions, the session seen last first, like the endpoint of
 // that name. It includes everything that was accepted before the call. While Run does
 // not run or is behind with its log it returns [ErrNotReady], after 4 seconds at most; a
-// mistake in the query is a *[sessions.QueryError].
+// mistake in the query is a *[activity.QueryError].
 func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
@@ -105,7 +106,7 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 	listing, err := s.Sessions(r.Context(), r.PathValue("product_id"),
 		sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
 	if err != nil {
-		return sessionsError(err)
+		return queryError(err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	httpx.WriteJSON(w, http.StatusOK, listing)
@@ -116,20 +117,20 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
 	detail, err := s.Session(r.Context(), r.PathValue("product_id"), r.PathValue("session_id"))
 	if err != nil {
-		return sessionsError(err)
+		return queryError(err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	httpx.WriteJSON(w, http.StatusOK, detail)
 	return nil
 }
 
-// sessionsError returns the answer to a request for sessions that failed: 400, 404 or 503.
-func sessionsError(err error) error {
-	var wrong *sessions.QueryError
-	switch {
-	case errors.As(err, &wrong):
+// queryError returns the answer to a read that failed: 400 for a mistake in the query, 404 for an
+// unknown session, else 503.
+func queryError(err error) error {
+	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return httpx.BadRequest("The query parameter %s.", wrong)
-	case errors.Is(err, ErrUnknownSession):
+	}
+	if errors.Is(err, ErrUnknownSession) {
 		return httpx.NotFound("Unknown session.")
 	}
 	return httpx.Unavailable(err)

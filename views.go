@@ -125,10 +125,11 @@ func (s *Service) warn(productID string) {
 		warnings = append(warnings, can.Warnings...)
 		offers = offers || can.Offerer != nil
 	}
-	if !offers && s.products.MakesOffers(productID) {
+	configured := s.products.Configuration(productID)
+	if config := configured.IntegrationConfig.Proactive; !offers && config != nil && config.Enabled {
 		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
 	}
-	if advice := s.products.Advice(productID); s.replies && advice != "" {
+	if advice := configured.Identity.Advice(); s.replies && advice != "" {
 		warnings = append(warnings, advice)
 	}
 	for _, warning := range warnings {

@@ -64,7 +64,7 @@ const dataNote = " Titles, descriptions, addresses and IDs in the answer come fr
 // Options of [NewHandler]; a zero field means its default.
 type Options struct {
 	// Sessions lists the live sessions of a product; nil disables the tool. Its error is a
-	// *[sessions.QueryError] for an invalid query, whose text is sent to the client; any other
+	// *[activity.QueryError] for an invalid query, whose text is sent to the client; any other
 	// error means that storage is unavailable. It is called concurrently, also by the calls of
 	// one batch, and must return when ctx ends.
 	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)

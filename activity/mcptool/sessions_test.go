@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
@@ -70,7 +71,7 @@ func TestSessionsTool_ofNoSessionsReturnsAnEmptyArray(t *testing.T) {
 }
 
 func TestSessionsTool_errors(t *testing.T) {
-	opts, _ := lists(sessions.Listing{}, &sessions.QueryError{Param: "after", Problem: "must be good"})
+	opts, _ := lists(sessions.Listing{}, &activity.QueryError{Param: "after", Problem: "must be good"})
 	h := serving(t, filled(t, 1), opts)
 	for arguments, want := range map[string]string{
 		`{"product_id":"globex"}`: "API key does not match product_id",

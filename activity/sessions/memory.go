@@ -131,7 +131,7 @@ const (
 
 // List returns the sessions of a product that are there now. It looks at no more than 10,000 of
 // them: with a prefix, a listing that is not the last may have fewer sessions than asked for,
-// or none. Its error is a *[QueryError]. Writers have their turn between its steps.
+// or none. Its error is a *[activity.QueryError]. Writers have their turn between its steps.
 func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
 	at, err := q.check()
 	if err != nil {

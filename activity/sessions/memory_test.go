@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
@@ -215,7 +216,7 @@ func TestMemory_refusesABadQuery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := m.List("acme", q.Query, now)
-			var wrong *sessions.QueryError
+			var wrong *activity.QueryError
 			require.ErrorAs(t, err, &wrong)
 			assert.Equal(t, q.param, wrong.Param)
 			assert.True(t, strings.HasPrefix(err.Error(), q.param+" must "), err)

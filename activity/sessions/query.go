@@ -28,9 +28,6 @@ type Query struct {
 	Prefix string // the start of the email address, user ID or session ID, in any case
 }
 
-// QueryError describes the mistake in a [Query].
-type QueryError = activity.QueryError
-
 // limit returns how many sessions are asked for.
 func (q Query) limit() int {
 	if q.Limit < 1 {
@@ -40,19 +37,19 @@ func (q Query) limit() int {
 }
 
 // check returns the place that the query continues after: for the first listing, one before all
-// sessions. Its error is a *QueryError.
+// sessions. Its error is a *[activity.QueryError].
 func (q Query) check() (after place, err error) {
 	switch {
 	case len(q.Prefix) > MaxPrefix:
-		return place{}, &QueryError{Param: "q", Problem: "must be at most 1024 bytes long"}
+		return place{}, &activity.QueryError{Param: "q", Problem: "must be at most 1024 bytes long"}
 	case !utf8.ValidString(q.Prefix) || strings.ContainsRune(q.Prefix, 0):
-		return place{}, &QueryError{Param: "q", Problem: "must be UTF-8 text without NUL"}
+		return place{}, &activity.QueryError{Param: "q", Problem: "must be UTF-8 text without NUL"}
 	case q.After == "":
 		return place{last: math.MaxInt64}, nil
 	}
 	after, ok := parseCursor(q.After)
 	if !ok {
-		return place{}, &QueryError{Param: "after", Problem: "must be next of an earlier answer"}
+		return place{}, &activity.QueryError{Param: "after", Problem: "must be next of an earlier answer"}
 	}
 	return after, nil
 }

@@ -276,7 +276,7 @@ func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (kn
 
 // List returns the live sessions, the session seen last first. It includes everything that was
 // accepted before the call; if the view has not caught up with that before ctx ends, it returns
-// [ErrNotReady]. A mistake in the query is a *[sessions.QueryError]. A product that is not
+// [ErrNotReady]. A mistake in the query is a *[activity.QueryError]. A product that is not
 // served has no sessions.
 func (v *View) List(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	if err := v.await(ctx, productID); err != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -231,16 +230,11 @@ func (r *Registry) Source(productID, name string) *intake.Source {
 	return p.sources[name]
 }
 
-// Advice returns the [productfile.Identity.Advice] of a product.
-func (r *Registry) Advice(productID string) string {
+// Configuration returns the configuration of a product, the zero value for none. It must not be
+// changed.
+func (r *Registry) Configuration(productID string) productfile.Product {
 	p, _ := r.product(productID)
-	return p.Identity.Advice()
-}
-
-// AgentPrompt returns the prompt for a product's agents. No product has none.
-func (r *Registry) AgentPrompt(productID string) string {
-	p, _ := r.product(productID)
-	return strings.TrimSpace(p.Agent.Prompt)
+	return p.Product
 }
 
 // VerifiedOnly reports whether a product takes no claimed identity.
@@ -255,13 +249,6 @@ func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 		p, ok := r.product(productID)
 		return p.connected, ok
 	})
-}
-
-// MakesOffers reports whether a product is configured to offer help proactively.
-func (r *Registry) MakesOffers(productID string) bool {
-	p, _ := r.product(productID)
-	config := p.IntegrationConfig.Proactive
-	return config != nil && config.Enabled
 }
 
 // Version returns the version of a product's registration, which changes when the product
