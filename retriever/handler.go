@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -103,8 +103,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 		}
 		sessionID, _ = h.store.SessionOf(email)
 	}
-	h.write(w, sessionID, math.MaxInt, "}")
-	return nil
+	return h.write(w, sessionID, math.MaxInt, nil)
 }
 
 // authorize returns nil for a request that carries the key, else errNoKey or
@@ -124,12 +123,15 @@ func (h *Handler) authorize(r *http.Request) error {
 	return nil
 }
 
-// write answers with the session's newest records.
-func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, end string) {
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	*buf = append(*buf, `{"records":[`...)
-	*buf = h.store.appendRecords(*buf, sessionID, limit, end)
-	*buf = append(*buf, "]}"...)
-	httpx.WriteEncoded(w, *buf)
+// write answers with the session's newest records, each with the metadata, nil for none.
+func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, metadata *struct{}) error {
+	records := h.store.records(sessionID, limit)
+	for i := range records {
+		records[i].Metadata = metadata
+	}
+	body, err := jsontext.Marshal(map[string][]record{"records": records})
+	if err == nil {
+		httpx.WriteEncoded(w, body)
+	}
+	return err
 }

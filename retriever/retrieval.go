@@ -1,6 +1,7 @@
 package retriever
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -65,89 +66,61 @@ func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer body.Release()
-	request, err := parseRetrieval(body.Bytes())
+	sessionID, limit, err := parseRetrieval(body.Bytes())
 	if err != nil {
 		return err
 	}
-	sessionID := request.knowledgeID
 	if h.keyBy == KeyByEmail {
-		sessionID, _ = h.store.SessionOf(request.knowledgeID)
+		sessionID, _ = h.store.SessionOf(sessionID)
 	}
-	h.write(w, sessionID, request.limit, `,"metadata":{}}`)
-	return nil
-}
-
-// retrieval is a decoded request.
-type retrieval struct {
-	knowledgeID string
-	limit       int // of records, newest first
+	return h.write(w, sessionID, limit, &struct{}{})
 }
 
 // score is the score of every record.
 const score = 1.0
 
-// object is a JSON object. Other than with a struct the case of names counts.
-type object map[string]json.RawMessage
-
-// parseRetrieval reads the body of POST /retrieval.
-func parseRetrieval(body []byte) (retrieval, error) {
-	var o object
-	if err := json.Unmarshal(body, &o); err != nil || o == nil {
-		return retrieval{}, httpx.BadRequest("The request body must be a JSON object.")
-	}
-	id, err := field(o, "knowledge_id", "", "a string")
-	if err != nil {
-		return retrieval{}, err
-	}
-	if strings.TrimSpace(id) == "" {
-		return retrieval{}, httpx.BadRequest("The field knowledge_id must be given and must not be empty.")
-	}
-	if _, err := field(o, "query", "", "a string"); err != nil {
-		return retrieval{}, err
-	}
-	setting, err := field(o, "retrieval_setting", object{}, "an object")
-	if err != nil {
-		return retrieval{}, err
-	}
-	limit, err := parseSetting(setting)
-	return retrieval{knowledgeID: id, limit: limit}, err
+// retrieval is the body of POST /retrieval.
+type retrieval struct {
+	KnowledgeID string `json:"knowledge_id"`
+	Query       string `json:"query"`
+	Setting     struct {
+		TopK           *float64 `json:"top_k"`
+		ScoreThreshold float64  `json:"score_threshold"`
+	} `json:"retrieval_setting"`
 }
 
-// parseSetting returns how many records the retrieval_setting allows.
-func parseSetting(setting object) (limit int, err error) {
-	threshold, err := field(setting, "score_threshold", 0.0, "a number")
-	if err != nil {
-		return 0, err
+// kinds names the values of the fields that are no strings.
+var kinds = map[string]string{"retrieval_setting": "an object", "top_k": "an integer of at least 1",
+	"score_threshold": "a number"}
+
+// parseRetrieval reads the body of POST /retrieval, and returns how many records it allows.
+func parseRetrieval(body []byte) (knowledgeID string, limit int, err error) {
+	var r *retrieval
+	err = json.Unmarshal(body, &r)
+	mistyped, isType := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case isType && mistyped.Field != "":
+		return "", 0, wrongType(mistyped.Field[strings.LastIndexByte(mistyped.Field, '.')+1:])
+	case err != nil || r == nil:
+		return "", 0, httpx.BadRequest("The request body must be a JSON object.")
+	case strings.TrimSpace(r.KnowledgeID) == "":
+		return "", 0, httpx.BadRequest("The field knowledge_id must be given and must not be empty.")
 	}
-	const topK, positiveInteger = "top_k", "an integer of at least 1"
-	k, err := field[float64](setting, topK, math.MaxInt32, positiveInteger)
-	if err != nil {
-		return 0, err
+	limit = math.MaxInt32
+	if k := r.Setting.TopK; k != nil {
+		if *k < 1 || *k != math.Trunc(*k) {
+			return "", 0, wrongType("top_k")
+		}
+		limit = int(min(*k, math.MaxInt32))
 	}
-	if k < 1 || k != math.Trunc(k) {
-		return 0, wrongType(topK, positiveInteger)
+	if r.Setting.ScoreThreshold > score {
+		limit = 0
 	}
-	if threshold > score {
-		return 0, nil
-	}
-	return int(min(k, math.MaxInt32)), nil
+	return r.KnowledgeID, limit, nil
 }
 
-// field returns a field of an object, or otherwise where there is none.
-func field[T any](o object, name string, otherwise T, kind string) (T, error) {
-	raw, ok := o[name]
-	if !ok || string(raw) == "null" {
-		return otherwise, nil
-	}
-	var v T
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return otherwise, wrongType(name, kind)
-	}
-	return v, nil
-}
-
-func wrongType(name, kind string) error {
-	return httpx.BadRequest("The field %s must be %s.", name, kind)
+func wrongType(field string) error {
+	return httpx.BadRequest("The field %s must be %s.", field, cmp.Or(kinds[field], "a string"))
 }
 
 // writeError writes err in Dify's form.

@@ -3,6 +3,7 @@ package retriever
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
@@ -62,7 +62,7 @@ type Store struct {
 type session struct {
 	id      string
 	chunks  []chunk // in the order they were written
-	records int64   // bytes of the chunks' records
+	texts   int64   // bytes of the chunks' texts
 	written int     // number of the last action
 	summed  int     // number of the last action that a summary covers
 }
@@ -70,13 +70,20 @@ type session struct {
 // seen is the session that an address was last seen in, and its user.
 type seen struct{ session, user string }
 
-// chunk is a record that is encoded once, so that a retrieval copies bytes and
-// nothing else.
+// chunk is the text of a batch or of a summary.
 type chunk struct {
-	record string // JSON object
-	at     int64  // epoch microseconds
-	last   int    // number of the last action it covers, or unsummed
-	user   string // of all its actions; empty for several, or an unknown one
+	text string
+	at   int64  // epoch microseconds
+	last int    // number of the last action it covers, or unsummed
+	user string // of all its actions; empty for several, or an unknown one
+}
+
+// record is a chunk as it is served.
+type record struct {
+	Content  string      `json:"content"`
+	Score    json.Number `json:"score"`
+	Title    string      `json:"title"`
+	Metadata *struct{}   `json:"metadata,omitempty"` // Dify wants an object
 }
 
 // NewStore returns an empty store; opts may be nil. It reports all invalid
@@ -103,7 +110,7 @@ const owner = ""
 // keep keeps the session as the one used last.
 func (s *Store) keep(ss *session) {
 	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
-		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.records, Due: 1}
+		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.texts, Due: 1}
 	for _, c := range ss.chunks {
 		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
 	}
@@ -210,8 +217,7 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	if b.SessionID == "" || len(b.Actions) == 0 || s.isExpired(b.ForwardedAt, now) {
 		return nil
 	}
-	c := encode(b.Text(), s.believe(b.ForwardedAt, now))
-	c.user = userOf(&b)
+	c := chunk{text: strings.Clone(b.Text()), at: s.believe(b.ForwardedAt, now), user: userOf(&b)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(b.SessionID, now)
@@ -253,9 +259,7 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
 	place, at := ss.replace(max(sum.Replaces, 0), s.believe(sum.ForwardedAt, now))
-	c := encode(sum.Text, at)
-	c.last = ss.summed
-	ss.insert(place, c, s.maxChunks)
+	ss.insert(place, chunk{text: strings.Clone(sum.Text), at: at, last: ss.summed}, s.maxChunks)
 	s.keep(ss)
 	return nil
 }
@@ -289,14 +293,6 @@ func (s *Store) believe(forwardedAt float64, now time.Time) int64 {
 		return int64(math.Round(forwardedAt * 1e6))
 	}
 	return now.UnixMicro()
-}
-
-// encode makes a chunk of text that was forwarded at that epoch microsecond.
-func encode(text string, at int64) chunk {
-	content, _ := jsontext.Marshal(text) // a string can always be encoded
-	const before, between, after = `{"content":`, `,"score":1.0,"title":"events @ `, `"}`
-	title := time.UnixMicro(at).UTC().Format("2006-01-02T15:04:05.000Z")
-	return chunk{record: before + string(content) + between + title + after, at: at}
 }
 
 // open returns the session, a new one where none is held, which is to be kept.
@@ -335,7 +331,7 @@ func (ss *session) drop(goes func(chunk) bool) {
 		if !goes(c) {
 			return false
 		}
-		ss.records -= fair.Size(len(c.record))
+		ss.texts -= fair.Size(len(c.text))
 		return true
 	})
 }
@@ -376,11 +372,11 @@ func (s *Store) sweep(now time.Time) {
 // Of as many as there may be the oldest is dropped.
 func (ss *session) insert(at int, c chunk, limit int) {
 	if len(ss.chunks) == limit {
-		ss.records -= fair.Size(len(ss.chunks[0].record))
+		ss.texts -= fair.Size(len(ss.chunks[0].text))
 		ss.chunks = slices.Delete(ss.chunks, 0, 1)
 		at = max(0, at-1)
 	}
-	ss.records += fair.Size(len(c.record))
+	ss.texts += fair.Size(len(c.text))
 	if n := len(ss.chunks); n == cap(ss.chunks) {
 		ss.chunks = slices.Grow(ss.chunks, max(2, n/2))
 	}
@@ -414,24 +410,21 @@ func (s *Store) Sessions() int {
 	return s.sessions.Len()
 }
 
-// appendRecords appends the session's newest records, at most limit of them,
-// newest first, with commas between them. Each ends in end instead of "}".
-func (s *Store) appendRecords(dst []byte, sessionID string, limit int, end string) []byte {
+// records returns the session's newest records, at most limit of them, newest first and never
+// nil.
+func (s *Store) records(sessionID string, limit int) []record {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	found := []record{}
 	ss := s.find(sessionID, now)
 	if ss == nil {
-		return dst
+		return found
 	}
 	s.keep(ss) // it is used
-	newest := ss.chunks[max(0, len(ss.chunks)-limit):]
-	for i, c := range slices.Backward(newest) {
-		dst = append(dst, c.record[:len(c.record)-1]...)
-		dst = append(dst, end...)
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, c := range slices.Backward(ss.chunks[max(0, len(ss.chunks)-limit):]) {
+		found = append(found, record{Content: c.text, Score: "1.0",
+			Title: "events @ " + time.UnixMicro(c.at).UTC().Format("2006-01-02T15:04:05.000Z")})
 	}
-	return dst
+	return found
 }
