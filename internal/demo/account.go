@@ -18,8 +18,7 @@ const idLength = 10
 // Bounds of an account. The oldest goes first.
 const (
 	maxConversations = 50
-	maxParts         = 200       // of a conversation
-	maxTexts         = 256 << 10 // bytes in the parts of a conversation
+	maxParts         = 200 // of a conversation
 )
 
 // The kinds of part.
@@ -85,22 +84,14 @@ func (a *account) remove(id string) {
 	a.version++
 }
 
-// write adds a part to a conversation and returns the part's id. The oldest parts go once they
-// are too many or too long; the new one stays. The error is a *[helpdesk.APIError] that says
-// Gone.
+// write adds a part to a conversation and returns the part's id. The oldest part goes where
+// there are too many. The error is a *[helpdesk.APIError] that says Gone.
 func (a *account) write(conversationID string, p part) (partID string, err error) {
 	err = a.change(conversationID, func(c *conversation) {
 		a.lastPart++
 		p.ID, p.At = strconv.Itoa(a.lastPart), time.Now()
 		c.Parts = append(c.Parts, p)
-		texts := 0
-		for _, p := range c.Parts {
-			texts += len(p.Text)
-		}
-		for len(c.Parts) > 1 && (len(c.Parts) > maxParts || texts > maxTexts) {
-			texts -= len(c.Parts[0].Text)
-			c.Parts = slices.Delete(c.Parts, 0, 1)
-		}
+		c.Parts = c.Parts[max(0, len(c.Parts)-maxParts):]
 	})
 	return p.ID, err
 }
@@ -180,19 +171,4 @@ func (a *account) get(id string) (conversation, error) {
 	all := *c
 	all.Parts = slices.Clone(c.Parts)
 	return all, nil
-}
-
-// newest returns the newest part of a conversation that the function accepts. The function is
-// called without the lock.
-func (a *account) newest(conversationID string, is func(part) bool) (p part, found bool, err error) {
-	c, err := a.get(conversationID)
-	if err != nil {
-		return part{}, false, err
-	}
-	for _, p := range slices.Backward(c.Parts) {
-		if is(p) {
-			return p, true, nil
-		}
-	}
-	return part{}, false, nil
 }

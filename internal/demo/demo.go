@@ -28,9 +28,9 @@ type Product struct {
 	Token string `json:"token"` // of the SDK endpoints
 }
 
-// New returns the demo of a product, whose desk signs its webhooks with the secret.
-func New(product Product, secret string) *Demo {
-	return &Demo{product: product, secret: secret, door: rand.Text()}
+// New returns the demo of a product, whose integration_config has the desk.
+func New(product Product) *Demo {
+	return &Demo{product: product, secret: rand.Text(), door: rand.Text()}
 }
 
 // Path returns the address of the page below the server's, with the secret that
@@ -39,15 +39,10 @@ func (d *Demo) Path() string { return "/demo/?" + doorField + "=" + d.door }
 
 // Kind returns the kind of the demo's desk. All desks that it opens have the same
 // conversations.
-func (d *Demo) Kind() helpdesk.Kind { return helpdesk.Kind{Name: Name, Open: d.account.openDesk} }
-
-// Config returns the desk's part of integration_config.
-func (d *Demo) Config() json.RawMessage {
-	raw, err := json.Marshal(config{d.secret})
-	if err != nil {
-		panic(err) // it is a string
-	}
-	return raw
+func (d *Demo) Kind() helpdesk.Kind {
+	return helpdesk.Kind{Name: Name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
+		return &desk{&d.account, d.secret}, nil
+	}}
 }
 
 // Handler returns a service's handler with the demo at /demo/, as long as the keys open the

@@ -41,10 +41,10 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	product, key := liveactivity.NewProduct("demo")
-	d := demo.New(demo.Product{ID: "demo", Key: key.Key, Token: product.CaptureTokens[0]}, "s3cr3t")
+	d := demo.New(demo.Product{ID: "demo", Key: key.Key, Token: product.CaptureTokens[0]})
 	product.IntegrationConfig = liveactivity.IntegrationConfig{
 		Notes: &liveactivity.Notes{DebounceMS: new(0), IntervalS: new(0)},
-		Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
+		Desks: map[string]json.RawMessage{demo.Name: json.RawMessage("{}")}}
 	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product},
 		Keys:  []liveactivity.Key{key},
 		Desks: []helpdesk.Kind{d.Kind()}, Reply: demo.Reply, Logger: slog.New(slog.DiscardHandler)})
@@ -178,7 +178,7 @@ func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	d := demo.New(demo.Product{ID: "demo", Key: s.key}, "s3cr3t")
+	d := demo.New(demo.Product{ID: "demo", Key: s.key})
 	s.show(d, away)
 	w := s.serve(request(http.MethodPost, "/demo/desk/conversations", message))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)

@@ -1,7 +1,6 @@
 package servercmd
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,10 +27,10 @@ const demoUser = "ada"
 // without a language model. Its secrets are new. The program's desks stay.
 func (s *settings) addDemo() *demo.Demo {
 	product, key := liveactivity.NewProduct(demoProduct)
-	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]}, rand.Text())
+	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]})
 	product.Identity.Unverified = "replies"
 	product.IntegrationConfig = demoConfig()
-	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: d.Config()}
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: json.RawMessage("{}")}
 	s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
 	if s.Desks == nil {
 		s.Desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind}
