@@ -87,7 +87,7 @@ func ExampleView() {
 	// Output: <nil>
 }
 
-// acme is one product, to [posthog.NewHandler].
+// acme is one product, to [intake.New].
 type acme struct{}
 
 func (acme) ProductOfID(productID string) (intake.Product, bool, error) {
@@ -114,7 +114,7 @@ func Example_parts() {
 		log.Fatal(err)
 	}
 
-	ingest, err := posthog.NewHandler(recorder, acme{}, nil)
+	ingest, err := intake.New(recorder, acme{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func Example_parts() {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /webhook/{product_id}", ingest.ServeWebhook)
+	mux.Handle("POST /webhook/{product_id}", ingest.Webhook(posthog.Source))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
 	mux.Handle("GET /stream/{product_id}", streams)
 

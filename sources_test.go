@@ -15,7 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/flat"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // basic is the header that Segment's SDKs have their write key in.
@@ -217,7 +217,7 @@ func TestSources_webhooks(t *testing.T) {
 		"a batch of PostHog's": {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
 		"one event":            {secret, first, 1, nil},
 		"by PostHog's header":  {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
-		"by a signature of the body": {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))),
+		"by a signature of the body": {fmt.Sprintf("X-Webhook-Secret: sha256=%x", intake.Sign(acmeSecret, []byte(first))),
 			first, 1, nil},
 		"an array":                      {secret, "[" + first + "," + second + "]", 2, nil},
 		"another secret":                {"X-Webhook-Secret: " + globexSecret, first, 0, nil},

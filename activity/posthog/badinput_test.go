@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -100,7 +101,7 @@ func TestBadInput_isRefused(t *testing.T) {
 	for _, c := range cases {
 		for _, d := range doors {
 			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				detail := requireError(t, s.post(d, []byte(c.body), c.header...), c.status)
 				assert.Regexp(t, c.detail, detail)
 				assert.NotContains(t, detail, "$pageview", "no error quotes what was sent")
@@ -134,7 +135,7 @@ func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 	} {
 		for _, d := range doors {
 			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				requireCounts(t, s.post(d, []byte(c.body)), c.accepted, c.ignored)
 			})
 		}
@@ -144,7 +145,7 @@ func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 func TestBadInput_limitsAreOptions(t *testing.T) {
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
-			s := newService(posthog.Options{MaxBody: 1000, MaxDecoded: 2000})
+			s := newService(intake.Options{MaxBody: 1000, MaxDecoded: 2000})
 			event := marshal(t, click(nil))
 			requireCounts(t, s.post(d, event), 1, 0)
 			padded := func(n int) []byte {
@@ -173,7 +174,7 @@ func TestBadInput_mistakeIsLocated(t *testing.T) {
 	} {
 		for _, d := range doors {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				w := s.post(d, gzipped([]byte(before+`?"rest":1}]}`)))
 				detail := requireError(t, w, http.StatusBadRequest)
 				m := regexp.MustCompile(`byte (\d+)`).FindStringSubmatch(detail)
@@ -193,7 +194,7 @@ func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF,
 			"reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(err))
 				detail := requireError(t, s.send(http.MethodPost, d, body), http.StatusBadRequest)
 				assert.Regexp(t, `br(eaks|oke) off`, detail)
@@ -221,7 +222,7 @@ func TestBadInput_overTheWire(t *testing.T) {
 	for _, c := range cases {
 		for _, d := range doors {
 			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				server := httptest.NewServer(s.mux)
 				defer server.Close()
 				conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -277,7 +278,7 @@ func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			for _, value := range junk {
 				bad := strings.Replace(field, "%s", value, 1)
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				w := s.post(captureDoor, []byte(`{"api_key":"`+shopToken+`","batch":[`+bad+`,`+good+`]}`))
 				counts := requireOK(t, w)
 				require.Equal(t, 2, counts.Accepted+counts.Ignored, bad)
@@ -297,7 +298,7 @@ func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for _, value := range junk {
 		t.Run(value[:min(len(value), 20)], func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			body := `{"token":"` + shopToken + `","sent_at":` + value + `,"historical_migration":` + value + `,"":` + value +
 				`,"batch":[` + event + `]}`
 			requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
@@ -331,7 +332,7 @@ func TestBadInput_oddButFine(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, []byte(c.body)), c.accepted, c.ignored)
 			for _, e := range s.sink.take(shop) {
 				assert.Equal(t, strings.ToValidUTF8(e.Action.Title, ""), e.Action.Title)
@@ -377,7 +378,7 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireQuick(t, 3*time.Second, func() {
 				w := s.post(webhookDoor, gzipped([]byte(body)))
 				assert.Less(t, w.Code, http.StatusInternalServerError)
@@ -391,7 +392,7 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 func TestSinkError_isTemporary(t *testing.T) {
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			body := marshal(t, []any{click(nil), 7})
 			s.sink.fail(errors.New("sink: dial tcp 10.0.0.7:6379: " + shopSecret))
 			w := s.post(d, body)

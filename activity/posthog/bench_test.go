@@ -126,7 +126,7 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 // a busy machine disturbs little; it must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
 	recorder := musttest.New(eventlog.NewRecorder(musttest.New(memorylog.New(nil)), nil))
-	handler := musttest.New(posthog.NewHandler(recorder, products, nil))
+	handler := posthog.New(musttest.New(intake.New(recorder, products, nil)))
 	var zr gzip.Reader
 	var buf bytes.Buffer
 	var path, bound time.Duration

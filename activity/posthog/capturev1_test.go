@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 var v1Door = door{"capture v1", "/i/v1/analytics/events", http.Header{"Authorization": {"Bearer " + shopToken}}}
@@ -44,7 +44,7 @@ func v1Results(t *testing.T, w *httptest.ResponseRecorder) map[string]string {
 
 func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		w := s.post(v1Door, gzipped(marshal(t, object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
 			v1Event("u1", nil),
 			v1Event("u2", object{"event": "order paid"}),
@@ -74,14 +74,14 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 
 func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp",
 			"2026-11-20T11:00:30.000Z")
 		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
 		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
 	})
 	at(t, noon, func(t *testing.T) { // the header is what a request that is sent again has anew
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}),
 			"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
@@ -101,7 +101,7 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 		{[]any{true}, -30 * time.Second},
 	} {
 		at(t, noon, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", object{"options": c.options})}}),
 				"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 			assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
@@ -111,7 +111,7 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 }
 
 func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := marshal(t, object{"api_key": shopToken, "token": shopToken,
 		"batch": []any{v1Event("u1", object{"timestamp": time.Now()})}})
 	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown",
@@ -127,7 +127,7 @@ func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 
 // What cannot be stored the SDK is to send again, all of it.
 func TestCaptureV1_failsWithTheStorage(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	s.sink.fail(errors.New("full"))
 	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Origin", "https://app.example.com")
 	requireError(t, w, http.StatusServiceUnavailable)
@@ -136,7 +136,7 @@ func TestCaptureV1_failsWithTheStorage(t *testing.T) {
 }
 
 func TestCaptureV1_refusesPagesThatAreNotListed(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Authorization", "Bearer "+bankToken,
 		"Origin", "https://evil.example")
 	requireRefusal(t, w)

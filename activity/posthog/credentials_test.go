@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
@@ -59,7 +59,7 @@ func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(captureDoor, marshal(t, c.body))
 			if c.ok {
 				assert.Positive(t, requireOK(t, w).Accepted)
@@ -75,7 +75,7 @@ func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
 
 // TestToken_isNotTakenFromURLOrHeader: the token is in the body or nowhere.
 func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := marshal(t, click(object{"properties.token": nil}))
 	w := s.post(door{path: "/e/?api_key=" + shopToken + "&token=" + shopToken}, body, "Authorization", "Bearer "+shopToken)
 	requireError(t, w, http.StatusUnauthorized)
@@ -90,7 +90,7 @@ func TestToken_customPropertiesAreNotTheToken(t *testing.T) {
 		"after":  own + `,"Token":"a","TOKEN":"b"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			event := strings.Replace(string(marshal(t, click(nil))), own, properties, 1)
 			requireCounts(t, s.post(captureDoor, []byte(event)), 1, 0)
 		})
@@ -131,7 +131,7 @@ func TestToken_productsNeverMix(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, c.body)), c.accepted, c.ignored)
 			assert.Equal(t, c.shopIDs, s.ids(shop))
 			assert.Equal(t, c.bankIDs, s.ids(bank))
@@ -150,7 +150,7 @@ func (s *service) ids(productID string) []string {
 
 // signature is the header of a signed webhook.
 func signature(secret string, body []byte) string {
-	return "sha256=" + hex.EncodeToString(posthog.Sign(secret, body))
+	return "sha256=" + hex.EncodeToString(intake.Sign(secret, body))
 }
 
 func TestWebhook_secret(t *testing.T) {
@@ -194,7 +194,7 @@ func TestWebhook_secret(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			d := door{path: "/webhook/" + c.product, header: http.Header{}}
 			if c.header != "" {
 				d.header.Set("X-PostHog-Secret", c.header)
@@ -218,7 +218,7 @@ func TestWebhook_secret(t *testing.T) {
 
 // A request costs what its body costs, however many proofs it claims to have.
 func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := bytes.Repeat([]byte(" "), 1<<20)
 	cost := func(proofs int) time.Duration {
 		least := time.Hour
@@ -236,7 +236,7 @@ func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
 
 // TestWebhook_signatureIsOfTheBodyAsSent, not of what is inside it.
 func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	inside := marshal(t, object{"event": click(nil)})
 	sent := gzipped(inside)
 	d := door{path: "/webhook/" + shop}
@@ -247,7 +247,7 @@ func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
 
 // TestWebhook_productIsThatOfThePath, whatever token the body carries.
 func TestWebhook_productIsThatOfThePath(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := marshal(t, object{"event": click(object{"uuid": "1", "properties.token": bankToken})})
 	requireCounts(t, s.post(webhookDoor, body), 1, 0)
 	assert.Equal(t, []string{"1"}, s.ids(shop))
@@ -257,7 +257,7 @@ func TestWebhook_productIsThatOfThePath(t *testing.T) {
 // TestWebhook_bodyIsNotJudgedBeforeTheSecret: who does not know the secret
 // learns nothing about the body.
 func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, body := range []string{"", "{", "\x1f\x8b", "[]"} {
 		requireError(t, s.post(door{path: "/webhook/" + shop}, []byte(body), "X-PostHog-Secret", "wrong"),
 			http.StatusUnauthorized)
@@ -269,5 +269,5 @@ func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
 func TestSign_isHMACSHA256(t *testing.T) {
 	// RFC 4231, test case 2.
 	assert.Equal(t, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
-		hex.EncodeToString(posthog.Sign("Jefe", []byte("what do ya want for nothing?"))))
+		hex.EncodeToString(intake.Sign("Jefe", []byte("what do ya want for nothing?"))))
 }

@@ -20,10 +20,10 @@ import (
 func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	log := musttest.New(memorylog.New(nil))
 	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}
-	h := musttest.New(posthog.NewHandler(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
+	in := musttest.New(intake.New(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
 	s := &service{mux: http.NewServeMux()}
-	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
-	s.mux.HandleFunc("/", h.ServeSDK)
+	s.mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
+	s.mux.HandleFunc("/", posthog.New(in).ServeSDK)
 	return s, func() (did []string) {
 		recent, err := log.Activity().Session(t.Context(), shop, "session-1", 50)
 		require.NoError(t, err)

@@ -1,15 +1,15 @@
 // Package posthog takes page views, clicks, form submits and changed fields
 // from PostHog and hands them on as activity events.
 //
-// Two doors lead in. PostHog's webhook destinations post to
-// [Handler.ServeWebhook], which asks for the product's secret. posthog-js and
-// PostHog's server SDKs, with their host pointed here instead of at PostHog,
-// post to [Handler.ServeSDK], which goes by the project token in the body and
-// also answers the calls that make posthog-js run cleanly:
+// Two doors lead in. PostHog's webhook destinations post to [intake.Intake.Webhook],
+// which asks for the product's secret. posthog-js and PostHog's server SDKs, with
+// their host pointed here instead of at PostHog, post to [Handler.ServeSDK], which
+// goes by the project token in the body and also answers the calls that make
+// posthog-js run cleanly:
 //
-//	h, err := posthog.NewHandler(sink, products, nil)
-//	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
-//	mux.HandleFunc("/", h.ServeSDK) // or for the paths of [IsSDKPath]
+//	in, err := intake.New(sink, products, nil) // shared with other sources
+//	mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
+//	mux.HandleFunc("/", posthog.New(in).ServeSDK) // or for the paths of [IsSDKPath]
 //
 // Every body that a PostHog SDK or destination is known to send is understood:
 // one event, an array, {"batch": […]}, {"event": {…}, "person": {…}} and the

@@ -38,13 +38,13 @@ func (oneProduct) ProductOfToken(token string) (string, bool, error) {
 }
 
 func ExampleHandler() {
-	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	in, err := intake.New(printer{}, oneProduct{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
-	mux.HandleFunc("/", h.ServeSDK)
+	mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
+	mux.HandleFunc("/", posthog.New(in).ServeSDK)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
@@ -71,18 +71,18 @@ func ExampleHandler() {
 	// 200 OK {"status":1,"accepted":1,"ignored":0}
 }
 
-func ExampleSign() {
+func ExampleHandler_webhook() {
 	body := `{"event": {"event": "$pageview", "distinct_id": "user_42", "properties": {"$current_url": ` +
 		`"https://app.acme.example/pricing"}}}`
 
-	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	in, err := intake.New(printer{}, oneProduct{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+	mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
 	r := httptest.NewRequest(http.MethodPost, "/webhook/acme", strings.NewReader(body))
-	r.Header.Set("X-PostHog-Secret", fmt.Sprintf("sha256=%x", posthog.Sign("a long random secret", []byte(body))))
+	r.Header.Set("X-PostHog-Secret", fmt.Sprintf("sha256=%x", intake.Sign("a long random secret", []byte(body))))
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, r)
 	fmt.Println(w.Code, w.Body)

@@ -26,7 +26,7 @@ func ParseChain(chain string) []Element { return parseChain(nil, chain) }
 // nowhere is a sink and products that nobody asks.
 type nowhere struct {
 	activity.Sink
-	Products
+	intake.Products
 }
 
 // Plain returns the JSON inside a body.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // form is one of the forms of a body that brings the event of formEvent.
@@ -148,7 +148,7 @@ func TestForms_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 			atNoon(t, form.name+"/"+enc.name, func(t *testing.T) {
 				body := enc.encode(form.body(t))
 				for _, d := range doors {
-					s := newService(posthog.Options{})
+					s := newService(intake.Options{})
 					requireCounts(t, s.post(d, body, enc.header...), 1, 0)
 					got, want := s.requireOneEvent(t), formEvent()
 					assert.WithinDuration(t, want.Time, got.Time, 0)
@@ -174,7 +174,7 @@ func TestForms_base64Samples(t *testing.T) {
 	require.True(t, strings.HasSuffix(text, "="))
 	for _, enc := range encodings {
 		t.Run(enc.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, enc.encode(event), enc.header...), 1, 0)
 			assert.Equal(t, "padded", s.requireOneEvent(t).ID)
 		})
@@ -183,7 +183,7 @@ func TestForms_base64Samples(t *testing.T) {
 
 func TestForms_webhookDefaultBody(t *testing.T) {
 	at(t, time.Date(2026, 11, 20, 9, 38, 0, 0, time.UTC), func(t *testing.T) {
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		w := s.post(webhookDoor, testdata(t, "webhook_default_body.json"))
 		requireCounts(t, w, 1, 0)
 		assert.Equal(t, "ok", requireOK(t, w).Status)
@@ -206,7 +206,7 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/",
 			path + "/?ip=0&_=1&ver=1.297.2"} {
 			t.Run(target, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				w := s.post(door{path: target}, marshal(t, click(nil)))
 				requireCounts(t, w, 1, 0)
 				assert.EqualValues(t, 1, requireOK(t, w).Status, "posthog-js expects it")
@@ -219,7 +219,7 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 // TestHandler_isSafeForConcurrentUse: requests share nothing that shows, good
 // and broken ones alike.
 func TestHandler_isSafeForConcurrentUse(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	const requests = 200
 	var wg sync.WaitGroup
 	for i := range requests {
@@ -273,7 +273,7 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(webhookDoor, marshal(t, object{"event": c.event, "person": c.person}))
 			requireCounts(t, w, c.accepted, 1-c.accepted)
 			if c.accepted == 1 {
@@ -291,7 +291,7 @@ func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
 		"after":  `"email":"ada@example.com","Email":"old@example.com","EMAIL":"older@example.com"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			body := `{"event":` + string(marshal(t, click(nil))) + `,"person":{"properties":{` + traits + `}}}`
 			requireCounts(t, s.post(webhookDoor, []byte(body)), 1, 0)
 			assert.Equal(t, "ada@example.com", s.requireOneEvent(t).Email)
@@ -325,7 +325,7 @@ func TestForms_eventsThatCarryIdentity(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(captureDoor, marshal(t, c.event))
 			if c.want == nil {
 				requireCounts(t, w, 0, 1)
@@ -344,7 +344,7 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 		"$web_vitals",
 		"$exception", "$groupidentify", "$feature_flag_called", "order paid", "pageview", "$PAGEVIEW", "$autocapture ", ""} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": name}))), 0, 1)
 			assert.Empty(t, s.sink.take(shop))
 		})
@@ -365,7 +365,7 @@ func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 			"beside@example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, []any{tt.body})), 1, 0)
 			require.Equal(t, tt.email, s.requireOneEvent(t).Email)
 		})
@@ -388,7 +388,7 @@ func TestForms_stateWhoIsIdentified(t *testing.T) {
 		"$set of an identified": {object{"event": "$set", "properties.$user_id": "user_42"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, click(tt.changes))), 1, 0)
 			require.Equal(t, tt.want, s.requireOneEvent(t).Identified)
 		})

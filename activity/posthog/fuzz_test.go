@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/element"
 )
@@ -139,7 +140,7 @@ func FuzzServe(f *testing.F) {
 			f.Add(http.MethodPost, path, "gzip", "", signature(shopSecret, body), body)
 		}
 	}
-	s := newService(posthog.Options{MaxDecoded: 256 << 10})
+	s := newService(intake.Options{MaxDecoded: 256 << 10})
 	statuses := []int{200, 204, 301, 307, 400, 401, 404, 405, 413, 415}
 	f.Fuzz(func(t *testing.T, method, path, contentEncoding, origin, secret string, body []byte) {
 		r := &http.Request{Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, Host: "x",

@@ -162,13 +162,13 @@ type service struct {
 	mux     *http.ServeMux
 }
 
-func newService(opts posthog.Options) *service {
+func newService(opts intake.Options) *service {
 	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry(),
 		mux: http.NewServeMux()}
 	opts.Metrics = s.metrics
-	h := musttest.New(posthog.NewHandler(s.sink, products, &opts))
-	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
-	s.mux.HandleFunc("/", h.ServeSDK)
+	in := musttest.New(intake.New(s.sink, products, &opts))
+	s.mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
+	s.mux.HandleFunc("/", posthog.New(in).ServeSDK)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
@@ -34,9 +35,9 @@ func (a *asked) ProductOfToken(token string) (string, bool, error) {
 
 func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 	a := &asked{catalogue: products, tokens: map[string]int{}}
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("/", musttest.New(posthog.NewHandler(s.sink, a, nil)).ServeSDK)
+	s.mux.HandleFunc("/", posthog.New(musttest.New(intake.New(s.sink, a, nil))).ServeSDK)
 	var batch []any
 	for i := range 500 {
 		for range 3 {
@@ -58,7 +59,7 @@ func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 
 // What is kept of an event refers to nothing of the request.
 func TestEvents_keepNothingOfTheRequest(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	const events = 50
 	pad := strings.Repeat(" ", 2000)
 	grown := heaptest.After(func() {
@@ -77,7 +78,7 @@ func TestEvents_keepNothingOfTheRequest(t *testing.T) {
 
 func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 	var log logtest.Buffer
-	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log,
+	s := newService(intake.Options{Logger: slog.New(slog.NewTextHandler(&log,
 		&slog.HandlerOptions{Level: slog.LevelDebug}))})
 	requireCounts(t, s.post(webhookDoor, marshal(t, []any{click(object{"event": "$pageleave"}), 7})), 0, 2)
 	assert.Contains(t, log.String(), "reason=other_event")
@@ -88,15 +89,15 @@ func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 func TestHandlers_shareAMetricsRegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for range 2 {
-		_, err := posthog.NewHandler(&sink{}, products, &posthog.Options{Metrics: reg})
+		_, err := intake.New(&sink{}, products, &intake.Options{Metrics: reg})
 		require.NoError(t, err)
 	}
 }
 
-func TestNewHandler_reportsEveryMistake(t *testing.T) {
+func TestIntake_reportsEveryMistake(t *testing.T) {
 	taken := prometheus.NewRegistry()
 	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
-	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
+	h, err := intake.New(nil, nil, &intake.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
 	assert.Nil(t, h)
 	assert.Equal(t, []string{"intake.sink", "intake.products", "intake.MaxBody", "intake.MaxDecoded", "intake.Metrics"},
 		musttest.Mistakes(t, err))

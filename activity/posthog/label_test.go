@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // postOne posts one event to the shop and returns its action.
 func postOne(t *testing.T, body any) activity.Action {
 	t.Helper()
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
 	e := s.requireOneEvent(t)
 	require.NotNil(t, e.Action)
@@ -228,7 +228,7 @@ func TestLabel_neverContainsWhatWasTypedOutsideOfAnElement(t *testing.T) {
 // contain the secret.
 func requireUntold(t *testing.T, body object, secret string) {
 	t.Helper()
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
 	encoded, err := json.Marshal(s.requireOneEvent(t))
 	require.NoError(t, err)
@@ -420,7 +420,7 @@ func TestLabel_withoutAPage(t *testing.T) {
 			assert.Equal(t, "Click Export CSV", a.Title)
 			assert.Equal(t, "User clicked Export CSV", a.Description)
 			assert.Equal(t, page{}, page{a.RawURL, a.CanonicalURL})
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			view := click(object{"event": "$pageview", "properties.$current_url": url})
 			requireCounts(t, s.post(webhookDoor, marshal(t, view)), 0, 1)
 		})
@@ -456,7 +456,7 @@ func TestLabel_ofAURLThatIsTooMuch(t *testing.T) {
 func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 	for name, typ := range map[string]any{"swipe": "swipe", "scroll": "scroll", "padded": " click"} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.$event_type": typ}))), 0, 1)
 		})
 	}
@@ -525,7 +525,7 @@ func TestScreen_isAPageView(t *testing.T) {
 		assert.Equal(t, [2]string{want[0], want[0]}, [2]string{a.RawURL, a.CanonicalURL}, name)
 		assert.Equal(t, "Page Load: "+want[1], a.Title)
 	}
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$screen"}))), 0, 1)
 }
 

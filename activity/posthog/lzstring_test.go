@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 func TestLZ64_takesWhatPostHogJSLiteSends(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := testdata(t, "lz64", "posthog-js-lite-2.5.0.body")
 	require.Contains(t, string(body), "compression=lz64")
 	for _, path := range []string{"/e/?ip=1&v=2.5.0", "/ingest/batch/"} {
@@ -38,7 +38,7 @@ func TestLZ64_takesItsDigitsInAnyForm(t *testing.T) {
 	require.Contains(t, text, "/")
 	for _, text := range []string{text, strings.TrimRight(text, "="),
 		strings.NewReplacer("+", "-", "/", "_").Replace(text)} {
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		requireCounts(t, s.post(captureDoor, []byte("compression=lz64&data="+text)), 3, 0)
 	}
 }

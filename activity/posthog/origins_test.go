@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
-	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
@@ -32,7 +31,7 @@ func TestOrigins_aPageThatIsNotListedIsRefused(t *testing.T) {
 		"ionic://localhost": false, "*": false,
 	} {
 		t.Run(origin, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			for _, path := range []string{"/e/", "/ingest/batch/", "/i/v0/e"} {
 				w := s.post(door{path: path}, bankClick(t), "Origin", origin)
 				if allowed {
@@ -59,7 +58,7 @@ func requireRefusal(t *testing.T, w *httptest.ResponseRecorder) {
 
 // Where the URL names the token, what the product answers is not for others either.
 func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",
 		"/api/surveys/?token=%s",
 		"/api/early_access_features/?token=%s", "/flags/definitions?token=%s",
@@ -75,7 +74,7 @@ func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
 // The answer says nothing of the product, but a page that is refused elsewhere
 // finds out at its first request.
 func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	body := func(token string) []byte { return marshal(t, object{"token": token, "distinct_id": "ada"}) }
 	recording := func(token string) []byte {
 		return gzipped(marshal(t, []any{object{"event": "$snapshot", "properties": object{"token": token}}}))
@@ -100,7 +99,7 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 
 // A recording is larger than what brings events, and a proxy may take its length away.
 func TestOrigins_holdForWhatALargeRecordingNames(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	noise := make([]byte, 3<<18)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	plain := marshal(t, []any{object{"event": "$snapshot",
@@ -117,7 +116,7 @@ func TestOrigins_holdForWhatALargeRecordingNames(t *testing.T) {
 }
 
 func TestGPC_nothingIsTakenWhereTheProductRespectsIt(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	v1 := door{path: "/i/v1/analytics/events", header: http.Header{"Authorization": {"Bearer " + bankToken}}}
 	for _, d := range []door{{path: "/e/"}, {path: "/batch"}, v1} {
 		body := bankClick(t)
@@ -137,7 +136,7 @@ func TestGPC_nothingIsTakenWhereTheProductRespectsIt(t *testing.T) {
 
 func TestOrigins_refusalsAreCountedAndLoggedOncePerOrigin(t *testing.T) {
 	var log bytes.Buffer
-	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newService(intake.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
 		for _, origin := range []string{"https://evil.example", "https://marketing.example",
 			"https://" + strings.Repeat("x", 9000)} {
@@ -167,7 +166,7 @@ func (s *service) refused(t *testing.T) (n float64) {
 
 // Anyone can send any number of origins.
 func TestOrigins_refusalsAreRememberedInBoundedMemory(t *testing.T) {
-	s := newService(posthog.Options{Logger: slog.New(slog.DiscardHandler)})
+	s := newService(intake.Options{Logger: slog.New(slog.DiscardHandler)})
 	click, long := bankClick(t), strings.Repeat("x", 200)
 	grown := heaptest.After(func() {
 		for i := range 4_000 {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // captured is a request as it was recorded.
@@ -224,7 +224,7 @@ func TestReplay_capturedTraffic(t *testing.T) {
 			want := replays[scenario.Name()]
 			require.NotNil(t, want)
 			synctest.Test(t, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				s.sink.ttl = 100 * 365 * 24 * time.Hour
 				events := 0
 				for _, c := range capturedRequests(t, scenario.Name()) {
@@ -281,7 +281,7 @@ func TestReplay_retryBringsTheSameEvents(t *testing.T) {
 		}
 		t.Run(c.number, func(t *testing.T) {
 			at(t, c.arrival, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				s.mux.ServeHTTP(httptest.NewRecorder(), c.request())
 				first := s.sink.take(shop)
 				require.NotEmpty(t, first)

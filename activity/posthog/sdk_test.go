@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -72,7 +73,7 @@ func (s *service) call(method, target string, header ...string) *httptest.Respon
 }
 
 func TestSDK_methods(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, path := range []string{"/e/", "/i/v0/e/", "/batch", "/flags/", "/decide", "/s/"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "PATCH"} {
 			w := s.call(method, path)
@@ -96,7 +97,7 @@ func TestSDK_methods(t *testing.T) {
 
 // A preflight passes whatever its origin: the token that decides comes with the request.
 func TestSDK_preflight(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/i/v1/analytics/events",
 		"/static/array.js",
 		"/array/phc_x/config", "/array/" + bankToken + "/config.js"} {
@@ -148,7 +149,7 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 	for _, c := range cases {
 		for _, origin := range []string{"https://app.example.com", "http://shop.localhost:33649", "null", ""} {
 			t.Run(c.name+"/"+origin, func(t *testing.T) {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				if c.status == http.StatusServiceUnavailable {
 					s.sink.fail(errors.New("away"))
 				}
@@ -166,14 +167,14 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 
 // TestWebhook_isNotForPages: PostHog's servers call it, no page does.
 func TestWebhook_isNotForPages(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	w := s.post(webhookDoor, marshal(t, click(nil)), "Origin", "https://app.example.com")
 	requireCounts(t, w, 1, 0)
 	assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
 }
 
 func TestSDK_flagsAndDecide(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide",
 		"/ingest/flags/"} {
 		for _, body := range []string{"", "{}", `{"token":"phc_unknown"}`, "\x1f\x8b", "data=e30%3D", "not JSON"} {
@@ -186,7 +187,7 @@ func TestSDK_flagsAndDecide(t *testing.T) {
 
 // TestSDK_recordingsAreDiscarded, whatever they are.
 func TestSDK_recordingsAreDiscarded(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for name, body := range map[string][]byte{
 		"captured":         gzipped([]byte("[" + string(testdata(t, "events", "feature_snapshot.json")) + "]")),
 		"empty":            nil,
@@ -203,7 +204,7 @@ func TestSDK_recordingsAreDiscarded(t *testing.T) {
 }
 
 func TestSDK_remoteConfiguration(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	w := s.call("GET", "/array/phc_test_token/config")
 	require.Equal(t, http.StatusOK, w.Code)
 	requireRemoteConfig(t, w.Body.Bytes(), "phc_test_token")
@@ -247,7 +248,7 @@ func requireAssignment(t *testing.T, script string) (key string, value object) {
 // TestSDK_configurationOfAHostileToken: the token is whatever somebody put
 // into a URL, and comes back in a script.
 func TestSDK_configurationOfAHostileToken(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for name, token := range map[string]string{
 		"script":              `<script>alert(1)<script>`,
 		"comment":             `<!--`,
@@ -296,7 +297,7 @@ func TestSDK_configurationOfAHostileToken(t *testing.T) {
 func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		var metered activity.Flow
-		s := newService(posthog.Options{Meter: func(productID string, f activity.Flow) {
+		s := newService(intake.Options{Meter: func(productID string, f activity.Flow) {
 			assert.Equal(t, shop, productID)
 			metered = metered.Plus(f)
 		}})
@@ -319,7 +320,7 @@ func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
 // What posthog-js and server SDKs ask for beyond events is answered with nothing, in
 // the form that they read, so that they stay silent and call back.
 func TestSDK_emptyAnswers(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, c := range []struct{ method, path, answer string }{
 		{"GET", "/api/surveys/?token=phc_x", `{"surveys":[]}`},
 		{"GET", "/api/early_access_features/?token=phc_x", `{"earlyAccessFeatures":[]}`},

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 func signedBy(secret, text string) string {
-	return hex.EncodeToString(posthog.Sign(secret, []byte(text)))
+	return hex.EncodeToString(intake.Sign(secret, []byte(text)))
 }
 
 // A hash counts wherever an address does, under each of the product's secrets and no
@@ -54,7 +54,7 @@ func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
 				door
 				least activity.Standing
 			}{{captureDoor, activity.Claimed}, {webhookDoor, activity.Reported}} {
-				s := newService(posthog.Options{})
+				s := newService(intake.Options{})
 				requireCounts(t, s.post(at.door, marshal(t, c.event)), 1, 0)
 				require.Len(t, s.sink.stand, 1)
 				assert.Equal(t, max(c.user, at.least), s.sink.stand[0].Standing, at.name)
@@ -67,7 +67,7 @@ func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
 // Visitors that share an id must not see each other: what they do belongs to
 // their sessions and to no user.
 func TestNobody_hasNoUserID(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id",
 		"Not_Authenticated",
 		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none",
@@ -94,7 +94,7 @@ func TestNobody_hasNoUserID(t *testing.T) {
 // An event of nobody and of no session is ignored, and the answer says so. Actions of
 // cookieless visitors are the exception: they go to the stream.
 func TestNobody_withoutASession(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",
 		"properties.$session_id": nil})))
 	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
@@ -110,7 +110,7 @@ func TestNobody_withoutASession(t *testing.T) {
 }
 
 func TestNobody_isNoOneElse(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`,
 		`"`, "''", "$posthog",
 		"00000000-0000-0000-0000-000000000001", " ada "} {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // TestTime_ofAnEvent posts one event at noon and asserts when it happened;
@@ -92,7 +92,7 @@ func TestTime_ofAnEvent(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(captureDoor, marshal(t, click(c.changes)))
 			if c.want == nil {
 				requireCounts(t, w, 0, 1)
@@ -127,7 +127,7 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 			for i, r := range c.requests {
 				time.Sleep(time.Until(after(r.arrived)))
@@ -143,7 +143,7 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 // TestTime_productsHaveClocksOfTheirOwn, though their sessions share an id.
 func TestTime_productsHaveClocksOfTheirOwn(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
+		s := newService(intake.Options{})
 		post := func(token string, shown time.Duration) {
 			t.Helper()
 			event := click(object{"timestamp": noon.Add(-time.Second - shown), "properties.token": token})
@@ -176,7 +176,7 @@ func TestID_ofAnEvent(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			event := click(nil)
 			event["uuid"] = c.uuid
 			requireCounts(t, s.post(captureDoor, marshal(t, event)), 1, 0)
@@ -193,7 +193,7 @@ func TestID_ofAnEvent(t *testing.T) {
 // TestID_digest: without a uuid the same event has the same id whenever it
 // comes and whatever it comes in, and different events have different ones.
 func TestID_digest(t *testing.T) {
-	s := newService(posthog.Options{})
+	s := newService(intake.Options{})
 	idOf := func(body string) string {
 		t.Helper()
 		requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
@@ -270,7 +270,7 @@ func TestID_ofUserAndSession(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			w := s.post(captureDoor, marshal(t, click(c.changes)))
 			if c.want == nil {
 				requireCounts(t, w, 0, 1)
@@ -312,7 +312,7 @@ func TestTime_sentAt(t *testing.T) {
 		"beside a webhook's": {webhookDoor, `{"event":` + event + `,` + at2 + `}`, []time.Duration{3 * time.Second}},
 	} {
 		atNoon(t, name, func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			requireCounts(t, s.post(c.door, []byte(c.body)), len(c.want), 0)
 			for i, e := range s.sink.take(shop) {
 				assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
@@ -326,7 +326,7 @@ func TestTime_sentAt(t *testing.T) {
 func TestTime_offsetsOfALateRequest(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		atNoon(t, "a clock ahead by "+ahead.String(), func(t *testing.T) {
-			s := newService(posthog.Options{})
+			s := newService(intake.Options{})
 			query := func() string { return fmt.Sprint("/e/?_=", time.Now().Add(ahead).UnixMilli()) }
 			signIn := click(object{"timestamp": time.Now().Add(ahead)})
 			requireCounts(t, s.post(door{path: query()}, marshal(t, signIn)), 1, 0)

@@ -546,11 +546,11 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 				return c
 			}
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
-			ingest := musttest.New(posthog.NewHandler(recorder, here, nil))
+			ingest := musttest.New(intake.New(recorder, here, nil))
 			connected := musttest.New(connector.New(log, here, nil))
 			mux := http.NewServeMux()
-			mux.HandleFunc("/webhook/{product_id}", ingest.ServeWebhook)
-			mux.HandleFunc("/e/", ingest.ServeSDK)
+			mux.Handle("/webhook/{product_id}", ingest.Webhook(posthog.Source))
+			mux.HandleFunc("/e/", posthog.New(ingest).ServeSDK)
 			mux.HandleFunc("/chatbot-webhook/{product_id}", connected.ServeWebhook)
 			mux.HandleFunc("/sessions/link", connected.ServeLink)
 			send := func(c Credentials) int {
