@@ -29,29 +29,22 @@ var calls = []string{"amplitude", "2", "httpapi", "batch"}
 // ServeHTTP takes the calls of Amplitude's SDKs, from pages of any origin but those that
 // the product they name excludes.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		return refusal(h.serve(w, r))
-	}).ServeHTTP(w, r)
+	to := intake.Route{}
+	path := strings.TrimRight(r.URL.Path, "/")
+	if slices.Contains(calls, path[strings.LastIndexByte(path, '/')+1:]) {
+		to = intake.Route{Method: http.MethodPost, Serve: h.capture}
+	}
+	to.ServeHTTP(w, r)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	intake.AllowOrigin(w.Header(), r)
-	path := strings.TrimRight(r.URL.Path, "/")
-	switch {
-	case r.Method == http.MethodOptions:
-		intake.Preflight(w, r, http.MethodPost)
-		return nil
-	case !slices.Contains(calls, path[strings.LastIndexByte(path, '/')+1:]):
-		return httpx.NotFound("There is nothing at this path.")
-	case r.Method != http.MethodPost:
-		return httpx.MethodNotAllowed("POST, OPTIONS")
-	}
+// capture takes events.
+func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 	counts, err := h.in.Capture(w, r, Source, intake.Call{})
 	if err == nil {
 		httpx.WriteJSON(w, http.StatusOK, answer{http.StatusOK, counts.Accepted + counts.Ignored, max(0, r.ContentLength),
 			time.Now().UnixMilli(), counts})
 	}
-	return err
+	return refusal(err)
 }
 
 // answer is the body of 200, as of Amplitude's HTTP V2 API, with the counts.

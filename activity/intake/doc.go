@@ -18,6 +18,6 @@
 //     [NewAction], [ScreenURL] and [Meaning.Finish] have the rules that hold for all.
 //   - the [Source] made of it by [NewSource], with the [Form] of the vendor's envelopes.
 //     [Intake.Webhook] takes the vendor's webhooks by it.
-//   - the paths that its SDKs call, with [AllowOrigin], [Preflight] and [Intake.Capture],
-//     and the answers they expect.
+//   - the paths that its SDKs call, each a [Route] that ends in [Intake.Capture], and the
+//     answers they expect.
 package intake

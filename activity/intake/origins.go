@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -30,7 +31,7 @@ type refusals struct {
 type refusal struct{ productID, origin string }
 
 // CheckOrigin refuses a request for the product, 403, from a page of an origin that is not in
-// the product's list, if it has one. It takes back the headers of [AllowOrigin], so the page
+// the product's list, if it has one. It takes back the headers of allowOrigin, so the page
 // cannot read the answer. A request without an Origin header passes.
 func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
@@ -66,10 +67,36 @@ var corsHeaders = []string{
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
 }
 
-// AllowOrigin lets the calling page read the answer. Old versions of posthog-js send
-// credentials, so the origin is named instead of "*". Whether the page may report to the
-// product is decided later, by CheckOrigin.
-func AllowOrigin(header http.Header, r *http.Request) {
+// Route is a path that SDKs call.
+type Route struct {
+	Method string
+	Serve  httpx.Handler
+}
+
+// ServeHTTP serves a call: of the zero Route a 404, of another method a 405. Pages of any origin
+// may read the answer, and are told so before they call; whether one may report to a product is
+// decided later, as the token comes with the call.
+func (to Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(to.serve).ServeHTTP(w, r)
+}
+
+func (to Route) serve(w http.ResponseWriter, r *http.Request) error {
+	allowOrigin(w.Header(), r)
+	switch {
+	case r.Method == http.MethodOptions && (to.Serve != nil || r.Header.Get("Origin") != ""):
+		preflight(w, r, cmp.Or(to.Method, "GET, POST"))
+		return nil
+	case to.Serve == nil:
+		return httpx.NotFound("There is nothing at this path.")
+	case r.Method != to.Method && !(to.Method == http.MethodGet && r.Method == http.MethodHead):
+		return httpx.MethodNotAllowed(to.Method + ", OPTIONS")
+	}
+	return to.Serve(w, r)
+}
+
+// allowOrigin lets the calling page read the answer. Old versions of posthog-js send
+// credentials, so the origin is named instead of "*".
+func allowOrigin(header http.Header, r *http.Request) {
 	header.Add("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); origin != "" {
 		header.Set("Access-Control-Allow-Origin", origin)
@@ -78,9 +105,8 @@ func AllowOrigin(header http.Header, r *http.Request) {
 	}
 }
 
-// Preflight lets a page send a request, whatever its origin: the token that
-// decides about it comes with the request.
-func Preflight(w http.ResponseWriter, r *http.Request, method string) {
+// preflight lets a page send a request.
+func preflight(w http.ResponseWriter, r *http.Request, method string) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", method+", OPTIONS")
 	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {

@@ -99,26 +99,18 @@ func tokenInPath(path string) string {
 // products. Session recordings are discarded. Every other path is not found,
 // which pages can read, too.
 func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
-	httpx.Handler(h.sdk).ServeHTTP(w, r)
-}
-
-func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
-	intake.AllowOrigin(w.Header(), r)
 	to, ok := routeOf(r.URL.Path)
-	switch {
-	case r.Method == http.MethodOptions && (ok || r.Header.Get("Origin") != ""):
-		intake.Preflight(w, r, cmp.Or(to.method, "GET, POST"))
-		return nil
-	case !ok:
-		return httpx.NotFound("There is nothing at this path.")
-	case r.Method != to.method && !(to.method == http.MethodGet && r.Method == http.MethodHead):
-		return httpx.MethodNotAllowed(to.method + ", OPTIONS")
+	if !ok {
+		intake.Route{}.ServeHTTP(w, r)
+		return
 	}
-	token := cmp.Or(tokenInPath(r.URL.Path), r.URL.Query().Get("token"))
-	if err := h.in.CheckToken(w, r, token); err != nil {
-		return err
-	}
-	return to.serve(h, w, r)
+	intake.Route{Method: to.method, Serve: func(w http.ResponseWriter, r *http.Request) error {
+		token := cmp.Or(tokenInPath(r.URL.Path), r.URL.Query().Get("token"))
+		if err := h.in.CheckToken(w, r, token); err != nil {
+			return err
+		}
+		return to.serve(h, w, r)
+	}}.ServeHTTP(w, r)
 }
 
 // capture takes events.

@@ -39,36 +39,24 @@ var kinds = map[string]string{
 // ServeHTTP takes the calls of the family's SDKs, from pages of any origin but those that
 // the product they name excludes.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	httpx.Handler(h.serve).ServeHTTP(w, r)
+	h.route(strings.Split(strings.Trim(r.URL.Path, "/"), "/")).ServeHTTP(w, r)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	intake.AllowOrigin(w.Header(), r)
-	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+// route returns the route of a path, the zero one for none.
+func (h *Handler) route(path []string) (to intake.Route) {
 	last := path[len(path)-1]
 	kind, brings := kinds[last]
-	isSettings := len(path) > 2 && last == "settings" && path[len(path)-3] == "projects"
-	serve, method := h.capture(kind), http.MethodPost
 	switch {
-	case isSettings:
-		serve, method = h.settings(path[len(path)-2]), http.MethodGet
+	case brings:
+		return intake.Route{Method: http.MethodPost, Serve: h.capture(kind)}
+	case len(path) > 2 && last == "settings" && path[len(path)-3] == "projects":
+		return intake.Route{Method: http.MethodGet, Serve: h.settings(path[len(path)-2])}
 	case last == "sourceConfig":
-		serve, method = h.sourceConfig, http.MethodGet
+		return intake.Route{Method: http.MethodGet, Serve: h.sourceConfig}
 	case last == "m":
-		serve = h.metrics
-	case r.Method == http.MethodOptions && !brings:
-		method = "GET, POST"
-	case !brings:
-		return httpx.NotFound("There is nothing at this path.")
+		return intake.Route{Method: http.MethodPost, Serve: h.metrics}
 	}
-	switch {
-	case r.Method == http.MethodOptions:
-		intake.Preflight(w, r, method)
-		return nil
-	case r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead):
-		return httpx.MethodNotAllowed(method + ", OPTIONS")
-	}
-	return serve(w, r)
+	return to
 }
 
 // writeKey returns the write key of a request's headers or query; "" for none.
