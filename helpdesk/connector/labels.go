@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"regexp"
@@ -94,9 +95,13 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
+// errBusy reports that too many other requests wait for the model, for an answer in time.
+var errBusy = errors.New("connector: too many others wait for the model")
+
 // labels returns labels for a session in a conversation, never nil. Any failure leads to the
 // configured ones. A session whose identity a model may not be told counts as a session without
-// actions. The model is asked under the same leases as for summaries and replies.
+// actions. The model is asked under the same leases as for summaries and replies, and not at all
+// if its turn comes too late for an answer in time.
 func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {
 	configured := quickreply.CleanLabels(product.Labels)
 	if c.opts.Model == nil {
@@ -104,6 +109,7 @@ func (c *Connector) labels(ctx context.Context, productID, key string, product P
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
+	latest := time.Now().Add(labelsTime / 2) // a later call would be cut off
 	sessions, err := c.store.vouched(ctx, productID, Link{}, []session{{ID: sessionID}}, nil, product.TakesClaims)
 	if err != nil {
 		return configured
@@ -114,6 +120,9 @@ func (c *Connector) labels(ctx context.Context, productID, key string, product P
 	}
 	var answer string
 	err = c.store.asking(ctx, productID, key, func(ctx context.Context) (err error) {
+		if time.Now().After(latest) {
+			return errBusy
+		}
 		answer, err = c.opts.Model(ctx, prompt.New(labelInstructions)+
 			"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
 		return err
