@@ -128,6 +128,10 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the answer.
 const lingerTime = 500 * time.Millisecond
 
+// maxLinger is how much of a body that is too large is read and forgotten after the answer, in
+// BodyTime: many clients send all of it before they look for one.
+const maxLinger = 32 << 20
+
 // WriteError writes err as the answer and leaves it for the access log. A request whose body
 // was not read is answered without waiting for it, and its connection is closed. The client
 // never gets the cause.
@@ -140,14 +144,20 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	for key, values := range e.Header {
 		w.Header()[key] = values
 	}
-	if r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {
+	control := http.NewResponseController(w)
+	unread := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
+	if unread {
 		w.Header().Set("Connection", "close")
 		// net/http goes on reading after the answer, or the client might never see it.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+		_ = control.SetReadDeadline(time.Now().Add(lingerTime))
 	}
 	body := map[string]any{"detail": e.Detail}
 	maps.Copy(body, e.Fields)
 	WriteJSON(w, e.Status, body)
+	if unread && e.Status == http.StatusRequestEntityTooLarge && control.Flush() == nil {
+		_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+		_, _ = io.CopyN(io.Discard, r.Body, maxLinger)
+	}
 }
 
 // Reporter is an [http.ResponseWriter] that an access log reads: WriteError tells it the

@@ -206,16 +206,42 @@ func stalled(t *testing.T, server *httptest.Server, path string) net.Conn {
 
 // An answer that needs no body does not wait for one.
 func TestWriteError_doesNotWaitForTheBody(t *testing.T) {
-	server := httptest.NewServer(httpx.Handler(func(http.ResponseWriter, *http.Request) error {
-		return httpx.NotFound("Unknown product.")
+	for _, want := range []*httpx.Error{httpx.NotFound("Unknown product."), httpx.TooLarge(10)} {
+		server := httptest.NewServer(httpx.Handler(func(http.ResponseWriter, *http.Request) error { return want }))
+		defer server.Close()
+		conn := stalled(t, server, "/")
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(httpx.BodyTime)))
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		assert.Equal(t, want.Status, response.StatusCode)
+		assert.True(t, response.Close)
+		conn.Close()
+	}
+}
+
+// A client that sends all of a body before it reads the answer finds one.
+func TestReadBody_answersABodyThatIsMuchTooLarge(t *testing.T) {
+	server := httptest.NewServer(httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := httpx.ReadBody(w, r, 1<<20, "")
+		return err
 	}))
 	defer server.Close()
-	conn := stalled(t, server, "/")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	assert.Equal(t, 404, response.StatusCode)
-	assert.True(t, response.Close)
+	const size = 16 << 20
+	for _, length := range []string{"Content-Length: 16777216", "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n1000000\r\n", length)
+		require.NoError(t, err)
+		_, err = conn.Write(make([]byte, size-len("1000000\r\n")))
+		require.NoError(t, err, length)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, length)
+		defer response.Body.Close()
+		assert.Equal(t, 413, response.StatusCode)
+		assert.True(t, response.Close)
+	}
 }
 
 // A body that never ends is 408, and one that has arrived outlives its time.
