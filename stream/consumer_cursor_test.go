@@ -20,7 +20,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -556,31 +555,4 @@ func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 		assert.Zero(t, c.counted(t, "pending"))
 		assert.Equal(t, 1, cursor.count())
 	})
-}
-
-// Many sessions at once never call the store at the same time, and in the end
-// everything is saved.
-func TestConsumer_callsItsCursorStoreOneAtATime(t *testing.T) {
-	s := newStream(t, nil)
-	cursor := &memoryCursor{t: t}
-	var handled atomic.Int64
-	opts := quick()
-	opts.Cursor = cursor
-	c := startConsumer(t, s.URL(), stream.Handlers{Actions: func(context.Context, activity.Batch) error {
-		handled.Add(1)
-		return nil
-	}}, opts)
-	require.NoError(t, s.WaitConnected(t.Context()))
-	var last string
-	for i := range 2000 {
-		if i%300 == 299 {
-			s.Disconnect()
-		}
-		for _, last = range s.Send(clicked(fmt.Sprint("s", i%50), "x")) {
-		}
-	}
-	waittest.Until(t, "all is handled", func() bool { return handled.Load() == 2000 })
-	c.stop(t)
-	assert.Contains(t, cursor.saved(), last)
-	assert.NotContains(t, cursor.saved(), "finished")
 }

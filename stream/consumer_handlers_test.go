@@ -65,7 +65,6 @@ func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
 		"actions that are a string":    start + `"actions":"SECRET"}`,
 		"actions that are an object":   start + `"actions":{"SECRET":1}}`,
 		"an action that is a string":   start + `"actions":["SECRET"]}`,
-		"a title that is a number":     start + `"actions":[{"title":5,"x":"SECRET"}]}`,
 		"a time that is a string":      start + `"actions":[{"timestamp_start":"SECRET"}]}`,
 		"no actions":                   start + `"x":"SECRET"}`,
 		"null for actions":             start + `"actions":null,"x":"SECRET"}`,
@@ -73,29 +72,19 @@ func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
 		"an action of another session": start + `"actions":[{"title":"a"},{"title":"SECRET","session_id":"s2"}]}`,
 		"an action of no session's session": `{"type":"actions","session_id":"","actions":[{"title":"SECRET",` +
 			`"session_id":"s2"}]}`,
-		"a huge time":               start + `"actions":[{"timestamp_start":1e999}],"x":"SECRET"}`,
 		"a huge index":              start + `"actions":[{"index":99999999999999999999}],"x":"SECRET"}`,
-		"a broken index":            start + `"actions":[{"index":1.5}],"x":"SECRET"}`,
 		"a summary that is no text": `{"type":"summary","session_id":"s1","summary":["SECRET"]}`,
 		"a control character":       start + "\"actions\":[{\"title\":\"SECRET\x01\"}]}",
 		"a zero byte": "{\"type\":\"actions\",\"session_id\":\"s\x00\"," +
 			"\"actions\":[{\"title\":\"SECRET\"}]}",
-		"zero bytes":                strings.Repeat("\x00", 1000),
-		"100,000 deep":              start + `"x":` + nested(100_000),
-		"100,000 deep in actions":   start + `"actions":` + nested(100_000),
-		"100,000 deep in an action": start + `"actions":[{"title":` + nested(100_000),
+		"zero bytes":              strings.Repeat("\x00", 1000),
+		"100,000 deep in actions": start + `"actions":` + nested(100_000),
 		"100,000 deep, and closed": start + `"x":` + nested(100_000) + strings.Repeat("]", 100_000) +
 			`,"actions":[{}]}`,
-		"100,000 deep objects":            start + `"x":` + strings.Repeat(`{"x":`, 100_000),
-		"100,000 deep before the type":    `{"x":` + nested(100_000),
-		"100,000 deep and nothing else":   nested(100_000),
-		"deep after a quoted bracket":     start + `"x":"\"]]]",` + `"y":` + nested(2000),
-		"a mebibyte deep":                 start + `"x":` + nested(1<<20),
-		"a mebibyte deep in actions":      start + `"actions":` + nested(1<<20),
-		"a mebibyte deep before the type": `{"x":` + nested(1<<20),
-		"ten mebibytes deep":              start + `"x":` + nested(10<<20),
-		"ten mebibytes deep in actions":   start + `"actions":` + nested(10<<20),
-		"ten mebibytes deep and no type":  nested(10 << 20),
+		"100,000 deep objects":         start + `"x":` + strings.Repeat(`{"x":`, 100_000),
+		"100,000 deep before the type": `{"x":` + nested(100_000),
+		"deep after a quoted bracket":  start + `"x":"\"]]]",` + `"y":` + nested(2000),
+		"ten mebibytes deep":           start + `"x":` + nested(10<<20),
 	}
 	for name, data := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -362,12 +351,7 @@ func TestConsumer_callsRawAgainThatFailsBeforeTheOther(t *testing.T) {
 // The context of a call ends with the consumer, also when it ends by itself.
 func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-			if n > 0 {
-				return answered(401, ""), nil
-			}
-			return streaming(req, io.EOF, events(1, "a")), nil
-		}}
+		s := inTurn(sends(io.EOF, events(1, "a")), says(401, ""))
 		var cause error
 		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
 			<-ctx.Done()
@@ -383,21 +367,13 @@ func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
 
 func TestConsumer_countsWhatItDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-			switch n {
-			case 0:
-				return nil, errors.New("down")
-			case 1:
-				return streaming(req, io.EOF, chunk{text: "event: gap\ndata: {}\n\n"},
-					events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")), nil
-			}
-			return streaming(req, nil, events(4, entryOf("s1", "b"), `{"type":"y"}`)), nil
-		}}
+		s := inTurn(down, sends(io.EOF, chunk{text: "event: gap\ndata: {}\n\n"},
+			events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")),
+			sends(nil, events(4, entryOf("s1", "b"), `{"type":"y"}`)))
 		c := startConsumer(t, fakeURL, new(notes).everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
 		time.Sleep(10 * time.Second)
 		for name, want := range map[string]float64{"connects_total": 2, "interruptions_total": 2, "gaps_total": 1,
-			"skipped_total":      1,
-			"acknowledged_total": 4, "handler_failures_total": 0, "pending": 0} {
+			"skipped_total": 1, "acknowledged_total": 4, "handler_failures_total": 0, "pending": 0} {
 			assert.InDelta(t, want, c.counted(t, name), 0, name)
 		}
 		assert.InDelta(t, 2, c.counted(t, "acknowledged_total", "actions"), 0)

@@ -2,10 +2,12 @@ package stream_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -242,15 +244,38 @@ func events(first int, data ...string) chunk {
 	return chunk{text: text.String()}
 }
 
-// serving is a fake server that sends these chunks and then nothing.
-func serving(chunks ...chunk) *fakeServer {
+// answer is how a fake server answers a request.
+type answer func(req *http.Request) (*http.Response, error)
+
+// sends is an answer that is a stream.
+func sends(then error, chunks ...chunk) answer {
+	return func(req *http.Request) (*http.Response, error) {
+		return streaming(req, then, slices.Clone(chunks)...), nil
+	}
+}
+
+// says is an answer with a status, header pairs and a body.
+func says(status int, body string, header ...string) answer {
+	return func(*http.Request) (*http.Response, error) { return answered(status, body, header...), nil }
+}
+
+// down is no answer, and hangs one that never comes.
+func down(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
+
+func hangs(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// inTurn is a fake server with these answers, the last of which it repeats.
+func inTurn(answers ...answer) *fakeServer {
 	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-		if n > 0 {
-			return streaming(req, nil), nil
-		}
-		return streaming(req, nil, chunks...), nil
+		return answers[min(n, len(answers)-1)](req)
 	}}
 }
+
+// serving is a fake server that sends these chunks and then nothing.
+func serving(chunks ...chunk) *fakeServer { return inTurn(sends(nil, chunks...), sends(nil)) }
 
 const product = "acme"
 

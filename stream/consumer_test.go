@@ -50,6 +50,8 @@ func newStreamInMemory(t testing.TB) (*streamtest.Server, *http.Client) {
 
 func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 	handlers := new(notes).raw()
+	erase := func(context.Context, stream.Erasure) error { return nil }
+	deliver := func(context.Context, *stream.Delivery) error { return nil }
 	const url, token = "https://live.example.com/stream/acme?session_id=1", "token"
 	const badURL = "URL must be like https://live.example.com/stream/acme"
 	const badToken = "token must be printable ASCII without spaces"
@@ -75,17 +77,9 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
 		"no handler": {url, token, stream.Handlers{Gap: func(string, string) {}},
 			[]string{"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
-		"erasures alone": {url, token, stream.Handlers{Erase: func(context.Context,
-			stream.Erasure) error {
-			return nil
-		}}, nil},
-		"erasures beside deliveries": {url, token, stream.Handlers{Erase: func(context.Context,
-			stream.Erasure) error {
-			return nil
-		},
-			Deliver: func(context.Context, *stream.Delivery) error {
-				return nil
-			}}, []string{"handlers must not have Deliver beside another handler of entries"}},
+		"erasures alone": {url, token, stream.Handlers{Erase: erase}, nil},
+		"erasures beside deliveries": {url, token, stream.Handlers{Erase: erase, Deliver: deliver},
+			[]string{"handlers must not have Deliver beside another handler of entries"}},
 		"everything": {"x", " ", stream.Handlers{}, []string{badURL, badToken,
 			"handlers must have Actions, Summary, Erase, Raw or Deliver"}},
 	}
@@ -207,7 +201,7 @@ func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return answered(403, test.body), nil }}
+			s := inTurn(says(403, test.body))
 			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
 			<-c.ended
 			assert.Equal(t, &stream.RefusedError{Status: 403, Detail: test.detail}, c.err)
@@ -217,35 +211,22 @@ func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
 
 // Everything else may be over the next time.
 func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
-	status := func(status int, header ...string) func(*http.Request) (*http.Response, error) {
-		return func(*http.Request) (*http.Response, error) { return answered(status, "nothing", header...), nil }
-	}
-	stream200 := func(then error, chunks ...chunk) func(*http.Request) (*http.Response, error) {
-		return func(req *http.Request) (*http.Response, error) {
-			return streaming(req, then, slices.Clone(chunks)...), nil
-		}
-	}
-	tests := map[string]func(*http.Request) (*http.Response, error){
-		"204":                   status(204),
-		"304":                   status(304),
-		"a redirect to itself":  status(307, "Location", fakeURL),
-		"a redirect to nowhere": status(302),
-		"400":                   status(400),
-		"405":                   status(405),
-		"408":                   status(408),
-		"410":                   status(410),
-		"429":                   status(429),
-		"500":                   status(500),
-		"502":                   status(502),
-		"503":                   status(503, "Retry-After", "1"),
-		"504":                   status(504),
-		"an answer of HTML":     status(200, "Content-Type", "text/html; charset=utf-8"),
-		"an answer of nothing":  status(200),
-		"no connection":         func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
-		"a stream that ends":    stream200(io.EOF),
-		"one that is cut":       stream200(io.ErrUnexpectedEOF, chunk{text: "id: 1\nda"}),
-		"one that is reset":     stream200(errors.New("connection reset by peer"), chunk{text: "retry: 1000\n\n"}),
-		"an endless event":      stream200(nil, chunk{text: "data: " + strings.Repeat("x", 20<<20)}),
+	tests := map[string]answer{
+		"204":                   says(204, ""),
+		"304":                   says(304, ""),
+		"a redirect to itself":  says(307, "", "Location", fakeURL),
+		"a redirect to nowhere": says(302, ""),
+		"400":                   says(400, "nothing"),
+		"429":                   says(429, "nothing"),
+		"500":                   says(500, "nothing"),
+		"503":                   says(503, "nothing", "Retry-After", "1"),
+		"an answer of HTML":     says(200, "nothing", "Content-Type", "text/html; charset=utf-8"),
+		"an answer of nothing":  says(200, "nothing"),
+		"no connection":         down,
+		"a stream that ends":    sends(io.EOF),
+		"one that is cut":       sends(io.ErrUnexpectedEOF, chunk{text: "id: 1\nda"}),
+		"one that is reset":     sends(errors.New("connection reset by peer"), chunk{text: "retry: 1000\n\n"}),
+		"an endless event":      sends(nil, chunk{text: "data: " + strings.Repeat("x", 20<<20)}),
 	}
 	for name, answer := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -326,7 +307,7 @@ func requireBackOff(t testing.TB, wait, want time.Duration) {
 
 func TestConsumer_backsOffExponentially(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
+		s := inTurn(down)
 		c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
 		time.Sleep(time.Hour)
 		c.stop(t)
@@ -354,7 +335,7 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
+			s := inTurn(down)
 			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least,
 				MaxBackoff: test.most})
 			time.Sleep(time.Hour)
@@ -450,12 +431,7 @@ func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-				if n == 0 {
-					return answered(307, "", "Location", test.to), nil
-				}
-				return streaming(req, nil), nil
-			}}
+			s := inTurn(says(307, "", "Location", test.to), sends(nil))
 			c := startConsumer(t, test.from, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
 			synctest.Wait()
 			require.Equal(t, 2, s.count())
@@ -476,15 +452,7 @@ func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 // what was asked of the right one.
 func TestConsumer_isRefusedOnlyByItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-			switch n {
-			case 0:
-				return answered(302, "", "Location", "http://portal.test/login"), nil
-			case 1:
-				return answered(403, `{"detail":"Pay first."}`), nil
-			}
-			return streaming(req, nil), nil
-		}}
+		s := inTurn(says(302, "", "Location", "http://portal.test/login"), says(403, `{"detail":"Pay first."}`), sends(nil))
 		c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
 		time.Sleep(2 * time.Second)
 		assert.True(t, c.Connected())
@@ -650,24 +618,16 @@ func TestConsumer_isNotKeptWaiting(t *testing.T) {
 		res.Body = &fakeBody{ctx: req.Context()}
 		return res
 	}
-	hang := func(req *http.Request) (*http.Response, error) {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	tests := map[string][]func(req *http.Request) (*http.Response, error){
-		"before the answer": {hang},
-		"after a redirect": {func(*http.Request) (*http.Response, error) {
-			return answered(307, "", "Location", fakeURL), nil
-		}, hang},
+	tests := map[string][]answer{
+		"before the answer": {hangs},
+		"after a redirect":  {says(307, "", "Location", fakeURL), hangs},
 		"in a redirect": {func(req *http.Request) (*http.Response, error) {
 			return silence(req, answered(307, "", "Location", fakeURL)), nil
 		}},
 		"in a refusal": {func(req *http.Request) (*http.Response, error) { return silence(req, answered(401, "")), nil }},
 		"in an error":  {func(req *http.Request) (*http.Response, error) { return silence(req, answered(500, "")), nil }},
-		"in a stream":  {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }},
-		"in an event": {func(req *http.Request) (*http.Response, error) {
-			return streaming(req, nil, chunk{text: "data: a\n"}), nil
-		}},
+		"in a stream":  {sends(nil)},
+		"in an event":  {sends(nil, chunk{text: "data: a\n"})},
 	}
 	for name, answers := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -767,14 +727,7 @@ func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
 	large := "SECRET" + strings.Repeat("x", 2000)
 	endless := "SECRET" + strings.Repeat("x", 20_000)
 	synctest.Test(t, func(t *testing.T) {
-		texts := []string{"id: 1\ndata: a\n\nid: 2\ndata: " + large + "\n\nid: 3\ndata: b\n\nid: 4\ndata: " + endless +
-			"\n\n", "id: 5\ndata: c\n\n"}
-		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-			if n < len(texts) {
-				return streaming(req, nil, chunk{text: texts[n]}), nil
-			}
-			return streaming(req, nil), nil
-		}}
+		s := inTurn(sends(nil, events(1, "a", large, "b", endless)), sends(nil, events(5, "c")), sends(nil))
 		var n notes
 		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000})
 		time.Sleep(10 * time.Second)
@@ -788,51 +741,29 @@ func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
 
 // Wherever a consumer is, it ends at once when its context does.
 func TestConsumer_endsAtOnce(t *testing.T) {
-	hang := func(req *http.Request) (*http.Response, error) {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
 	block := func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	fail := func(context.Context) error { return errors.New("no") }
 	tests := map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
+		answer answer
 		handle func(context.Context) error
 	}{
-		"before the answer":  {hang, nil},
-		"while it backs off": {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
-		"while it was asked to": {func(*http.Request) (*http.Response,
-			error) {
-			return answered(503, "", "Retry-After", "300"), nil
-		}, nil},
-		"while nothing comes": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
-		"within an event": {func(req *http.Request) (*http.Response, error) {
-			return streaming(req, nil, chunk{text: "id: 1\nd"}), nil
-		}, nil},
-		"after entries": {func(req *http.Request) (*http.Response,
-			error) {
-			return streaming(req, nil, events(1, "a", "b")), nil
-		}, nil},
-		"while a handler works": {func(req *http.Request) (*http.Response,
-			error) {
-			return streaming(req, nil, events(1, "a")), nil
-		}, block},
-		"while a handler waits": {func(req *http.Request) (*http.Response,
-			error) {
-			return streaming(req, nil, events(1, "a")), nil
-		}, fail},
-		"while there is no room": {func(req *http.Request) (*http.Response, error) {
-			return streaming(req, nil, events(1, "a", "b", "c", "d")), nil
-		}, block},
-		"while there is room soon": {func(req *http.Request) (*http.Response, error) {
-			return streaming(req, nil, events(1, "a", "b", "c", "d")), nil
-		}, fail},
+		"before the answer":        {hangs, nil},
+		"while it backs off":       {down, nil},
+		"while it was asked to":    {says(503, "", "Retry-After", "300"), nil},
+		"while nothing comes":      {sends(nil), nil},
+		"within an event":          {sends(nil, chunk{text: "id: 1\nd"}), nil},
+		"after entries":            {sends(nil, events(1, "a", "b")), nil},
+		"while a handler works":    {sends(nil, events(1, "a")), block},
+		"while a handler waits":    {sends(nil, events(1, "a")), fail},
+		"while there is no room":   {sends(nil, events(1, "a", "b", "c", "d")), block},
+		"while there is room soon": {sends(nil, events(1, "a", "b", "c", "d")), fail},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) { return test.answer(req) }}
+			s := inTurn(test.answer)
 			handlers := new(notes).raw()
 			if test.handle != nil {
 				handlers.Raw = func(ctx context.Context, _ stream.Message) error { return test.handle(ctx) }
@@ -960,8 +891,7 @@ func TestConsumer_usesTheTransportOfTheProcess(t *testing.T) {
 
 // A redirect that drops the query must not make the stream begin from now on.
 func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(nil))
-	defer server.Close()
+	server := newStream(t, nil)
 	server.Send(activity.Batch{SessionID: "s1",
 		Actions: []activity.BatchAction{{Action: activity.Action{Description: "before"}}}})
 	target := server.URL()
@@ -1027,7 +957,7 @@ func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
 
 // What a handler will never take does not hold up its session.
 func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
-	server := newStream(t, &streamtest.ServerOptions{Token: "token"})
+	server := newStream(t, nil)
 	var calls atomic.Int64
 	var raw notes
 	handled := make(chan string, 10)
@@ -1108,8 +1038,7 @@ func did(session string) activity.Batch {
 
 // Also while the server is away later: what was handled is handled.
 func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
-	defer server.Close()
+	server := newStream(t, nil)
 	for range 5 {
 		server.Send(did("a"), did("b"))
 	}
@@ -1137,8 +1066,7 @@ func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
 }
 
 func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
-	defer server.Close()
+	server := newStream(t, nil)
 	server.Refuse(503, -1)
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	time.Sleep(2 * 250 * time.Millisecond)
@@ -1148,9 +1076,7 @@ func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
 }
 
 func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token",
-		Heartbeat: 20 * time.Millisecond}))
-	defer server.Close()
+	server := newStream(t, &streamtest.ServerOptions{Heartbeat: 20 * time.Millisecond})
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	waittest.Until(t, "it has caught up", c.CaughtUp)
 }
@@ -1158,8 +1084,7 @@ func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
 // A stream that is never silent is caught up with where a batch comes that is
 // newer than the connection.
 func TestConsumer_catchesUpWithAStreamThatIsNeverSilent(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
-	defer server.Close()
+	server := newStream(t, nil)
 	var handled atomic.Int64
 	c := follow(t, server, func(context.Context, activity.Batch) error {
 		handled.Add(1)

@@ -37,8 +37,7 @@ func (n *notes) erasure(e stream.Erasure) {
 
 // An erasure comes after what came before of each session, however long that is retried.
 func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
-	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
-	defer s.Close()
+	s := newStream(t, nil)
 	var did notes
 	var fails atomic.Int32
 	fails.Store(20)
@@ -80,8 +79,7 @@ func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
 
 // What waits to be written when its person is erased is never written.
 func TestWriter_leavesOutWhatIsErased(t *testing.T) {
-	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
-	defer s.Close()
+	s := newStream(t, nil)
 	var did notes
 	sums := musttest.New(stream.NewSummarizer(func(_ context.Context, sum stream.Summary) error {
 		did.add("sum %s %d", sum.SessionID, sum.Replaces)

@@ -26,8 +26,8 @@ import (
 type writing struct {
 	*stream.Writer
 	*journal
-	stop context.CancelFunc
-	done chan error // of Run
+	stop context.CancelFunc // nil when it does not run
+	done chan error         // of Run
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration // a write of a session
@@ -46,6 +46,12 @@ func newWriting(opts *stream.WriterOptions) *writing {
 	return w
 }
 
+// whileWriting runs a test in a bubble with a writer that runs.
+func whileWriting(t *testing.T, opts *stream.WriterOptions, test func(t *testing.T, w *writing)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, startWriting(t, opts)) })
+}
+
 // startWriting returns a writer that runs until the test ends.
 func startWriting(t *testing.T, opts *stream.WriterOptions) *writing {
 	t.Helper()
@@ -61,13 +67,18 @@ func (w *writing) run(t *testing.T) {
 	done := make(chan error, 1)
 	w.stop, w.done = stop, done
 	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		if w.stop != nil {
+			w.stopped(t)
+		}
+	})
 }
 
 // stopped ends Run.
 func (w *writing) stopped(t *testing.T) {
 	t.Helper()
 	w.stop()
+	w.stop = nil
 	require.ErrorIs(t, <-w.done, context.Canceled)
 }
 
@@ -136,19 +147,16 @@ func (w *writing) after(d time.Duration) []string {
 }
 
 func TestWriter_writesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, nil)
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.add(t, clicked("s", "a", "b"))
 		require.Equal(t, []string{"0s write s: a b"}, w.after(0))
 		w.add(t, clicked("s"), clicked("s", "c"))
 		require.Equal(t, []string{"0s write s: c"}, w.after(0), "an empty batch is none")
-		w.stopped(t)
 	})
 }
 
 func TestWriter_waitsForAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second})
+	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
 		w.add(t, clicked("s", "a"))
 		require.Empty(t, w.after(2*time.Second))
 		w.add(t, clicked("s", "b"), clicked("other", "x"))
@@ -157,13 +165,11 @@ func TestWriter_waitsForAPause(t *testing.T) {
 		require.Equal(t, []string{"5s write other: x", "7s write s: a b c"}, w.after(time.Minute))
 		w.add(t, clicked("s", "d"))
 		require.Equal(t, []string{"1m3s write s: d"}, w.after(2*time.Minute))
-		w.stopped(t)
 	})
 }
 
 func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
+	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
 		first, second := clicked("s", "a", "b"), clicked("s", "c")
 		first.Actions[0].Index = 17 // counted over the session
 		second.UserID, second.Email, second.ForwardedAt = "bob", "bob@example.com", first.ForwardedAt+1
@@ -174,14 +180,12 @@ func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
 		w.add(t, second)
 		w.after(time.Hour)
 		require.Equal(t, activity.Merge(second), w.batches[1], "one alone likewise")
-		w.stopped(t)
 	})
 }
 
 // A user who never pauses is written, too.
 func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second})
+	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
 		for range 12 { // a second apart
 			w.add(t, clickedTimes("s", 100))
 			time.Sleep(time.Second)
@@ -198,7 +202,6 @@ func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 		require.Empty(t, w.after(2*time.Second))
 		w.add(t, clicked("s", "x"))
 		require.Len(t, w.after(2*time.Second), 1)
-		w.stopped(t)
 	})
 }
 
@@ -227,14 +230,12 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 			require.Equal(t, c.during, w.after(c.atC))
 			w.add(t, clicked("s", "c"))
 			require.Equal(t, c.afterwards, w.after(time.Minute))
-			w.stopped(t)
 		})
 	}
 }
 
 func TestWriter_letsNoSessionWaitForAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
+	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
 		w.takes["slow"], w.fails["down"] = time.Hour, 100
 		w.add(t, clicked("slow", "a"), clicked("down", "a"), clicked("s", "a"))
 		require.ElementsMatch(t, []string{"1s write slow: a", "1s write down: a", "1s write s: a"}, w.after(time.Second))
@@ -242,7 +243,6 @@ func TestWriter_letsNoSessionWaitForAnother(t *testing.T) {
 		require.Contains(t, w.after(2*time.Second), "2s write s: b")
 		w.add(t, clicked("slow", "b"), clicked("s", "c"))
 		require.Contains(t, w.after(10*time.Second), "3s write s: c")
-		w.stopped(t)
 	})
 }
 
@@ -281,8 +281,7 @@ func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
 }
 
 func TestWriter_repeatsWhatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{MaxPending: 2000})
+	whileWriting(t, &stream.WriterOptions{MaxPending: 2000}, func(t *testing.T, w *writing) {
 		w.fails["s"] = 8
 		var attempts []time.Duration
 		w.add(t, clicked("s", "a"))
@@ -297,7 +296,6 @@ func TestWriter_repeatsWhatFails(t *testing.T) {
 		w.after(10 * time.Minute)
 		require.Equal(t, "a", labels(w.batches[0]), "the same is repeated")
 		require.Greater(t, w.batches[1].Count, 40, "what came meanwhile is one batch")
-		w.stopped(t)
 	})
 }
 
@@ -315,8 +313,7 @@ func (w *writing) attemptsOf(attempts *[]time.Duration) {
 
 // The pauses begin anew with every batch.
 func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, nil)
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"] = 6
 		w.add(t, clicked("s", "a"))
 		w.after(10 * time.Minute)
@@ -325,7 +322,6 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 		w.add(t, clicked("s", "b"))
 		w.after(10*time.Minute + 1500*time.Millisecond)
 		require.Len(t, w.batches, 2)
-		w.stopped(t)
 	})
 }
 
@@ -354,21 +350,18 @@ func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 
 // Sessions that wait for a pause do not hold up others for as long.
 func TestWriter_waitsForNoPauseWhenItIsFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{MaxPending: 10, Debounce: time.Hour})
+	whileWriting(t, &stream.WriterOptions{MaxPending: 10, Debounce: time.Hour}, func(t *testing.T, w *writing) {
 		for n := range 25 {
 			w.add(t, clicked(fmt.Sprint("s", n), "x"))
 		}
 		require.GreaterOrEqual(t, len(w.after(time.Second)), 15)
 		w.after(time.Hour)
 		require.Len(t, w.batches, 25)
-		w.stopped(t)
 	})
 }
 
 func TestWriter_makesItsCallersWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{MaxPending: 3, Debounce: time.Second})
+	whileWriting(t, &stream.WriterOptions{MaxPending: 3, Debounce: time.Second}, func(t *testing.T, w *writing) {
 		w.takes["s1"], w.takes["s2"], w.takes["s3"] = 5*time.Second, time.Second, time.Second
 		w.add(t, clicked("s1", "a"))
 		w.after(time.Second)
@@ -388,7 +381,6 @@ func TestWriter_makesItsCallersWait(t *testing.T) {
 		for range 3 {
 			w.add(t, clicked("s1", "c"))
 		}
-		w.stopped(t)
 	})
 }
 
@@ -412,7 +404,6 @@ func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
 				w.add(t, b)
 			}
 			require.Equal(t, want, w.after(2*time.Minute))
-			w.stopped(t)
 		})
 	}
 }
@@ -429,25 +420,21 @@ func TestWriter_defaultsTo512Pending(t *testing.T) {
 		w.run(t)
 		w.after(2 * time.Hour)
 		require.Len(t, w.batches, 512)
-		w.stopped(t)
 	})
 }
 
 func TestWriter_takesNothingForACallerWhoIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, nil)
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.Canceled)
 		require.ErrorIs(t, w.SessionLinked(ctx, "s", "c"), context.Canceled)
 		require.Empty(t, w.after(time.Minute))
-		w.stopped(t)
 	})
 }
 
 func TestWriter_Flush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: time.Minute})
+	whileWriting(t, &stream.WriterOptions{Debounce: time.Minute}, func(t *testing.T, w *writing) {
 		require.NoError(t, w.Flush(t.Context()), "of nothing")
 		w.takes["s1"], w.takes["s2"] = 2*time.Second, 3*time.Second
 		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"))
@@ -470,15 +457,13 @@ func TestWriter_Flush(t *testing.T) {
 		require.ErrorIs(t, w.Flush(ctx), context.DeadlineExceeded)
 		require.NoError(t, w.Flush(t.Context()), "only of what is being written")
 		require.Equal(t, 69*time.Second, time.Since(w.began))
-		w.stopped(t)
 	})
 }
 
 // Who already waits for a pause is woken, and what comes during the write waits
 // for a pause of its own.
 func TestWriter_FlushHurriesOnlyWhatIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: 10 * time.Second})
+	whileWriting(t, &stream.WriterOptions{Debounce: 10 * time.Second}, func(t *testing.T, w *writing) {
 		w.takes["s"] = 3 * time.Second
 		w.add(t, clicked("s", "a"))
 		require.Empty(t, w.after(time.Second))
@@ -486,7 +471,6 @@ func TestWriter_FlushHurriesOnlyWhatIsThere(t *testing.T) {
 		require.NoError(t, w.Flush(t.Context()))
 		require.Equal(t, 4*time.Second, time.Since(w.began))
 		require.Equal(t, []string{"1s write s: a", "12s write s: b"}, w.after(time.Minute))
-		w.stopped(t)
 	})
 }
 
@@ -533,7 +517,6 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 			w.mu.Unlock()
 			w.run(t)
 			require.Equal(t, c.then, w.after(time.Minute))
-			w.stopped(t)
 		})
 	}
 }
@@ -609,15 +592,13 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 			w.add(t, clicked("s", "d"))
 			require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
 			require.Equal(t, []string{"c", "c"}, w.conversations(t))
-			w.stopped(t)
 		})
 	}
 }
 
 func TestWriter_acceptsLinksBeforeTheFirstAction(t *testing.T) {
 	for _, await := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: await})
+		whileWriting(t, &stream.WriterOptions{AwaitLink: await}, func(t *testing.T, w *writing) {
 			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 			require.Empty(t, w.after(0))
 			b := clicked("s", "a")
@@ -625,14 +606,12 @@ func TestWriter_acceptsLinksBeforeTheFirstAction(t *testing.T) {
 			require.Equal(t, []string{"0s write s: a"}, w.after(0))
 			require.Equal(t, []string{"c"}, w.conversations(t))
 			require.Empty(t, b.Actions[0].ConversationID, "what was added is not changed")
-			w.stopped(t)
 		})
 	}
 }
 
 func TestWriter_withoutAwaitLinkWritesWhatHasNoLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, nil)
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.add(t, clicked("s", "a"))
 		w.after(0)
 		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
@@ -642,14 +621,12 @@ func TestWriter_withoutAwaitLinkWritesWhatHasNoLink(t *testing.T) {
 			w.after(0)
 		}
 		require.Equal(t, []string{"", "c", "", "d", "d"}, w.conversations(t))
-		w.stopped(t)
 	})
 }
 
 func TestWriter_keepsTheFirstLink(t *testing.T) {
 	for _, await := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{AwaitLink: await})
+		whileWriting(t, &stream.WriterOptions{AwaitLink: await}, func(t *testing.T, w *writing) {
 			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
 			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"), "the same again")
 			err := w.SessionLinked(t.Context(), "s", "d")
@@ -668,7 +645,6 @@ func TestWriter_keepsTheFirstLink(t *testing.T) {
 			require.Equal(t, "e", refused.ConversationID, "linked by a batch")
 			require.NoError(t, w.SessionLinked(t.Context(), "s2", "e"))
 			w.after(0)
-			w.stopped(t)
 		})
 	}
 }
@@ -702,7 +678,6 @@ func TestWriter_keepsTheNewest500UntilTheLink(t *testing.T) {
 			require.Len(t, w.batches[0].Actions, 500)
 			require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
 			require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
-			w.stopped(t)
 		})
 	}
 }
@@ -731,7 +706,6 @@ func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 		require.Error(t, w.SessionLinked(t.Context(), "s1", "another"))
 		w.add(t, clickedTimes("s4", 10))
 		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"), "the link is forgotten, too")
-		w.stopped(t)
 	})
 }
 
@@ -760,21 +734,18 @@ func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
 }
 
 func TestWriter_cannotLinkWhatHasNoSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxPending: 1})
+	whileWriting(t, &stream.WriterOptions{AwaitLink: true, MaxPending: 1}, func(t *testing.T, w *writing) {
 		w.add(t, clicked("", "a"), linked("c", clicked("", "b")))
 		require.Equal(t, []string{"0s write : b"}, w.after(0))
 		w.add(t, clicked("", "c"))
 		require.Empty(t, w.after(0))
 		require.Equal(t, []string{"c"}, w.conversations(t))
-		w.stopped(t)
 	})
 }
 
 // A link during a write, or while a write is repeated, is of what comes later.
 func TestWriter_linksWhileItWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, nil)
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"] = 1
 		w.add(t, clicked("s", "a"))
 		w.after(0)
@@ -782,7 +753,6 @@ func TestWriter_linksWhileItWrites(t *testing.T) {
 		w.add(t, clicked("s", "b"))
 		w.after(time.Minute)
 		require.Equal(t, []string{"", "c"}, w.conversations(t))
-		w.stopped(t)
 	})
 }
 
@@ -809,7 +779,6 @@ func TestWriter_writesBeforeItSumsUp(t *testing.T) {
 		w.add(t, clicked("s", "a", "b", "c"))
 		require.Equal(t, []string{"1s write s: a b c", "3s model", "4s overwrite s: 3", "5s overwritten"},
 			w.after(time.Minute))
-		w.stopped(t)
 	})
 }
 
@@ -834,7 +803,6 @@ func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 		require.Equal(t, []string{"17s model", "27s overwrite s: 3", "28s overwritten"}, w.after(time.Minute)[:3])
 		require.Contains(t, model.lastPrompt(), "so far:\n<data>\nsummary 1")
 		require.Contains(t, model.lastPrompt(), "clicked f on")
-		w.stopped(t)
 	})
 }
 
@@ -853,7 +821,6 @@ func TestWriter_countsWhatWasWrittenOnly(t *testing.T) {
 		}
 		lines := withoutTimes(w.after(time.Hour))
 		require.Equal(t, []string{"write s: e f g", "model", "overwrite s: 3", "overwritten"}, lines[len(lines)-4:])
-		w.stopped(t)
 	})
 }
 
@@ -866,7 +833,6 @@ func TestWriter_triesAgainWhatWasNotSummedUp(t *testing.T) {
 		w.add(t, clicked("s", "d"))
 		require.Equal(t, []string{"1m0s write s: d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
 		w.after(time.Hour)
-		w.stopped(t)
 	})
 }
 
@@ -899,7 +865,6 @@ func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 				want = "overwrite s: 3"
 			}
 			require.Equal(t, []string{"write s: d e f", "model", want, "overwritten"}, lines)
-			w.stopped(t)
 		})
 	}
 }
@@ -965,7 +930,6 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 			}
 			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 			require.Equal(t, want, got)
-			w.stopped(t)
 		})
 	}
 }
