@@ -47,6 +47,14 @@ var (
 	transports = []transport{takenOver, shared, overHTTP2}
 )
 
+// byEach runs a test for each of these ways.
+func byEach(t *testing.T, ways []transport, test func(t *testing.T, tr transport)) {
+	t.Helper()
+	for _, tr := range ways {
+		t.Run(tr.name, func(t *testing.T) { test(t, tr) })
+	}
+}
+
 // flushWriter is what middleware leaves of a writer at worst.
 type flushWriter struct{ inner http.ResponseWriter }
 

@@ -87,19 +87,17 @@ func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
 // A client may begin anew at the date of its stream, and the lag is the log's own, on a server
 // whose clock is another than that of the IDs.
 func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := elsewhere{newMemoryLog(), -time.Hour}
-			s := serve(t, tr, log, nil)
-			sub := s.subscribe(t, "", nil)
-			date, err := http.ParseTime(sub.response.Header.Get("Date"))
-			require.NoError(t, err)
-			require.WithinDuration(t, log.Now(), date, time.Minute)
-			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
-			waittest.Until(t, "the lag is measured", func() bool { return s.metric(t, "liveactivity_stream_lag_seconds") > 0 })
-			require.InDelta(t, 3600, s.metric(t, "liveactivity_stream_lag_seconds"), 60)
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := elsewhere{newMemoryLog(), -time.Hour}
+		s := serve(t, tr, log, nil)
+		sub := s.subscribe(t, "", nil)
+		date, err := http.ParseTime(sub.response.Header.Get("Date"))
+		require.NoError(t, err)
+		require.WithinDuration(t, log.Now(), date, time.Minute)
+		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
+		waittest.Until(t, "the lag is measured", func() bool { return s.metric(t, "liveactivity_stream_lag_seconds") > 0 })
+		require.InDelta(t, 3600, s.metric(t, "liveactivity_stream_lag_seconds"), 60)
+	})
 }
 
 // The answer to HEAD has no body, and the connection can be used again.
@@ -125,65 +123,59 @@ func TestHandler_HEAD_opensNoStream(t *testing.T) {
 // An entry of a type that clients do not know is for views inside the service: no
 // reader is sent it, and every cursor passes it.
 func TestHandler_sendsOnlyTheTypesThatClientsKnow(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, nil)
-			internal := func() eventlog.Entry {
-				return eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
-			}
-			first := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 0), internal(),
-				eventlog.Entry{SessionID: "a", Data: []byte(`{"n":1,"type":"summary"}`)},
-				eventlog.Entry{Data: []byte(`{}`)}, internal())
-			live := s.subscribe(t, "", nil)
-			subs := []*subscription{live, s.subscribe(t, "session_id=a", nil)}
-			all := s.subscribe(t, "since=0", nil)
-			all.receives(t, []eventlog.Entry{first[1], first[3]})
-			late := s.subscribe(t, "", lastEventID(first[2].ID.String()))
-			late.receives(t, first[3:4])
-			then := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 1))
-			for _, sub := range append(subs, all, late) {
-				sub.receives(t, then[1:])
-			}
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, nil)
+		internal := func() eventlog.Entry {
+			return eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
+		}
+		first := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 0), internal(),
+			eventlog.Entry{SessionID: "a", Data: []byte(`{"n":1,"type":"summary"}`)},
+			eventlog.Entry{Data: []byte(`{}`)}, internal())
+		live := s.subscribe(t, "", nil)
+		subs := []*subscription{live, s.subscribe(t, "session_id=a", nil)}
+		all := s.subscribe(t, "since=0", nil)
+		all.receives(t, []eventlog.Entry{first[1], first[3]})
+		late := s.subscribe(t, "", lastEventID(first[2].ID.String()))
+		late.receives(t, first[3:4])
+		then := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 1))
+		for _, sub := range append(subs, all, late) {
+			sub.receives(t, then[1:])
+		}
+	})
 }
 
 // Headers that middleware set reach the client on every transport.
 func TestHandler_keepsTheHeadersOfMiddleware(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			withID := transport{name: tr.name, http2: tr.http2, wrap: func(w http.ResponseWriter) http.ResponseWriter {
-				w.Header().Set("X-Request-Id", "r1")
-				if tr.wrap != nil {
-					w = tr.wrap(w)
-				}
-				return w
-			}}
-			s := serve(t, withID, newMemoryLog(), nil)
-			require.Equal(t, "r1", s.subscribe(t, "", nil).response.Header.Get("X-Request-Id"))
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		withID := transport{name: tr.name, http2: tr.http2, wrap: func(w http.ResponseWriter) http.ResponseWriter {
+			w.Header().Set("X-Request-Id", "r1")
+			if tr.wrap != nil {
+				w = tr.wrap(w)
+			}
+			return w
+		}}
+		s := serve(t, withID, newMemoryLog(), nil)
+		require.Equal(t, "r1", s.subscribe(t, "", nil).response.Header.Get("X-Request-Id"))
+	})
 }
 
 func TestHandler_sendsRetryOnceAndThenEntriesAsTheyCome(t *testing.T) {
-	for _, tr := range append(transports, takenTLS, flushOnly) {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, nil)
-			eventlogtest.Append(t, log, product, eventlogtest.Entry("before", 0))
-			sub := s.subscribe(t, "", nil)
-			for n := range 5 {
-				sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", n)))
-			}
-			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entries("b", 300)...))
-			large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10),
-				eventlogtest.Entry("large", 1))
-			sub.receives(t, large)
-			require.NoError(t, log.Close())
-			sub.ends(t)
-		})
-	}
+	byEach(t, append(transports, takenTLS, flushOnly), func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, nil)
+		eventlogtest.Append(t, log, product, eventlogtest.Entry("before", 0))
+		sub := s.subscribe(t, "", nil)
+		for n := range 5 {
+			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", n)))
+		}
+		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entries("b", 300)...))
+		large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10),
+			eventlogtest.Entry("large", 1))
+		sub.receives(t, large)
+		require.NoError(t, log.Close())
+		sub.ends(t)
+	})
 }
 
 // resumption is a service whose log has got ten entries and retains the last
@@ -208,24 +200,22 @@ func newResumption(t *testing.T, tr transport) resumption {
 func (r resumption) oldest() string { return r.entries[3].ID.String() }
 
 func TestHandler_resumesAfterTheID(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			r := newResumption(t, tr)
-			var byHeader, byQuery [10]*subscription
-			for i := 2; i < 10; i++ { // what was dropped last still says what came after it
-				id := r.entries[i].ID.String()
-				byHeader[i] = r.subscribe(t, "", lastEventID(id))
-				byQuery[i] = r.subscribe(t, query("last_event_id", id), nil)
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		r := newResumption(t, tr)
+		var byHeader, byQuery [10]*subscription
+		for i := 2; i < 10; i++ { // what was dropped last still says what came after it
+			id := r.entries[i].ID.String()
+			byHeader[i] = r.subscribe(t, "", lastEventID(id))
+			byQuery[i] = r.subscribe(t, query("last_event_id", id), nil)
+		}
+		require.NoError(t, r.log.Close())
+		for i := 2; i < 10; i++ {
+			for _, sub := range []*subscription{byHeader[i], byQuery[i]} {
+				sub.receives(t, r.entries[i+1:])
+				sub.ends(t)
 			}
-			require.NoError(t, r.log.Close())
-			for i := 2; i < 10; i++ {
-				for _, sub := range []*subscription{byHeader[i], byQuery[i]} {
-					sub.receives(t, r.entries[i+1:])
-					sub.ends(t)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestHandler_choosesWhereToStart(t *testing.T) {
@@ -289,18 +279,16 @@ func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
 }
 
 func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := &failingLog{Log: newMemoryLog()}
-			s := serve(t, tr, log, nil)
-			log.down.Store(true)
-			response, err := s.get(t.Context(), http.MethodGet, "", nil)
-			require.NoError(t, err)
-			require.NotEmpty(t, response.Header.Get("Retry-After"))
-			require.Contains(t, httpxtest.Detail(t, http.StatusServiceUnavailable, response), "repeat")
-			require.Zero(t, s.readers(t))
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := &failingLog{Log: newMemoryLog()}
+		s := serve(t, tr, log, nil)
+		log.down.Store(true)
+		response, err := s.get(t.Context(), http.MethodGet, "", nil)
+		require.NoError(t, err)
+		require.NotEmpty(t, response.Header.Get("Retry-After"))
+		require.Contains(t, httpxtest.Detail(t, http.StatusServiceUnavailable, response), "repeat")
+		require.Zero(t, s.readers(t))
+	})
 }
 
 // An id that the log cannot resume after, whatever it is, is answered with a
@@ -371,16 +359,14 @@ func TestHandler_keepsAHostileIDInsideTheGap(t *testing.T) {
 }
 
 func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, nil)
-			sub := s.subscribe(t, "", lastEventID("1-1"))
-			require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t))
-			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
-			require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, nil)
+		sub := s.subscribe(t, "", lastEventID("1-1"))
+		require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t))
+		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
+		require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
+	})
 }
 
 // A time names no entry: a request for what is retained since then misses
@@ -439,30 +425,28 @@ func (l *turningLog) Bounds(ctx context.Context, productID string) (eventlog.Bou
 }
 
 func TestHandler_leavesOutOtherSessions(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, nil)
-			all := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0),
-				eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
-			live := s.subscribe(t, query("session_id", "b"), nil)
-			all = append(all, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1),
-				eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
-			require.NoError(t, log.Close())
-			live.receives(t, all[5:6])
-			live.ends(t)
-			for session, want := range map[string][]eventlog.Entry{
-				"a": {all[0], all[4]}, "b": {all[1], all[5]}, "a&b": {all[3]}, "unknown": nil, "": all,
-			} {
-				sub := s.subscribe(t, query("since", "0", "session_id", session), nil)
-				sub.receives(t, want)
-				sub.ends(t)
-			}
-			resumed := s.subscribe(t, query("session_id", "b"), lastEventID(all[0].ID.String()))
-			resumed.receives(t, []eventlog.Entry{all[1], all[5]})
-			resumed.ends(t)
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, nil)
+		all := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0),
+			eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
+		live := s.subscribe(t, query("session_id", "b"), nil)
+		all = append(all, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1),
+			eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
+		require.NoError(t, log.Close())
+		live.receives(t, all[5:6])
+		live.ends(t)
+		for session, want := range map[string][]eventlog.Entry{
+			"a": {all[0], all[4]}, "b": {all[1], all[5]}, "a&b": {all[3]}, "unknown": nil, "": all,
+		} {
+			sub := s.subscribe(t, query("since", "0", "session_id", session), nil)
+			sub.receives(t, want)
+			sub.ends(t)
+		}
+		resumed := s.subscribe(t, query("session_id", "b"), lastEventID(all[0].ID.String()))
+		resumed.receives(t, []eventlog.Entry{all[1], all[5]})
+		resumed.ends(t)
+	})
 }
 
 func TestHandler_keepsProductsApart(t *testing.T) {
@@ -596,36 +580,34 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 }
 
 func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, nil)
-			s.subscribe(t, "", nil).cancel() // what the client starts once is there
-			s.hasReaders(t, 0)
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, nil)
+		s.subscribe(t, "", nil).cancel() // what the client starts once is there
+		s.hasReaders(t, 0)
+		s.client.CloseIdleConnections()
+		before := leaktest.Goroutines(t)
+		var subs []*subscription
+		for range 20 {
+			subs = append(subs, s.subscribe(t, "", nil))
+		}
+		s.hasReaders(t, 20)
+		require.Greater(t, runtime.NumGoroutine(), before)
+		for _, sub := range subs[:10] {
+			sub.cancel()
+		}
+		s.hasReaders(t, 10)
+		require.NoError(t, log.Close())
+		for _, sub := range subs[10:] {
+			sub.ends(t)
+			sub.cancel()
+		}
+		require.NoError(t, s.handler.Wait(t.Context()))
+		waittest.Until(t, "no goroutines are left", func() bool {
 			s.client.CloseIdleConnections()
-			before := leaktest.Goroutines(t)
-			var subs []*subscription
-			for range 20 {
-				subs = append(subs, s.subscribe(t, "", nil))
-			}
-			s.hasReaders(t, 20)
-			require.Greater(t, runtime.NumGoroutine(), before)
-			for _, sub := range subs[:10] {
-				sub.cancel()
-			}
-			s.hasReaders(t, 10)
-			require.NoError(t, log.Close())
-			for _, sub := range subs[10:] {
-				sub.ends(t)
-				sub.cancel()
-			}
-			require.NoError(t, s.handler.Wait(t.Context()))
-			waittest.Until(t, "no goroutines are left", func() bool {
-				s.client.CloseIdleConnections()
-				return runtime.NumGoroutine() <= before
-			})
+			return runtime.NumGoroutine() <= before
 		})
-	}
+	})
 }
 
 // Wait has no time of its own: it may be called whenever.
@@ -727,23 +709,21 @@ func liveHeap() int64 {
 // Over a real network, too, a reader that stalls is cut off, and all it has
 // cost is the buffers of its connection.
 func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
-	for _, tr := range []transport{takenOver, takenTLS} {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, &eventlog.HandlerOptions{WriteTimeout: 500 * time.Millisecond})
-			conn := s.rawSubscribe(t)
-			require.NoError(t, tcpOf(conn).SetReadBuffer(16<<10))
-			s.hasReaders(t, 1)
-			for n := range 256 {
-				eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
-			}
-			require.NoError(t, s.handler.Wait(t.Context()))
-			require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
-			sent, err := io.Copy(io.Discard, conn)
-			require.Less(t, sent, int64(1<<20), "of 8 MiB")
-			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
-		})
-	}
+	byEach(t, []transport{takenOver, takenTLS}, func(t *testing.T, tr transport) {
+		log := newMemoryLog()
+		s := serve(t, tr, log, &eventlog.HandlerOptions{WriteTimeout: 500 * time.Millisecond})
+		conn := s.rawSubscribe(t)
+		require.NoError(t, tcpOf(conn).SetReadBuffer(16<<10))
+		s.hasReaders(t, 1)
+		for n := range 256 {
+			eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
+		}
+		require.NoError(t, s.handler.Wait(t.Context()))
+		require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
+		sent, err := io.Copy(io.Discard, conn)
+		require.Less(t, sent, int64(1<<20), "of 8 MiB")
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
 }
 
 // tcpOf returns the TCP connection, which may be below TLS.
@@ -844,85 +824,70 @@ func TestMetrics_ofTwoOfAKindShareARegistry(t *testing.T) {
 	}
 }
 
-func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
-	log := musttest.New(memorylog.New(nil))
-	keys := access.NewKeyring()
-	handler := musttest.New(eventlog.NewHandler(log,
-		&eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
-	require.NoError(t, keys.Add("ours", "acme"))
-	require.NoError(t, keys.Add("theirs", "other"))
-	mux := http.NewServeMux()
-	mux.Handle("GET /stream/{product_id}", handler)
-	server := httptest.NewServer(mux)
-	defer server.Close()
+// keyed is a handler with two products, a server of it, and an open stream of each product.
+type keyed struct {
+	*eventlog.Handler
+	log          *memorylog.Log
+	keys         *access.Keyring
+	ours, theirs *http.Response // of acme and of other
+}
 
-	open := func(productID, key string) *http.Response {
+func newKeyed(t *testing.T, heartbeat time.Duration, http2 bool) *keyed {
+	t.Helper()
+	k := &keyed{log: musttest.New(memorylog.New(nil)), keys: access.NewKeyring()}
+	k.Handler = musttest.New(eventlog.NewHandler(k.log, &eventlog.HandlerOptions{Keys: k.keys, Heartbeat: heartbeat}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /stream/{product_id}", k.Handler)
+	server := httptest.NewUnstartedServer(mux)
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for productID, response := range map[string]**http.Response{"acme": &k.ours, "other": &k.theirs} {
+		require.NoError(t, k.keys.Add("key-of-"+productID, productID))
 		request, err := http.NewRequest(http.MethodGet, server.URL+"/stream/"+productID, nil)
 		require.NoError(t, err)
-		request.Header.Set("Authorization", "Bearer "+key)
-		response, err := http.DefaultClient.Do(request)
+		request.Header.Set("Authorization", "Bearer key-of-"+productID)
+		*response, err = server.Client().Do(request)
 		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, response.StatusCode)
-		return response
+		t.Cleanup(func() { _ = (*response).Body.Close() })
+		require.Equal(t, http.StatusOK, (*response).StatusCode)
 	}
-	ours, theirs := open("acme", "ours"), open("other", "theirs")
-	defer ours.Body.Close()
-	defer theirs.Body.Close()
+	return k
+}
 
-	keys.RemoveProduct("acme")
-	require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{Data: []byte(`{"type":"summary","secret":1}`)}}))
-	sent, err := io.ReadAll(ours.Body)
+func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
+	k := newKeyed(t, 10*time.Millisecond, false)
+	k.keys.RemoveProduct("acme")
+	eventlogtest.Append(t, k.log, "acme", eventlog.Entry{Data: []byte(`{"type":"summary","secret":1}`)})
+	sent, err := io.ReadAll(k.ours.Body)
 	require.NoError(t, err, "the stream ends cleanly")
 	require.NotContains(t, string(sent), "secret")
 
 	heartbeat := make([]byte, 64)
 	for range 5 { // the other product's stream goes on
-		_, err = theirs.Body.Read(heartbeat)
+		_, err = k.theirs.Body.Read(heartbeat)
 		require.NoError(t, err)
 	}
-	require.NoError(t, log.Close())
+	require.NoError(t, k.log.Close())
 }
 
 // No stream has to wait for its next heartbeat to be ended.
 func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
-	for name, hijacked := range map[string]bool{"hijacked": true, "HTTP/2": false} {
+	for name, http2 := range map[string]bool{"hijacked": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
-			log := musttest.New(memorylog.New(nil))
-			keys := access.NewKeyring()
-			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: time.Hour}))
-			require.NoError(t, keys.Add("ours", "acme"))
-			require.NoError(t, keys.Add("theirs", "other"))
-			mux := http.NewServeMux()
-			mux.Handle("GET /stream/{product_id}", handler)
-			server := httptest.NewUnstartedServer(mux)
-			server.EnableHTTP2 = !hijacked
-			if server.StartTLS(); hijacked {
-				require.NotNil(t, server.TLS)
-			}
-			defer server.Close()
-			open := func(productID, key string) *http.Response {
-				request, err := http.NewRequest(http.MethodGet, server.URL+"/stream/"+productID, nil)
-				require.NoError(t, err)
-				request.Header.Set("Authorization", "Bearer "+key)
-				response, err := server.Client().Do(request)
-				require.NoError(t, err)
-				return response
-			}
-			ours, theirs := open("acme", "ours"), open("other", "theirs")
-			handler.EndRevoked() // nothing was removed
-			keys.RemoveProduct("acme")
-			handler.EndRevoked()
-			sent, err := io.ReadAll(ours.Body)
+			k := newKeyed(t, time.Hour, http2)
+			k.EndRevoked() // nothing was removed
+			k.keys.RemoveProduct("acme")
+			k.EndRevoked()
+			sent, err := io.ReadAll(k.ours.Body)
 			require.NoError(t, err)
 			require.Equal(t, "retry: 1000\n", string(sent))
-			require.NoError(t, log.Append(t.Context(), "other", []eventlog.Entry{{Data: []byte(`{"type":"summary"}`)}}))
-			require.NoError(t, log.Close())
-			sent, err = io.ReadAll(theirs.Body)
+			eventlogtest.Append(t, k.log, "other", eventlog.Entry{Data: []byte(`{"type":"summary"}`)})
+			require.NoError(t, k.log.Close())
+			sent, err = io.ReadAll(k.theirs.Body)
 			require.NoError(t, err)
 			require.Contains(t, string(sent), `data: {"type":"summary"}`, "the other product's stream goes on")
-			ours.Body.Close()
-			theirs.Body.Close()
-			require.NoError(t, handler.Wait(t.Context()))
+			require.NoError(t, k.Wait(t.Context()))
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -115,15 +116,11 @@ func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 		events = append(events, does("s3", "u1", fmt.Sprint("c", len(events)), float64(len(events)+1)))
 	}
 	log.deaf.Store(false)
-	var retries sync.WaitGroup
-	for range 4 {
-		retries.Go(func() {
-			_, err := record(events...)
-			assert.NoError(t, err)
-			assert.Equal(t, []string{"before", "a", "b", "c2", "c3", "c4"}, r.stored(t, "u1"))
-		})
-	}
-	retries.Wait()
+	waittest.Together(4, func(int) {
+		_, err := record(events...)
+		assert.NoError(t, err)
+		assert.Equal(t, []string{"before", "a", "b", "c2", "c3", "c4"}, r.stored(t, "u1"))
+	})
 	require.Len(t, r.entries(t), 6)
 }
 

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -431,14 +431,6 @@ func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
-	r := newRecording(t)
-	require.NoError(t, r.log.Close())
-	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
-	require.ErrorIs(t, err, eventlog.ErrClosed)
-	require.Empty(t, r.stored(t, "u1"))
-}
-
 // signsIn is an event of a session that says who its visitor is.
 func signsIn(sessionID, anonymous, userID string, second float64) activity.Event {
 	e := identifies(sessionID, userID, "", second)
@@ -718,18 +710,13 @@ func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
 	r := newRecording(t)
 	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)),
 		musttest.New(eventlog.NewRecorder(r.log, nil))}
-	var running sync.WaitGroup
-	for request := range requests {
-		for _, recorder := range recorders {
-			running.Go(func() {
-				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1),
-					identifies("s1", "u1", "ada@example.com", float64(request))}
-				_, err := recorder.Record(t.Context(), product, events)
-				assert.NoError(t, err)
-			})
-		}
-	}
-	running.Wait()
+	waittest.Together(requests*len(recorders), func(n int) {
+		request := n / len(recorders)
+		events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1),
+			identifies("s1", "u1", "ada@example.com", float64(request))}
+		_, err := recorders[n%len(recorders)].Record(t.Context(), product, events)
+		assert.NoError(t, err)
+	})
 	r.requireEachOnce(t, requests)
 }
 
@@ -781,11 +768,9 @@ func (r *recording) recordAtOnce(t *testing.T, requests int,
 	events func(request int) []activity.Event) activity.Result {
 	t.Helper()
 	results, failures := make([]activity.Result, requests), make([]error, requests)
-	var running sync.WaitGroup
-	for request := range requests {
-		running.Go(func() { results[request], failures[request] = r.Record(t.Context(), product, events(request)) })
-	}
-	running.Wait()
+	waittest.Together(requests, func(request int) {
+		results[request], failures[request] = r.Record(t.Context(), product, events(request))
+	})
 	require.NoError(t, errors.Join(failures...))
 	var total activity.Result
 	for _, result := range results {

@@ -30,11 +30,9 @@ import (
 
 // everyTransport runs a test in a bubble for each way a stream is served.
 func everyTransport(t *testing.T, test func(t *testing.T, tr transport)) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, tr) })
-		})
-	}
+	byEach(t, transports, func(t *testing.T, tr transport) {
+		synctest.Test(t, func(t *testing.T) { test(t, tr) })
+	})
 }
 
 func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
@@ -258,17 +256,6 @@ func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 	})
 }
 
-func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
-	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
-		want := eventlogtest.Append(t, s.log, product, eventlogtest.Entries("a", 3)...)
-		require.NoError(t, s.log.Close())
-		sub := s.subscribe(t, "", lastEventID(want[0].ID.String()))
-		sub.receives(t, want[1:])
-		sub.ends(t)
-	})
-}
-
 func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
@@ -326,45 +313,42 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 // Of an entry that is erased while it is being sent, a reader gets nothing more: it resumes from the
 // entry before, and no other entry is told in its place.
 func TestHandler_endsAStreamWhoseEntryIsErasedWithinItsFrame(t *testing.T) {
-	for _, tr := range []transport{takenOver, shared} { // a client of HTTP/2 has all of it at once
-		t.Run(tr.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
-				sub := s.subscribe(t, "", nil)
-				synctest.Wait()
-				visit := activitytest.Pageview(time.Now(), "https://app.example.com/"+strings.Repeat("a", 1900))
-				b := activitytest.NewBatch(product, "s1", "ada", slices.Repeat([]activity.Action{visit}, 600)...)
-				eventlogtest.Append(t, s.log, product, eventlog.Entry{SessionID: "s1", Batch: &b,
-					Data: musttest.New(json.Marshal(b))})
-				synctest.Wait() // the client has not read on
-				eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t,
-					activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
-				e, err := sub.read()
-				require.Error(t, err, "%.100s", e.Data)
-				require.NotErrorIs(t, err, io.EOF, "the frame is not complete")
-				synctest.Wait()
-				require.Zero(t, s.readers(t))
-			})
+	// A client of HTTP/2 has all of it at once.
+	byEach(t, []transport{takenOver, shared}, func(t *testing.T, tr transport) {
+		synctest.Test(t, func(t *testing.T) {
+			s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
+			sub := s.subscribe(t, "", nil)
+			synctest.Wait()
+			visit := activitytest.Pageview(time.Now(), "https://app.example.com/"+strings.Repeat("a", 1900))
+			b := activitytest.NewBatch(product, "s1", "ada", slices.Repeat([]activity.Action{visit}, 600)...)
+			eventlogtest.Append(t, s.log, product, eventlog.Entry{SessionID: "s1", Batch: &b,
+				Data: musttest.New(json.Marshal(b))})
+			synctest.Wait() // the client has not read on
+			eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t,
+				activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
+			e, err := sub.read()
+			require.Error(t, err, "%.100s", e.Data)
+			require.NotErrorIs(t, err, io.EOF, "the frame is not complete")
+			synctest.Wait()
+			require.Zero(t, s.readers(t))
 		})
-	}
+	})
 }
 
 // The end of the stream, too, is something that a reader has to take in time.
 func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
-	for _, tr := range []transport{takenOver, shared} {
-		t.Run(tr.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var server *http.Server
-				s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil, func(made *http.Server) { server = made })
-				greeted(t, s.rawSubscribe(t))
-				require.NoError(t, s.log.Close())
-				ctx, cancel := context.WithTimeout(t.Context(), 2*eventlog.DefaultWriteTimeout)
-				defer cancel()
-				require.NoError(t, server.Shutdown(ctx))
-				require.NoError(t, s.handler.Wait(ctx))
-			})
+	byEach(t, []transport{takenOver, shared}, func(t *testing.T, tr transport) {
+		synctest.Test(t, func(t *testing.T) {
+			var server *http.Server
+			s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil, func(made *http.Server) { server = made })
+			greeted(t, s.rawSubscribe(t))
+			require.NoError(t, s.log.Close())
+			ctx, cancel := context.WithTimeout(t.Context(), 2*eventlog.DefaultWriteTimeout)
+			defer cancel()
+			require.NoError(t, server.Shutdown(ctx))
+			require.NoError(t, s.handler.Wait(ctx))
 		})
-	}
+	})
 }
 
 // drain reads until the stream ends and returns how it did.
