@@ -35,6 +35,7 @@ func (s *service) requireStillWorks(t testing.TB) {
 // says what is wrong; nothing reaches the sink, and the next request is served.
 func TestBadInput_isRefused(t *testing.T) {
 	event := string(marshal(t, click(nil)))
+	packed := string(gzipped([]byte(event)))
 	bomb := gzipped(bytes.Repeat([]byte(" "), 8<<20+1))
 	require.Less(t, len(bomb), 1<<20)
 	cases := []struct {
@@ -70,10 +71,10 @@ func TestBadInput_isRefused(t *testing.T) {
 			strings.Repeat("]", 100_000) + `}}`, 400, `JSON`, nil},
 
 		{"gzip, only its magic", "\x1f\x8b", 400, `gzip`, nil},
-		{"gzip cut short", string(gzipped([]byte(event))[:100]), 400, `gzip data .* breaks off`, nil},
-		{"gzip with a wrong checksum", cutEnd(gzipped([]byte(event)), 8) + "\x00\x00\x00\x00\x00\x00\x00\x00", 400,
+		{"gzip cut short", packed[:100], 400, `gzip data .* breaks off`, nil},
+		{"gzip with a wrong checksum", packed[:len(packed)-8] + "\x00\x00\x00\x00\x00\x00\x00\x00", 400,
 			`damaged`, nil},
-		{"gzip with garbage behind it", string(gzipped([]byte(event))) + "more than enough garbage", 400, `damaged`, nil},
+		{"gzip with garbage behind it", packed + "more than enough garbage", 400, `damaged`, nil},
 		{"gzip of gzip", string(gzipped(gzipped([]byte(event)))), 400, `JSON`, nil},
 		{"gzip bomb", string(bomb), 413, `limit of 8388608 bytes`, nil},
 		{"Content-Encoding br", event, 415, `Content-Encoding`, []string{"Content-Encoding", "br"}},
@@ -99,22 +100,17 @@ func TestBadInput_isRefused(t *testing.T) {
 			`limit of 10000 events`, nil},
 	}
 	for _, c := range cases {
-		for _, d := range doors {
-			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(intake.Options{})
-				detail := requireError(t, s.post(d, []byte(c.body), c.header...), c.status)
-				assert.Regexp(t, c.detail, detail)
-				assert.NotContains(t, detail, "$pageview", "no error quotes what was sent")
-				assert.Empty(t, s.sink.events)
-				s.requireStillWorks(t)
-			})
-		}
+		throughDoors(t, c.name, func(t *testing.T, d door) {
+			s := newService(intake.Options{})
+			detail := requireError(t, s.post(d, []byte(c.body), c.header...), c.status)
+			assert.Regexp(t, c.detail, detail)
+			assert.NotContains(t, detail, "$pageview", "no error quotes what was sent")
+			assert.Empty(t, s.sink.events)
+			s.requireStillWorks(t)
+		})
 	}
 }
 
-func cutEnd(b []byte, n int) string { return string(b[:len(b)-n]) }
-
-// TestBadInput_nearlyTooMuchIsTaken: the limits are the last that is allowed.
 // padded is an object with one more field, which makes it as long as that.
 func padded(object string, n int) []byte {
 	const field = `,"x":""}`
@@ -122,6 +118,7 @@ func padded(object string, n int) []byte {
 		strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
 }
 
+// TestBadInput_nearlyTooMuchIsTaken: the limits are the last that is allowed.
 func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for _, c := range []struct {
@@ -133,12 +130,10 @@ func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event +
 			strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
 	} {
-		for _, d := range doors {
-			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(intake.Options{})
-				requireCounts(t, s.post(d, []byte(c.body)), c.accepted, c.ignored)
-			})
-		}
+		throughDoors(t, c.name, func(t *testing.T, d door) {
+			s := newService(intake.Options{})
+			requireCounts(t, s.post(d, []byte(c.body)), c.accepted, c.ignored)
+		})
 	}
 }
 
@@ -146,14 +141,13 @@ func TestBadInput_limitsAreOptions(t *testing.T) {
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
 			s := newService(intake.Options{MaxBody: 1000, MaxDecoded: 2000})
-			event := marshal(t, click(nil))
-			requireCounts(t, s.post(d, event), 1, 0)
-			padded := func(n int) []byte {
-				return append(event[:len(event):len(event)], bytes.Repeat([]byte(" "), n-len(event))...)
-			}
-			assert.Contains(t, requireError(t, s.post(d, padded(1001)), http.StatusRequestEntityTooLarge), "1000 bytes")
-			requireCounts(t, s.post(d, gzipped(padded(2000))), 1, 0)
-			assert.Contains(t, requireError(t, s.post(d, gzipped(padded(2001))), http.StatusRequestEntityTooLarge), "2000 bytes")
+			event := string(marshal(t, click(nil)))
+			requireCounts(t, s.post(d, padded(event, 1000)), 1, 0)
+			w := s.post(d, padded(event, 1001))
+			assert.Contains(t, requireError(t, w, http.StatusRequestEntityTooLarge), "1000 bytes")
+			requireCounts(t, s.post(d, gzipped(padded(event, 2000))), 1, 0)
+			w = s.post(d, gzipped(padded(event, 2001)))
+			assert.Contains(t, requireError(t, w, http.StatusRequestEntityTooLarge), "2000 bytes")
 		})
 	}
 }
@@ -172,18 +166,16 @@ func TestBadInput_mistakeIsLocated(t *testing.T) {
 		"behind a batch":                `{"batch":[` + strings.Repeat(event+",", 99) + event + `],"api_key":`,
 		"behind a thousand tiny events": `[` + strings.Repeat("{},", 1000) + `{"a":`,
 	} {
-		for _, d := range doors {
-			t.Run(name+"/"+d.name, func(t *testing.T) {
-				s := newService(intake.Options{})
-				w := s.post(d, gzipped([]byte(before+`?"rest":1}]}`)))
-				detail := requireError(t, w, http.StatusBadRequest)
-				m := regexp.MustCompile(`byte (\d+)`).FindStringSubmatch(detail)
-				require.Len(t, m, 2, detail)
-				offset, err := strconv.Atoi(m[1])
-				require.NoError(t, err)
-				assert.InDelta(t, len(before), offset, 1, detail)
-			})
-		}
+		throughDoors(t, name, func(t *testing.T, d door) {
+			s := newService(intake.Options{})
+			w := s.post(d, gzipped([]byte(before+`?"rest":1}]}`)))
+			detail := requireError(t, w, http.StatusBadRequest)
+			m := regexp.MustCompile(`byte (\d+)`).FindStringSubmatch(detail)
+			require.Len(t, m, 2, detail)
+			offset, err := strconv.Atoi(m[1])
+			require.NoError(t, err)
+			assert.InDelta(t, len(before), offset, 1, detail)
+		})
 	}
 }
 
@@ -220,29 +212,27 @@ func TestBadInput_overTheWire(t *testing.T) {
 		{"a length that is a lie", "Content-Length: 1099511627776\r\n", `{}`, 413},
 	}
 	for _, c := range cases {
-		for _, d := range doors {
-			t.Run(c.name+"/"+d.name, func(t *testing.T) {
-				s := newService(intake.Options{})
-				server := httptest.NewServer(s.mux)
-				defer server.Close()
-				conn, err := net.Dial("tcp", server.Listener.Addr().String())
-				require.NoError(t, err)
-				defer conn.Close()
-				go func() { // the server may answer and close before it has read everything
-					_, _ = io.WriteString(conn, "POST "+d.path+" HTTP/1.1\r\n"+host+secret+c.head+"\r\n"+c.body)
-					_ = conn.(*net.TCPConn).CloseWrite()
-				}()
-				require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-				answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
-				if err != nil {
-					require.NotEmpty(t, answer, err)
-				}
-				assert.Regexp(t, fmt.Sprintf(`^HTTP/1.1 %d `, c.status), string(answer))
-				assert.Regexp(t, `\{"detail":"[A-Z][^"]*\."\}`, string(answer))
-				assert.Empty(t, s.sink.events)
-				s.requireStillWorks(t)
-			})
-		}
+		throughDoors(t, c.name, func(t *testing.T, d door) {
+			s := newService(intake.Options{})
+			server := httptest.NewServer(s.mux)
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			go func() { // the server may answer and close before it has read everything
+				_, _ = io.WriteString(conn, "POST "+d.path+" HTTP/1.1\r\n"+host+secret+c.head+"\r\n"+c.body)
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}()
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+			answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+			if err != nil {
+				require.NotEmpty(t, answer, err)
+			}
+			assert.Regexp(t, fmt.Sprintf(`^HTTP/1.1 %d `, c.status), string(answer))
+			assert.Regexp(t, `\{"detail":"[A-Z][^"]*\."\}`, string(answer))
+			assert.Empty(t, s.sink.events)
+			s.requireStillWorks(t)
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package posthog_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -21,9 +22,7 @@ func v1Event(uuid string, changes object) object {
 	e := object{"event": "$pageview", "uuid": uuid, "distinct_id": "user_42", "timestamp": "2026-11-20T11:00:00.000Z",
 		"session_id": "session-1",
 		"options":    object{}, "properties": object{"$current_url": "https://app.example.com/reports"}}
-	for key, value := range changes {
-		e[key] = value
-	}
+	maps.Copy(e, changes)
 	return e
 }
 
@@ -55,14 +54,8 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 			v1Event("", object{"event": "$identify", "properties": object{"$set": object{"email": "ada@example.com"}}}),
 			nil,
 		}})), "Content-Encoding", "gzip", "PostHog-Request-Id", "r1", "PostHog-Attempt", "1")
-		results := v1Results(t, w)
-		assert.Equal(t, "ok", results["u1"])
-		assert.Equal(t, "ok", results["u2"], "an event that means nothing here is no mistake of the sender")
-		assert.Equal(t, "ok", results["u3"])
-		assert.Equal(t, "drop", results["u4"])
-		assert.Equal(t, "drop", results["u5"])
-		assert.Equal(t, "drop", results["u6"])
-		assert.Len(t, results, 6, "what came without a uuid has none in the answer")
+		want := map[string]string{"u1": "ok", "u2": "ok", "u3": "ok", "u4": "drop", "u5": "drop", "u6": "drop"}
+		assert.Equal(t, want, v1Results(t, w), "an event that means nothing here is no mistake of the sender")
 		requireCounts(t, w, 2, 6)
 		events := s.sink.take(shop)
 		assert.Equal(t, "session-1", events[0].SessionID)

@@ -1,7 +1,6 @@
 package posthog_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
-	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -21,10 +19,7 @@ func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	log := musttest.New(memorylog.New(nil))
 	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}
 	in := musttest.New(intake.New(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
-	s := &service{mux: http.NewServeMux()}
-	s.mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
-	s.mux.HandleFunc("/", posthog.New(in).ServeSDK)
-	return s, func() (did []string) {
+	return (&service{}).mount(in), func() (did []string) {
 		recent, err := log.Activity().Session(t.Context(), shop, "session-1", 50)
 		require.NoError(t, err)
 		actions, err := recent.Actions()
@@ -38,10 +33,10 @@ func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 
 func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 	event := func(name string) object {
-		return object{"event": name, "uuid": "", "properties": object{"distinct_id": "ada", "token": shopToken,
-			"$session_id":  "session-1",
-			"$current_url": "https://app.example.com/billing", "plan": "pro", "seats": 3, "paid": true, "none": nil,
-			"items": []any{"a"}, "card": "4111"}}
+		e := click(object{"event": name, "uuid": "", "properties.$elements_chain": nil, "properties.plan": "pro",
+			"properties.seats": 3, "properties.paid": true, "properties.items": []any{"a"}, "properties.card": "4111"})
+		e["properties"].(object)["none"] = nil
+		return e
 	}
 	rule := intake.Rule{Properties: []string{"seats", "plan", "items", "none", "paid"}, Sentence: "sent an invoice"}
 	for name, tt := range map[string]struct {
@@ -51,17 +46,17 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 	}{
 		"none listed":   {nil, "Invoice Sent", ""},
 		"another one":   {intake.Rules{"Invoice": {}}, "Invoice Sent", ""},
-		"its name":      {intake.Rules{"Invoice Sent": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
-		"its beginning": {intake.Rules{"In*": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"its name":      {intake.Rules{"Invoice Sent": {}}, "Invoice Sent", "User did Invoice Sent on the dashboard page"},
+		"its beginning": {intake.Rules{"In*": {}}, "Invoice Sent", "User did Invoice Sent on the dashboard page"},
 		"the longest": {intake.Rules{"In*": {}, "Invoice *": rule}, "Invoice Sent",
-			"User sent an invoice (seats: 3, plan: pro, paid: true) on the billing page"},
+			"User sent an invoice (seats: 3, plan: pro, paid: true) on the dashboard page"},
 		"its name first": {intake.Rules{"Invoice Sent": {}, "Invoice *": rule}, "Invoice Sent",
-			"User did Invoice Sent on the billing page"},
+			"User did Invoice Sent on the dashboard page"},
 		"all but PostHog's": {intake.Rules{"*": {}}, "$pageleave", ""},
 		"no error":          {intake.Rules{"*": {}}, "$exception", ""},
 		"nothing visible":   {intake.Rules{"*": {}}, " \u200b", ""},
 		"a mark":            {intake.Rules{"$rageclick": {}, "$*": {}}, "$rageclick", ""},
-		"a page view stays": {intake.Rules{"$pageview": rule}, "$pageview", "User landed on the billing page"},
+		"a page view stays": {intake.Rules{"$pageview": rule}, "$pageview", "User landed on the dashboard page"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, d := range []door{captureDoor, webhookDoor} {
@@ -81,10 +76,8 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 func TestMarks_areOfTheirClick(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		event := func(name, label string, when time.Time) object {
-			return object{"event": name, "uuid": "", "timestamp": when,
-				"properties": object{"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
-					"$current_url": "https://app.example.com/checkout", "$event_type": "click", "$el_text": label,
-					"$elements_chain": `button:text="` + label + `"attr__class="btn"`}}
+			return click(object{"event": name, "uuid": "", "timestamp": when, "properties.$el_text": label,
+				"properties.$elements_chain": `button:text="` + label + `"attr__class="btn"`})
 		}
 		for _, tt := range []struct {
 			rules                  intake.Rules
@@ -96,7 +89,7 @@ func TestMarks_areOfTheirClick(t *testing.T) {
 			{intake.Rules{"$*": {}}, ", repeatedly", ", repeatedly, and nothing happened", "no_click"},
 		} {
 			s, did := listing(t, tt.rules)
-			now, said := time.Now(), "User clicked Pay on the checkout page"
+			now, said := time.Now(), "User clicked Pay on the dashboard page"
 			requireOK(t, s.post(captureDoor, marshal(t,
 				object{"batch": []object{event("$rageclick", "Pay", now), event("$autocapture", "Pay", now)}})))
 			assert.Equal(t, []string{said + tt.first}, did())
@@ -115,23 +108,21 @@ func TestMarks_areOfTheirClick(t *testing.T) {
 func TestExceptions_areSaidOnceInTenSeconds(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s, did := listing(t, intake.Rules{intake.EventException: {}})
-		throw := func(value string) reply {
-			return requireOK(t, s.post(captureDoor, marshal(t,
-				object{"event": "$exception", "uuid": "", "timestamp": time.Now(), "properties": object{
-					"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
-					"$current_url": "https://app.example.com/checkout",
-					"$exception_list": []object{{"type": "PaymentError", "value": value,
-						"stacktrace": object{"frames": []string{"pay"}}}, {"type": "Cause"}}}})))
+		throw := func(value string, accepted int) {
+			list := []object{{"type": "PaymentError", "value": value, "stacktrace": object{"frames": []string{"pay"}}},
+				{"type": "Cause"}}
+			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$exception", "uuid": "",
+				"timestamp": time.Now(), "properties.$exception_list": list}))), accepted, 1-accepted)
 		}
-		const said = "User saw an error on the checkout page: PaymentError: "
-		assert.Equal(t, 1, throw("card_declined").Accepted)
+		const said = "User saw an error on the dashboard page: PaymentError: "
+		throw("card_declined", 1)
 		for range 2 {
 			time.Sleep(4 * time.Second)
-			assert.Equal(t, [2]int{0, 1}, func() [2]int { r := throw("card_declined"); return [2]int{r.Accepted, r.Ignored} }())
+			throw("card_declined", 0)
 		}
-		throw("no_funds")
+		throw("no_funds", 1)
 		time.Sleep(3 * time.Second)
-		throw("card_declined")
+		throw("card_declined", 1)
 		assert.Equal(t, []string{said + "card_declined", said + "no_funds", said + "card_declined"}, did())
 	})
 }

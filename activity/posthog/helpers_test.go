@@ -163,10 +163,13 @@ type service struct {
 }
 
 func newService(opts intake.Options) *service {
-	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry(),
-		mux: http.NewServeMux()}
+	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry()}
 	opts.Metrics = s.metrics
-	in := musttest.New(intake.New(s.sink, products, &opts))
+	return s.mount(musttest.New(intake.New(s.sink, products, &opts)))
+}
+
+func (s *service) mount(in *intake.Intake) *service {
+	s.mux = http.NewServeMux()
 	s.mux.Handle("POST /webhook/{product_id}", in.Webhook(posthog.Source))
 	s.mux.HandleFunc("/", posthog.New(in).ServeSDK)
 	return s
@@ -183,6 +186,13 @@ var (
 	webhookDoor = door{"webhook", "/webhook/" + shop, http.Header{"X-Posthog-Secret": {shopSecret}}}
 	doors       = []door{captureDoor, webhookDoor}
 )
+
+// throughDoors runs a subtest for each door.
+func throughDoors(t *testing.T, name string, f func(t *testing.T, d door)) {
+	for _, d := range doors {
+		t.Run(name+"/"+d.name, func(t *testing.T) { f(t, d) })
+	}
+}
 
 // post sends a body through a door; header pairs are added to the door's own.
 func (s *service) post(d door, body []byte, header ...string) *httptest.ResponseRecorder {
@@ -253,6 +263,22 @@ func (s *service) requireOneEvent(t testing.TB) activity.Event {
 	events := s.sink.take(shop)
 	require.Len(t, events, 1)
 	return events[0]
+}
+
+// eventOf posts one event through a door to a new service and returns what the shop was handed.
+func eventOf(t testing.TB, d door, body any) activity.Event {
+	t.Helper()
+	s := newService(intake.Options{})
+	requireCounts(t, s.post(d, marshal(t, body)), 1, 0)
+	return s.requireOneEvent(t)
+}
+
+// requireIgnored posts one event and asserts that nothing came of it.
+func requireIgnored(t testing.TB, d door, body any) {
+	t.Helper()
+	s := newService(intake.Options{})
+	requireCounts(t, s.post(d, marshal(t, body)), 0, 1)
+	assert.Empty(t, s.sink.take(shop))
 }
 
 // counted returns liveactivity_events_total by outcome and reason.

@@ -3,7 +3,6 @@ package posthog_test
 import (
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
-	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -36,8 +34,7 @@ func (a *asked) ProductOfToken(token string) (string, bool, error) {
 func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 	a := &asked{catalogue: products, tokens: map[string]int{}}
 	s := newService(intake.Options{})
-	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("/", posthog.New(musttest.New(intake.New(s.sink, a, nil))).ServeSDK)
+	s.mount(musttest.New(intake.New(s.sink, a, nil)))
 	var batch []any
 	for i := range 500 {
 		for range 3 {

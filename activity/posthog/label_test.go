@@ -2,6 +2,8 @@ package posthog_test
 
 import (
 	"encoding/json"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,15 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // postOne posts one event to the shop and returns its action.
 func postOne(t *testing.T, body any) activity.Action {
 	t.Helper()
-	s := newService(intake.Options{})
-	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
-	e := s.requireOneEvent(t)
+	e := eventOf(t, webhookDoor, body)
 	require.NotNil(t, e.Action)
 	return *e.Action
 }
@@ -29,119 +28,95 @@ func on(eventType, text, chain string) object {
 		"properties.$elements_chain": chain})
 }
 
+var verbs = map[string][2]string{"click": {"Click ", "clicked "}, "submit": {"Submit ", "submitted "},
+	"change": {"Change ", "changed "}}
+
+// requireSaid asserts what an action on the dashboard says of its element: a name, or a kind with an article.
+func requireSaid(t *testing.T, typ, element string, a activity.Action) {
+	t.Helper()
+	assert.Equal(t, typ, a.Type)
+	assert.Equal(t, verbs[typ][0]+regexp.MustCompile(`^(an?|the) `).ReplaceAllString(element, ""), a.Title)
+	assert.Equal(t, "User "+verbs[typ][1]+element+" on the dashboard page", a.Description)
+}
+
 func TestLabel_ofAClick(t *testing.T) {
-	long := strings.Repeat("word ", 20)
-	cases := []struct {
-		name, text, chain  string
-		title, description string // description up to the page
-	}{
-		{"text of a button", "Buy", `button:text="Buy"`, "Click Buy", "User clicked Buy"},
-		{"text of a link", "Docs", `a:href="/docs"text="Docs"`, "Click Docs", "User clicked Docs"},
-		{"span in a button", "Add", `span:text="Add";button:text="Add to cart"`, "Click Add to cart",
-			"User clicked Add to cart"},
-		{"span in a link", "See", `span:text="See";a:text="See plans"`, "Click See plans", "User clicked See plans"},
-		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Click Add to cart",
-			"User clicked Add to cart"},
-		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Click Add to cart",
-			"User clicked Add to cart"},
-		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Click Delete row",
-			"User clicked Delete row"},
-		{"deep in a button", "", `path:;svg:;span:;button:attr__aria-label="Close"`, "Click Close", "User clicked Close"},
-		{"the nearest control", "x", `span:text="x";a:text="Docs";button:text="Menu"`, "Click Docs", "User clicked Docs"},
-		{"button without text around text", "Add", `span:text="Add";button:`, "Click Add", "User clicked Add"},
+	for _, c := range []struct{ name, text, chain, want string }{
+		{"text of a button", "Buy", `button:text="Buy"`, "Buy"},
+		{"text of a link", "Docs", `a:href="/docs"text="Docs"`, "Docs"},
+		{"span in a button", "Add", `span:text="Add";button:text="Add to cart"`, "Add to cart"},
+		{"span in a link", "See", `span:text="See";a:text="See plans"`, "See plans"},
+		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Add to cart"},
+		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Add to cart"},
+		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Delete row"},
+		{"deep in a button", "", `path:;svg:;span:;button:attr__aria-label="Close"`, "Close"},
+		{"the nearest control", "x", `span:text="x";a:text="Docs";button:text="Menu"`, "Docs"},
+		{"button without text around text", "Add", `span:text="Add";button:`, "Add"},
 		{"button without text around text, with aria-label", "Add", `span:text="Add";button:attr__aria-label="Add to cart"`,
-			"Click Add", "User clicked Add"},
-		{"text that only the chain has", "", `div:text="Card"`, "Click Card", "User clicked Card"},
-		{"text that only the event has", "Card", `div:`, "Click Card", "User clicked Card"},
-		{"no chain", "Card", ``, "Click Card", "User clicked Card"},
+			"Add"},
+		{"text that only the chain has", "", `div:text="Card"`, "Card"},
+		{"text that only the event has", "Card", `div:`, "Card"},
+		{"no chain", "Card", ``, "Card"},
 
 		{"aria-label before all attributes", "",
-			`button:attr__alt="c"attr__aria-label="a"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click a",
-			"User clicked a"},
-		{"title before alt", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`,
-			"Click b", "User clicked b"},
-		{"alt before name", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"`, "Click c",
-			"User clicked c"},
-		{"name before placeholder", "", `input:attr__id="f"attr__name="d"attr__placeholder="e"`, "Click d", "User clicked d"},
-		{"placeholder before id", "", `input:attr__id="f"attr__placeholder="e"`, "Click e", "User clicked e"},
-		{"id before tag", "", `button:attr__id="f"`, "Click #f", "User clicked #f"},
-		{"alt of an image in a link", "", `img:attr__alt="Home";a:href="/"`, "Click Home", "User clicked Home"},
-		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Click Home",
-			"User clicked Home"},
-		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "Click #f",
-			"User clicked #f"},
-		{"invisible text is no label", "\u200b\u202e", "button:text=\"\u200b\"", "Click button", "User clicked a button"},
+			`button:attr__alt="c"attr__aria-label="a"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "a"},
+		{"title before alt", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "b"},
+		{"alt before name", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"`, "c"},
+		{"name before placeholder", "", `input:attr__id="f"attr__name="d"attr__placeholder="e"`, "d"},
+		{"placeholder before id", "", `input:attr__id="f"attr__placeholder="e"`, "e"},
+		{"id before tag", "", `button:attr__id="f"`, "#f"},
+		{"alt of an image in a link", "", `img:attr__alt="Home";a:href="/"`, "Home"},
+		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Home"},
+		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "#f"},
+		{"invisible text is no label", "\u200b\u202e", "button:text=\"\u200b\"", "a button"},
 
-		{"button", "", `button:`, "Click button", "User clicked a button"},
-		{"link", "", `a:href="/x"`, "Click link", "User clicked a link"},
-		{"role of button", "", `div:attr__role="button"`, "Click button", "User clicked a button"},
-		{"icon in a button", "", `svg:;button:`, "Click button", "User clicked a button"},
-		{"checkbox", "", `input:attr__type="checkbox"`, "Click checkbox", "User clicked a checkbox"},
-		{"checkbox in capitals", "", `input:attr__type="CHECKBOX"`, "Click checkbox", "User clicked a checkbox"},
-		{"radio button", "", `input:attr__type="radio"`, "Click radio button", "User clicked a radio button"},
-		{"submit button", "", `input:attr__type="submit"attr__value="Send"`, "Click Send", "User clicked Send"},
-		{"field", "", `input:`, "Click field", "User clicked a field"},
-		{"text area", "", `textarea:`, "Click field", "User clicked a field"},
-		{"dropdown", "", `select:`, "Click dropdown", "User clicked a dropdown"},
-		{"image", "", `img:`, "Click image", "User clicked an image"},
-		{"icon", "", `svg:`, "Click icon", "User clicked an icon"},
-		{"any other tag", "", `div:nth-child="1"`, "Click div", "User clicked a div"},
-		{"nothing at all", "", ``, "Click element", "User clicked an element"},
+		{"button", "", `button:`, "a button"},
+		{"link", "", `a:href="/x"`, "a link"},
+		{"role of button", "", `div:attr__role="button"`, "a button"},
+		{"icon in a button", "", `svg:;button:`, "a button"},
+		{"checkbox", "", `input:attr__type="checkbox"`, "a checkbox"},
+		{"checkbox in capitals", "", `input:attr__type="CHECKBOX"`, "a checkbox"},
+		{"radio button", "", `input:attr__type="radio"`, "a radio button"},
+		{"submit button", "", `input:attr__type="submit"attr__value="Send"`, "Send"},
+		{"field", "", `input:`, "a field"},
+		{"text area", "", `textarea:`, "a field"},
+		{"dropdown", "", `select:`, "a dropdown"},
+		{"image", "", `img:`, "an image"},
+		{"icon", "", `svg:`, "an icon"},
+		{"any other tag", "", `div:nth-child="1"`, "a div"},
+		{"nothing at all", "", ``, "an element"},
 
-		{"white space", "  Export\n\t CSV  ", `div:`, "Click Export CSV", "User clicked Export CSV"},
-		{"control characters", "Ex\x00po\x1brt\u202e", `div:`, "Click Export", "User clicked Export"},
-		{"other scripts", "Größe wählen 日本語 🛒", `div:`, "Click Größe wählen 日本語 🛒", "User clicked Größe wählen 日本語 🛒"},
-		{"quotes", `say \"hi\"`, `button:text="say \"hi\""`, `Click say "hi"`, `User clicked say "hi"`},
-		{"long, cut at a word", long, `div:`, "Click " + long[:79] + "…", "User clicked " + long[:79] + "…"},
-		{"long, one word", strings.Repeat("ä", 100), `div:`, "Click " + strings.Repeat("ä", 79) + "…",
-			"User clicked " + strings.Repeat("ä", 79) + "…"},
-	}
-	for _, c := range cases {
+		{"white space", "  Export\n\t CSV  ", `div:`, "Export CSV"},
+		{"control characters", "Ex\x00po\x1brt\u202e", `div:`, "Export"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := postOne(t, on("click", c.text, c.chain))
-			assert.Equal(t, "click", a.Type)
-			assert.Equal(t, c.title, a.Title)
-			assert.Equal(t, c.description+" on the dashboard page", a.Description)
+			requireSaid(t, "click", c.want, postOne(t, on("click", c.text, c.chain)))
 		})
 	}
 }
 
 func TestLabel_ofASubmitOrChange(t *testing.T) {
-	cases := []struct {
-		name, typ, chain   string
-		title, description string
-	}{
-		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "Submit signup form",
-			"User submitted the signup form"},
-		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "Submit Sign up form",
-			"User submitted the Sign up form"},
-		{"form by id", "submit", `form:attr__id="signup"`, "Submit #signup form", "User submitted the #signup form"},
-		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "Submit signup form",
-			"User submitted the signup form"},
-		{"form without a name", "submit", `form:`, "Submit form", "User submitted a form"},
-		{"form that is not in the chain", "submit", ``, "Submit form", "User submitted a form"},
-		{"in capitals", "SUBMIT", `form:attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
+	for _, c := range []struct{ name, typ, chain, want string }{
+		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "the signup form"},
+		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "the Sign up form"},
+		{"form by id", "submit", `form:attr__id="signup"`, "the #signup form"},
+		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "the signup form"},
+		{"form without a name", "submit", `form:`, "a form"},
+		{"form that is not in the chain", "submit", ``, "a form"},
+		{"in capitals", "SUBMIT", `form:attr__name="signup"`, "the signup form"},
 
-		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`,
-			"Change email field", "User changed the email field"},
-		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "Change E-mail field",
-			"User changed the E-mail field"},
-		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "Change Search field",
-			"User changed the Search field"},
-		{"field by id", "change", `input:attr__id="email"`, "Change #email field", "User changed the #email field"},
-		{"dropdown by name", "change", `select:attr__name="plan"`, "Change plan field", "User changed the plan field"},
-		{"the field, not its form", "change", `input:;form:attr__name="signup"`, "Change field", "User changed a field"},
-		{"dropdown without a name", "change", `select:`, "Change dropdown", "User changed a dropdown"},
-		{"checkbox without a name", "change", `input:attr__type="checkbox"`, "Change checkbox", "User changed a checkbox"},
-		{"text area without a name", "change", `textarea:`, "Change field", "User changed a field"},
-		{"what is not in the chain", "change", ``, "Change element", "User changed an element"},
-	}
-	for _, c := range cases {
+		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`, "the email field"},
+		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "the E-mail field"},
+		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "the Search field"},
+		{"field by id", "change", `input:attr__id="email"`, "the #email field"},
+		{"dropdown by name", "change", `select:attr__name="plan"`, "the plan field"},
+		{"the field, not its form", "change", `input:;form:attr__name="signup"`, "a field"},
+		{"dropdown without a name", "change", `select:`, "a dropdown"},
+		{"checkbox without a name", "change", `input:attr__type="checkbox"`, "a checkbox"},
+		{"text area without a name", "change", `textarea:`, "a field"},
+		{"what is not in the chain", "change", ``, "an element"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := postOne(t, on(c.typ, "", c.chain))
-			assert.Equal(t, strings.ToLower(c.typ), a.Type)
-			assert.Equal(t, c.title, a.Title)
-			assert.Equal(t, c.description+" on the dashboard page", a.Description)
+			requireSaid(t, strings.ToLower(c.typ), c.want, postOne(t, on(c.typ, "", c.chain)))
 		})
 	}
 }
@@ -189,9 +164,7 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 			} {
 				t.Run(element.name+"/"+typ+"/"+form, func(t *testing.T) {
 					event := on(typ, typed, "")
-					for key, value := range properties {
-						event["properties"].(object)[key] = value
-					}
+					maps.Copy(event["properties"].(object), properties)
 					requireUntold(t, event, "s3cret")
 				})
 			}
@@ -202,21 +175,17 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 // TestLabel_neverContainsWhatWasTypedOutsideOfAnElement: where there is no
 // element, a change still is of something typed or chosen.
 func TestLabel_neverContainsWhatWasTypedOutsideOfAnElement(t *testing.T) {
-	flat := func(changes object) object {
-		e := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42",
-			"button_or_link_text": "typed s3cret"}
-		for key, value := range changes {
-			e[key] = value
-		}
-		return e
+	typed := func(fields object) object {
+		fields["button_or_link_text"] = "typed s3cret"
+		return flat(fields)
 	}
 	for name, body := range map[string]object{
 		"change without a chain":      on("change", "typed s3cret", ""),
-		"change, flat":                flat(object{"event_type": "change"}),
-		"change, flat, of a field":    flat(object{"event_type": "change", "input_field_name": "email"}),
-		"change, flat, of an element": flat(object{"event_type": "change", "element_id": "email"}),
-		"click, flat, on a field":     flat(object{"event_type": "click", "input_field_name": "email"}),
-		"submit, flat":                flat(object{"event_type": "submit"}),
+		"change, flat":                typed(object{"event_type": "change"}),
+		"change, flat, of a field":    typed(object{"event_type": "change", "input_field_name": "email"}),
+		"change, flat, of an element": typed(object{"event_type": "change", "element_id": "email"}),
+		"click, flat, on a field":     typed(object{"event_type": "click", "input_field_name": "email"}),
+		"submit, flat":                typed(object{"event_type": "submit"}),
 		"submit without a chain":      on("submit", "typed s3cret", ""),
 		"value of a hidden property":  click(object{"properties.$el_value": "typed s3cret", "value": "s3cret"}),
 	} {
@@ -228,9 +197,7 @@ func TestLabel_neverContainsWhatWasTypedOutsideOfAnElement(t *testing.T) {
 // contain the secret.
 func requireUntold(t *testing.T, body object, secret string) {
 	t.Helper()
-	s := newService(intake.Options{})
-	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
-	encoded, err := json.Marshal(s.requireOneEvent(t))
+	encoded, err := json.Marshal(eventOf(t, webhookDoor, body))
 	require.NoError(t, err)
 	assert.NotContains(t, string(encoded), secret)
 }
@@ -240,9 +207,7 @@ func withText(elements []object, text string) []object {
 	all := make([]object, len(elements))
 	for i, element := range elements {
 		all[i] = object{"$el_text": text, "attr__value": text}
-		for key, value := range element {
-			all[i][key] = value
-		}
+		maps.Copy(all[i], element)
 	}
 	return all
 }
@@ -325,77 +290,51 @@ func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 // TestLabel_ofAFlatBody: where a custom destination sends no chain, its other
 // fields say what the element was.
 func TestLabel_ofAFlatBody(t *testing.T) {
-	cases := []struct {
-		name        string
-		fields      object
-		typ, title  string
-		description string
+	for _, c := range []struct {
+		name      string
+		fields    object
+		typ, want string
 	}{
-		{"text of a button", object{"event_type": "click", "button_or_link_text": "Export CSV"}, "click", "Click Export CSV",
-			"User clicked Export CSV on the dashboard page"},
+		{"text of a button", object{"event_type": "click", "button_or_link_text": "Export CSV"}, "click", "Export CSV"},
 		{"text of a link", object{"event_type": "click", "button_or_link_text": "Docs", "link_destination": "/docs"}, "click",
-			"Click Docs", "User clicked Docs on the dashboard page"},
-		{"link without text", object{"event_type": "click", "link_destination": "/docs"}, "click", "Click link",
-			"User clicked a link on the dashboard page"},
-		{"element by id", object{"event_type": "click", "element_id": "export"}, "click", "Click #export",
-			"User clicked #export on the dashboard page"},
-		{"field", object{"event_type": "change", "input_field_name": "plan"}, "change", "Change plan field",
-			"User changed the plan field on the dashboard page"},
-		{"field that was clicked", object{"event_type": "click", "input_field_name": "plan"}, "click", "Click plan",
-			"User clicked plan on the dashboard page"},
-		{"form", object{"event_type": "submit", "element_id": "signup"}, "submit", "Submit #signup form",
-			"User submitted the #signup form on the dashboard page"},
-		{"form without a name", object{"event_type": "submit"}, "submit", "Submit form",
-			"User submitted a form on the dashboard page"},
+			"Docs"},
+		{"link without text", object{"event_type": "click", "link_destination": "/docs"}, "click", "a link"},
+		{"element by id", object{"event_type": "click", "element_id": "export"}, "click", "#export"},
+		{"field", object{"event_type": "change", "input_field_name": "plan"}, "change", "the plan field"},
+		{"field that was clicked", object{"event_type": "click", "input_field_name": "plan"}, "click", "plan"},
+		{"form", object{"event_type": "submit", "element_id": "signup"}, "submit", "the #signup form"},
+		{"form without a name", object{"event_type": "submit"}, "submit", "a form"},
 		{"chain before fields", object{"event_type": "click", "elements_chain": `button:text="Buy"`, "element_id": "x"},
-			"click", "Click Buy", "User clicked Buy on the dashboard page"},
-		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Click Buy",
-			"User clicked Buy on the dashboard page"},
-		{"nothing", object{}, "click", "Click element", "User clicked an element on the dashboard page"},
+			"click", "Buy"},
+		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Buy"},
+		{"nothing", object{}, "click", "an element"},
 		{"fields that are null", object{"event_type": nil, "element_id": nil, "input_field_name": nil,
-			"link_destination": nil, "button_or_link_text": nil, "elements_chain": nil}, "click", "Click element",
-			"User clicked an element on the dashboard page"},
-		{"page view", object{"event": "$pageview"}, "pageview", "Page Load: Dashboard", "User landed on the dashboard page"},
+			"link_destination": nil, "button_or_link_text": nil, "elements_chain": nil}, "click", "an element"},
+	} {
+		t.Run(c.name, func(t *testing.T) { requireSaid(t, c.typ, c.want, postOne(t, flat(c.fields))) })
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			body := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42",
-				"current_url": "https://app.example.com/dashboard"}
-			for key, value := range c.fields {
-				body[key] = value
-			}
-			a := postOne(t, body)
-			assert.Equal(t, []string{c.typ, c.title, c.description}, []string{a.Type, a.Title, a.Description})
-		})
-	}
+	view := postOne(t, flat(object{"event": "$pageview"}))
+	assert.Equal(t, [3]string{"pageview", "Page Load: Dashboard", "User landed on the dashboard page"},
+		[3]string{view.Type, view.Title, view.Description})
 }
 
 func TestLabel_ofAPage(t *testing.T) {
-	const hash = "https://app.example.com/#/orders/3f2504e0-4f89-11d3-9a0c-0305e82c3301?x=1"
+	long := "https://app.example.com/p?" + strings.Repeat("x", 3000)
 	cases := []struct {
 		name, url      string
 		raw, canonical string
 		title          string // of a page view
 		where          string // of a click
 	}{
-		{"a page", "https://app.example.com/dashboard", "https://app.example.com/dashboard",
-			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
 		{"query and fragment", "https://app.example.com/a/team-settings?tab=x#top",
 			"https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings",
 			"Page Load: Team settings", " on the team settings page"},
-		{"the root", "https://app.example.com", "https://app.example.com", "https://app.example.com/", "Page Load: Home",
-			" on the home page"},
-		{"an identifier", "https://App.Example.com:443/projects/42", "https://App.Example.com:443/projects/42",
-			"https://app.example.com/projects/:id", "Page Load: Projects detail", " on the projects detail page"},
-		{"a hash route", hash, hash, "https://app.example.com/#/orders/:id", "Page Load: Orders detail",
-			" on the orders detail page"},
+		{"a hash route behind a long query", long + "#/orders/5", long[:2048], "https://app.example.com/p#/orders/:id",
+			"Page Load: Orders detail", " on the orders detail page"},
 		{"white space around", " https://app.example.com/dashboard\n", "https://app.example.com/dashboard",
 			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
 		{"credentials", "https://ada:s3cret@app.example.com/dashboard", "https://app.example.com/dashboard",
 			"https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
-		{"an address in the path", "https://app.example.com/users/ada@example.com",
-			"https://app.example.com/users/ada@example.com", "https://app.example.com/users/:id", "Page Load: Users detail",
-			" on the users detail page"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -420,9 +359,7 @@ func TestLabel_withoutAPage(t *testing.T) {
 			assert.Equal(t, "Click Export CSV", a.Title)
 			assert.Equal(t, "User clicked Export CSV", a.Description)
 			assert.Equal(t, page{}, page{a.RawURL, a.CanonicalURL})
-			s := newService(intake.Options{})
-			view := click(object{"event": "$pageview", "properties.$current_url": url})
-			requireCounts(t, s.post(webhookDoor, marshal(t, view)), 0, 1)
+			requireIgnored(t, webhookDoor, click(object{"event": "$pageview", "properties.$current_url": url}))
 		})
 	}
 }
@@ -433,11 +370,8 @@ func TestLabel_ofAURLThatIsTooMuch(t *testing.T) {
 	for name, url := range map[string]string{
 		"long":                     "https://app.example.com/dashboard?x=" + strings.Repeat("ä", 4000),
 		"control characters":       "https://app.example.com/dash\x00\x1b\x7f\u0085board",
-		"credentials":              "https://ada:s3cret@app.example.com/dashboard",
 		"credentials, broken":      "https://ada:s3cret%zz@app.example.com/dashboard",
 		"credentials, broken port": "https://ada:s3cret@app.example.com:port/dashboard",
-		"credentials, at signs":    "https://ada:s3cret@x@app.example.com/dashboard",
-		"credentials, no scheme":   "//ada:s3cret@app.example.com/dashboard",
 		"credentials, long":        "https://ada:s3cret@app.example.com/dashboard?x=" + strings.Repeat("%zz", 4000),
 		"credentials in an escape": "https://ada:s3cret@app.example.com/%zz",
 	} {
@@ -456,8 +390,7 @@ func TestLabel_ofAURLThatIsTooMuch(t *testing.T) {
 func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 	for name, typ := range map[string]any{"swipe": "swipe", "scroll": "scroll", "padded": " click"} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.$event_type": typ}))), 0, 1)
+			requireIgnored(t, captureDoor, click(object{"properties.$event_type": typ}))
 		})
 	}
 	for name, typ := range map[string]any{"none": nil, "empty": "", "wrong type": object{}} {
@@ -484,31 +417,12 @@ func TestLabel_neverContainsWhatWasTypedIntoARole(t *testing.T) {
 
 // A custom destination's own fields name what the chain does not.
 func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
-	flat := func(typ, chain, field, value string) object {
-		return object{"event": "$autocapture", "event_type": typ, "distinct_id": "user_42", "session_id": "s",
-			"token":       shopToken,
-			"current_url": "https://app.example.com/", "elements_chain": chain, field: value}
+	title := func(typ, chain, field, value string) string {
+		return postOne(t, flat(object{"event_type": typ, "elements_chain": chain, field: value})).Title
 	}
-	assert.Equal(t, "Change phone field", postOne(t,
-		flat("change", `input:nth-child="1"`, "input_field_name", "phone")).Title)
-	assert.Equal(t, "Click #export", postOne(t, flat("click", `button:nth-child="1"`, "element_id", "export")).Title)
-	assert.Equal(t, "Click #own", postOne(t, flat("click", `button:attr_id="own"nth-child="1"`, "element_id",
-		"export")).Title)
-}
-
-// What a page is called must not depend on where its long URL is cut.
-func TestLabel_ofAPageWithALongURL(t *testing.T) {
-	long := strings.Repeat("x", 3000)
-	for raw, want := range map[string][2]string{
-		"https://app.example.com/p?" + long + "#/orders/5": {"https://app.example.com/p#/orders/:id",
-			"on the orders detail page"},
-		"https://app.example.com/p?" + long: {"https://app.example.com/p", "on the p page"},
-	} {
-		a := postOne(t, click(object{"properties.$current_url": raw}))
-		assert.Equal(t, want[0], a.CanonicalURL)
-		assert.Contains(t, a.Description, want[1])
-		assert.Len(t, a.RawURL, 2048)
-	}
+	assert.Equal(t, "Change phone field", title("change", `input:nth-child="1"`, "input_field_name", "phone"))
+	assert.Equal(t, "Click #export", title("click", `button:nth-child="1"`, "element_id", "export"))
+	assert.Equal(t, "Click #own", title("click", `button:attr_id="own"nth-child="1"`, "element_id", "export"))
 }
 
 func TestScreen_isAPageView(t *testing.T) {
@@ -525,8 +439,7 @@ func TestScreen_isAPageView(t *testing.T) {
 		assert.Equal(t, [2]string{want[0], want[0]}, [2]string{a.RawURL, a.CanonicalURL}, name)
 		assert.Equal(t, "Page Load: "+want[1], a.Title)
 	}
-	s := newService(intake.Options{})
-	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$screen"}))), 0, 1)
+	requireIgnored(t, captureDoor, click(object{"event": "$screen"}))
 }
 
 // touch returns what a touch of the elements becomes.

@@ -56,6 +56,10 @@ func requireRefusal(t *testing.T, w *httptest.ResponseRecorder) {
 	assert.Contains(t, w.Header().Values("Vary"), "Origin")
 }
 
+// passes are tokens, each with an origin that may use it.
+var passes = [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
+	{"phc_unknown", "https://evil.example"}}
+
 // Where the URL names the token, what the product answers is not for others either.
 func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
 	s := newService(intake.Options{})
@@ -64,8 +68,7 @@ func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
 		"/api/early_access_features/?token=%s", "/flags/definitions?token=%s",
 		"/api/feature_flag/local_evaluation/?token=%s&x"} {
 		requireRefusal(t, s.call("GET", fmt.Sprintf(path, bankToken), "Origin", "https://evil.example"))
-		for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
-			{"phc_unknown", "https://evil.example"}} {
+		for _, ok := range passes {
 			assert.Equal(t, http.StatusOK, s.call("GET", fmt.Sprintf(path, ok[0]), "Origin", ok[1]).Code)
 		}
 	}
@@ -82,8 +85,7 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 	for _, path := range []string{"/flags/?v=2", "/decide/?v=3", "/s/", "/ingest/s", "/ingest/flags"} {
 		for _, encode := range []func(string) []byte{body, recording} {
 			requireRefusal(t, s.post(door{path: path}, encode(bankToken), "Origin", "https://evil.example"))
-			for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
-				{"phc_unknown", "https://evil.example"}} {
+			for _, ok := range passes {
 				assert.Equal(t, http.StatusOK, s.post(door{path: path}, encode(ok[0]), "Origin", ok[1]).Code)
 			}
 		}

@@ -92,14 +92,11 @@ func TestTime_ofAnEvent(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			w := s.post(captureDoor, marshal(t, click(c.changes)))
 			if c.want == nil {
-				requireCounts(t, w, 0, 1)
+				requireIgnored(t, captureDoor, click(c.changes))
 				return
 			}
-			requireCounts(t, w, 1, 0)
-			assert.WithinDuration(t, *c.want, s.requireOneEvent(t).Time, time.Microsecond)
+			assert.WithinDuration(t, *c.want, eventOf(t, captureDoor, click(c.changes)).Time, time.Microsecond)
 		})
 	}
 }
@@ -176,11 +173,9 @@ func TestID_ofAnEvent(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := newService(intake.Options{})
 			event := click(nil)
 			event["uuid"] = c.uuid
-			requireCounts(t, s.post(captureDoor, marshal(t, event)), 1, 0)
-			id := s.requireOneEvent(t).ID
+			id := eventOf(t, captureDoor, event).ID
 			if c.want != "" {
 				assert.Equal(t, c.want, id)
 				return
@@ -270,14 +265,11 @@ func TestID_ofUserAndSession(t *testing.T) {
 	}
 	for _, c := range cases {
 		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			w := s.post(captureDoor, marshal(t, click(c.changes)))
 			if c.want == nil {
-				requireCounts(t, w, 0, 1)
+				requireIgnored(t, captureDoor, click(c.changes))
 				return
 			}
-			requireCounts(t, w, 1, 0)
-			actions, _ := seen([]activity.Event{s.requireOneEvent(t)})
+			actions, _ := seen([]activity.Event{eventOf(t, captureDoor, click(c.changes))})
 			assert.Equal(t, *c.want, actions[0].visitor)
 		})
 	}
