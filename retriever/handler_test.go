@@ -67,22 +67,6 @@ func TestServeEvents_takesSessionOrEmail(t *testing.T) {
 	}
 }
 
-func TestServeEvents_recordsHaveExactlyTheFields(t *testing.T) {
-	var body struct{ Records []map[string]any }
-	require.NoError(t, json.Unmarshal(get(newMux(newStore(t), nil), "/events?session_id=t").Body.Bytes(), &body))
-	require.Len(t, body.Records, 1)
-	assert.Len(t, body.Records[0], 3)
-	assert.Equal(t, 1.0, body.Records[0]["score"])
-	assert.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: other$`, body.Records[0]["content"])
-	assert.Regexp(t, `^events @ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, body.Records[0]["title"])
-}
-
-func TestServeEvents_anUnknownOneHasAnEmptyList(t *testing.T) {
-	mux := newMux(newStore(t), nil)
-	assert.Equal(t, `{"records":[]}`, get(mux, "/events?session_id=x").Body.String())
-	assert.Equal(t, `{"records":[]}`, get(mux, "/events?email=x").Body.String())
-}
-
 func TestServeEvents_refuses(t *testing.T) {
 	const provide, malformed = "Provide session_id or email as a query parameter.", "The query string is malformed."
 	tests := map[string]struct{ query, want string }{

@@ -70,20 +70,12 @@ func TestStore_dropsTheOldestChunkOnOverflow(t *testing.T) {
 	}
 }
 
-func TestStore_keepsNothingWithoutASession(t *testing.T) {
+func TestStore_keepsNothingWithoutASessionNorOfAnEmptyBatch(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("", "ada@example.com", "x"))
+	add(t, s, batch("", "ada@example.com", "x"), batch("s", "ada@example.com"))
 	sum := summary("", "x", 1)
 	sum.Email = "ada@example.com"
 	overwrite(t, s, sum)
-	assert.Zero(t, s.Sessions())
-	_, ok := s.SessionOf("ada@example.com")
-	assert.False(t, ok)
-}
-
-func TestStore_keepsNothingOfAnEmptyBatch(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "ada@example.com"))
 	assert.Zero(t, s.Sessions())
 	_, ok := s.SessionOf("ada@example.com")
 	assert.False(t, ok)

@@ -57,28 +57,36 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 	})
 }
 
+// follow has a store learn from a new stream what the writer is given, until the test ends.
+func follow(t *testing.T, s *retriever.Store, w *stream.Writer) *streamtest.Server {
+	t.Helper()
+	server := musttest.New(streamtest.NewServer(nil))
+	c := musttest.New(stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(w.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0)}))
+	ctx, cancel := context.WithCancel(context.Background())
+	var both errgroup.Group
+	both.Go(func() error { return c.Run(ctx) })
+	both.Go(func() error { return w.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		assert.ErrorIs(t, both.Wait(), context.Canceled)
+		server.Close()
+	})
+	return server
+}
+
 // The writes of different sessions are in any order; what is learned is in that
 // of the stream.
 func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(nil))
-	defer server.Close()
 	s := musttest.New(retriever.NewStore(nil))
 	later, written := make(chan struct{}), make(chan struct{}, 2)
-	writer := musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
+	server := follow(t, s, musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
 		if b.SessionID == "first" {
 			<-later
 		}
 		defer func() { written <- struct{}{} }()
 		return s.Add(ctx, b)
-	}, nil))
-	consumer, err := stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(writer.Deliver)},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	var both errgroup.Group
-	both.Go(func() error { return consumer.Run(ctx) })
-	both.Go(func() error { return writer.Run(ctx) })
-
+	}, nil)))
 	newer, older := batch("first", "ada@example.com", "first"), batch("last", "ada@example.com", "last")
 	older.ForwardedAt = newer.ForwardedAt - 1 // another server's clock
 	server.Send(newer, older)
@@ -86,23 +94,13 @@ func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
 	close(later)
 	<-written
 	assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
-	cancel()
-	require.ErrorIs(t, both.Wait(), context.Canceled)
 }
 
 // The records of a person who is erased vanish, and the person's address leads nowhere.
 func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
-	server := musttest.New(streamtest.NewServer(nil))
-	defer server.Close()
 	s := musttest.New(retriever.NewStore(nil))
-	w := musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
-		Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))}))
-	c := musttest.New(stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(w.Deliver)},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0)}))
-	ctx, cancel := context.WithCancel(t.Context())
-	var group errgroup.Group
-	group.Go(func() error { return w.Run(ctx) })
-	group.Go(func() error { return c.Run(ctx) })
+	server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
+		Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))})))
 	by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
 	const ada, bob = "ada@example.com", "bob@example.com"
 	server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")),
@@ -120,8 +118,6 @@ func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
 	}
 	server.Send(by("ada", batch("s1", ada, "new")))
 	waittest.Until(t, "what is new", func() bool { return len(eventsOf(t, s, ada)) == 1 })
-	cancel()
-	_ = group.Wait()
 }
 
 // After an erasure the records of others in the session stay beside the summaries of their later
