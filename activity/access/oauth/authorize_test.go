@@ -86,17 +86,16 @@ func TestAuthorize_redirectsToRegisteredAddressesOnly(t *testing.T) {
 			assert.True(t, strings.HasPrefix(to, given+"?code=lac_") || strings.HasPrefix(to, given+"&code=lac_"), to)
 		}
 	}
-	r := p.do(http.MethodGet, "/oauth/authorize?"+request("client_none").Encode(), "")
+	r := p.page(request("client_none"))
 	assert.Equal(t, http.StatusBadRequest, r.Code)
 	twice := request(p.register("App", callback))
 	twice.Add("redirect_uri", "https://evil.example/")
-	assert.Equal(t, http.StatusBadRequest, p.do(http.MethodGet, "/oauth/authorize?"+twice.Encode(), "").Code)
+	assert.Equal(t, http.StatusBadRequest, p.page(twice).Code)
 }
 
 // What else is wrong the client is told, by whom and with its state.
 func TestAuthorize_tellsTheClient(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	for name, tt := range map[string]struct {
 		changes []string
 		want    string
@@ -112,7 +111,7 @@ func TestAuthorize_tellsTheClient(t *testing.T) {
 		"another scope":         {[]string{"scope", "stream"}, "invalid_scope"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to, q := p.do(http.MethodGet, "/oauth/authorize?"+request(id, tt.changes...).Encode(), "").location()
+			to, q := p.page(request(id, tt.changes...)).location()
 			assert.Equal(t, callback, to)
 			assert.NotEmpty(t, q.Get("error_description"))
 			assert.Equal(t, []string{tt.want, "st&te", publicURL, ""},
@@ -129,8 +128,7 @@ func TestAuthorize_tellsTheClient(t *testing.T) {
 
 // A form counts from the browser that it was shown to, for the request that it shows.
 func TestConsent_isBoundToTheBrowser(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	q := request(id)
 	_, cookie, form := p.open(q)
 	_, otherCookie, otherForm := p.open(q)
@@ -153,7 +151,7 @@ func TestConsent_isBoundToTheBrowser(t *testing.T) {
 			assert.Contains(t, r.Body.String(), `role="alert">This form was not shown to this browser`)
 		})
 	}
-	r := p.do(http.MethodGet, "/oauth/authorize?"+request(id, "state", "2").Encode(), "", "Cookie: "+cookie)
+	r := p.page(request(id, "state", "2"), "Cookie: "+cookie)
 	assert.Empty(t, r.Header().Get("Set-Cookie"), "a second tab leaves the first one's form valid")
 	p.send(q, cookie, with).location()
 	_, answer := p.send(q, cookie, url.Values{"cancel": {"1"}, "form": {form}}).location()
@@ -162,8 +160,7 @@ func TestConsent_isBoundToTheBrowser(t *testing.T) {
 }
 
 func TestConsent_asksAgainForAWrongKey(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	page, _, _ := p.open(request(p.register("", callback)))
 	assert.Contains(t, page.Body.String(), "<h1>Connect claude.ai</h1>", "a client without a name")
 	for key, want := range map[string]string{"wrong-s3cr3t": "401 Wrong key", "": "401 Wrong key",
@@ -255,10 +252,7 @@ func TestRegister_isBounded(t *testing.T) {
 	used, again, unused := p.register("Used", callback), p.register("Again", callback), p.register("Unused", callback)
 	p.open(request(used))
 	p.register("Again", callback)
-	isKnown := func(id string) bool {
-		page := p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "")
-		return page.Code == http.StatusOK
-	}
+	isKnown := func(id string) bool { return p.page(request(id)).Code == http.StatusOK }
 	flood := func(n int, name string) (last string) {
 		for i := range n {
 			last = p.register(fmt.Sprint(name, i), callback)

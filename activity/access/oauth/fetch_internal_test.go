@@ -44,8 +44,7 @@ func newSite(t *testing.T, serve func(s *site, w http.ResponseWriter, r *http.Re
 
 // trusting returns a fetcher that connects to any address and trusts the site's certificate.
 func (s *site) trusting() *fetcher {
-	f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
-	return s.trust(f)
+	return s.trust(fetcherBy(func(string, string, syscall.RawConn) error { return nil }))
 }
 
 func (s *site) trust(f *fetcher) *fetcher {
@@ -53,6 +52,21 @@ func (s *site) trust(f *fetcher) *fetcher {
 	roots.AddCert(s.Certificate())
 	f.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
 	return f
+}
+
+// answeredBy returns a fetcher whose requests a handler answers, without a network.
+func answeredBy(serve func(w http.ResponseWriter, r *http.Request)) *fetcher {
+	f := newFetcher()
+	f.http.Transport = roundTripper(serve)
+	return f
+}
+
+type roundTripper http.HandlerFunc
+
+func (serve roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	serve(w, r)
+	return w.Result(), r.Context().Err()
 }
 
 func described(id string) []byte {
@@ -114,22 +128,16 @@ func TestFetcher_takesADocument(t *testing.T) {
 }
 
 func TestFetcher_followsRedirectsOnOneHostOnly(t *testing.T) {
-	f := newFetcher()
 	asked := 0
 	const id = "https://claude.ai/client"
 	target := ""
-	f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-		if asked++; asked > 20 {
-			return nil, errors.New("enough")
-		}
-		w := httptest.NewRecorder()
-		if r.URL.String() == id || r.URL.Path == "/client" && target == id {
+	f := answeredBy(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked < 20 && (r.URL.String() == id || r.URL.Path == "/client" && target == id) {
 			w.Header().Set("Location", target)
 			w.WriteHeader(http.StatusFound)
 		} else {
 			_, _ = w.Write(described(id))
 		}
-		return w.Result(), nil
 	})
 	for to, want := range map[string]int{"https://claude.ai/other": 2, "https://evil.example/other": 1,
 		"https://claude.ai:444/other": 1, "http://claude.ai/other": 1, id: maxRedirects + 1} {
@@ -166,19 +174,15 @@ func TestFetcher_cachesDocuments(t *testing.T) {
 
 func TestFetcher_forgetsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
 		asked := 0
-		f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		f := answeredBy(func(w http.ResponseWriter, r *http.Request) {
 			asked++
-			w := httptest.NewRecorder()
 			switch r.URL.Path {
 			case "/good":
 				_, _ = w.Write(described(r.URL.String()))
 			case "/slow":
 				<-r.Context().Done()
-				return nil, r.Context().Err()
 			}
-			return w.Result(), nil
 		})
 		ask := func(path string, want int) {
 			_, _ = f.client(t.Context(), "https://claude.ai"+path)
@@ -200,12 +204,7 @@ func TestFetcher_forgetsInTime(t *testing.T) {
 // That other fetches are running says nothing about a client: it is asked for again at once.
 func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
-		f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-			w := httptest.NewRecorder()
-			_, _ = w.Write(described(r.URL.String()))
-			return w.Result(), nil
-		})
+		f := answeredBy(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(r.URL.String())) })
 		require.True(t, f.running.TryAcquire(maxFetches))
 		_, err := f.client(t.Context(), "https://claude.ai/client")
 		require.ErrorIs(t, err, errBusy)
@@ -214,10 +213,6 @@ func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A stranger cannot make the server ask its own network: not by address, not by name.
 func TestFetcher_asksPublicAddressesOnly(t *testing.T) {

@@ -49,6 +49,12 @@ func newPlace(t *testing.T, url string) *place {
 	return p.again(url)
 }
 
+// newClient returns a place and a client that is registered there.
+func newClient(t *testing.T) (p *place, id string) {
+	p = newPlace(t, publicURL)
+	return p, p.register("Claude", callback)
+}
+
 // again returns another server on the same storage and keys.
 func (p *place) again(url string) *place {
 	other := *p
@@ -132,10 +138,15 @@ func changed(q url.Values, changes ...string) url.Values {
 
 var hidden = regexp.MustCompile(`name="form" value="([0-9a-f]+)"`)
 
+// page asks for the sign-in page.
+func (p *place) page(q url.Values, headers ...string) reply {
+	return p.do(http.MethodGet, "/oauth/authorize?"+q.Encode(), "", headers...)
+}
+
 // open opens the sign-in page as a new browser does, and returns the cookie and the hidden value.
 func (p *place) open(q url.Values) (page reply, cookie, form string) {
 	p.t.Helper()
-	page = p.do(http.MethodGet, "/oauth/authorize?"+q.Encode(), "")
+	page = p.page(q)
 	if cookies := page.Result().Cookies(); len(cookies) > 0 {
 		cookie = cookies[0].Name + "=" + cookies[0].Value
 	}

@@ -19,8 +19,7 @@ import (
 const invalid = "Invalid or missing API key"
 
 func TestServer_signsAClientIn(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	assert.Equal(t, id, p.register("Claude", callback), "equal metadata gets the same ID")
 	assert.NotEqual(t, id, p.register("Claude", callback, callback+"2"))
 
@@ -51,8 +50,7 @@ func TestServer_signsAClientIn(t *testing.T) {
 
 // What storage holds opens nothing.
 func TestServer_storesDigestsOnly(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	code := p.code(id)
 	got := p.token(redemption(id, code)).tokens()
 	for _, product := range []string{"", "acme"} {
@@ -112,8 +110,7 @@ func TestToken_ofAStolenCode(t *testing.T) {
 
 // A code that is used again, and a refresh token, end what was made of them.
 func TestToken_usedAgainEndsTheGrant(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	t.Run("a code", func(t *testing.T) {
 		code := p.code(id)
 		first := p.token(redemption(id, code)).tokens()
@@ -147,8 +144,7 @@ func TestToken_usedAgainEndsTheGrant(t *testing.T) {
 }
 
 func TestToken_ofTwoAtOnceGivesOne(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	code := p.code(id)
 	answers := make(chan int)
 	for range 8 {
@@ -166,13 +162,12 @@ func TestToken_ofTwoAtOnceGivesOne(t *testing.T) {
 // A client is known for a month from its last use, be it a sign-in or its registration anew.
 func TestClient_staysFromItsLastUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlace(t, publicURL)
-		id := p.register("Claude", callback)
+		p, id := newClient(t)
 		for _, use := range []func(){func() {
 			p.signIn(id)
 		}, func() { p.register("Claude", callback) }, func() { p.signIn(id) }} {
 			time.Sleep(oauth.RefreshTTL - time.Hour)
-			assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code)
+			assert.Equal(t, http.StatusOK, p.page(request(id)).Code)
 			use()
 		}
 	})
@@ -180,8 +175,7 @@ func TestClient_staysFromItsLastUse(t *testing.T) {
 
 func TestTokens_end(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlace(t, publicURL)
-		id := p.register("Claude", callback)
+		p, id := newClient(t)
 		late := p.code(id)
 		got := p.signIn(id)
 		time.Sleep(oauth.CodeTTL)
@@ -194,20 +188,19 @@ func TestTokens_end(t *testing.T) {
 		got = p.token(renewal(id, got.Refresh)).tokens()
 		time.Sleep(oauth.RefreshTTL - time.Second)
 		got = p.token(renewal(id, got.Refresh)).tokens()
-		assert.Equal(t, http.StatusOK, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code,
+		assert.Equal(t, http.StatusOK, p.page(request(id)).Code,
 			"a client stays as long as its grant")
 		time.Sleep(oauth.RefreshTTL)
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(id, got.Refresh)).failed())
 		time.Sleep(48 * time.Hour)
 		assert.Equal(t, "401 invalid_client", p.token(renewal(id, got.Refresh)).failed(), "an unused client expires")
-		assert.Equal(t, http.StatusBadRequest, p.do(http.MethodGet, "/oauth/authorize?"+request(id).Encode(), "").Code)
+		assert.Equal(t, http.StatusBadRequest, p.page(request(id)).Code)
 	})
 }
 
 // A token is as good as its key.
 func TestTokens_endWithTheirKey(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	got := p.signIn(id)
 	p.keys.RemoveProduct("acme")
 	assert.Equal(t, invalid, p.opens(got.Access))
@@ -247,8 +240,7 @@ func TestRevoke(t *testing.T) {
 
 // A key has a hundred grants; the least recently used one goes, wherever it was used.
 func TestGrants_areBounded(t *testing.T) {
-	p := newPlace(t, publicURL)
-	id := p.register("Claude", callback)
+	p, id := newClient(t)
 	_, q := p.consent(request(id), "lak_acme-second").location()
 	second := p.token(redemption(id, q.Get("code"))).tokens()
 	var all []tokens
@@ -272,8 +264,7 @@ func TestGrants_areBounded(t *testing.T) {
 
 func TestGrants_areListedAndEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlace(t, publicURL)
-		id := p.register("Claude", callback)
+		p, id := newClient(t)
 		_ = p.code(id) // not used yet
 		got := p.signIn(id)
 		time.Sleep(time.Second)
