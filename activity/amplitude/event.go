@@ -179,6 +179,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		}
 		m.Markable = e.typ == eventClick && from.Events.Marks()
 	case eventIdentify:
+		m.NameVisitor()
 		if !m.Identified && m.Email == "" {
 			m.Reason = intake.ReasonNothing
 		}
@@ -194,9 +195,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			m.Reason = intake.ReasonOther
 			break
 		}
-		action := activity.NewEvent(e.typ, rule.Sentence, rule.Read(d.Again(e.from, e.to)),
-			cmp.Or(e.pageURL, e.location))
-		m.Action = &action
+		m.Action = rule.Action(e.typ, d.Reader, e.from, e.to, cmp.Or(e.pageURL, e.location))
 	}
 	m.ServerTime = from.Webhook
 	m.Finish(from, e.time, from.SentAt)
@@ -211,14 +210,9 @@ func isAmplitudes(typ string) bool {
 // who returns an event with the session and the user. An anonymous visitor is a user, too. The
 // session is the device with its session number: numbers alone are not unique.
 func (e *event) who() activity.Event {
-	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
-	out := activity.Event{ID: e.id, UserID: cmp.Or(user, device), Visitor: device, Identified: user != "",
-		SessionID: device, Email: intake.FirstEmail(e.email)}
-	if number := intake.Trimmed(e.sessionID); device != "" && number != "" && !strings.HasPrefix(number, "-") {
-		out.SessionID = device + ":" + number // -1 is outside of any session
-	}
-	if e.typ == eventIdentify && user != "" && !intake.IsLongID(device) {
-		out.Anonymous = device
+	out := intake.Who(e.id, e.userID, e.deviceID, e.email)
+	if number := intake.Trimmed(e.sessionID); out.Visitor != "" && number != "" && !strings.HasPrefix(number, "-") {
+		out.SessionID += ":" + number // -1 is outside of any session
 	}
 	return out
 }

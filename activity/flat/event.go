@@ -100,18 +100,20 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		return
 	}
 	m.Key, m.SeeksSession = e.id, true
-	m.Event = e.who()
+	m.Event = intake.Who(e.id, e.userID, e.anonymousID, e.email)
+	m.SessionID = cmp.Or(intake.Trimmed(e.sessionID), m.SessionID)
 	switch typ := d.actions[e.name]; typ {
 	case Identify:
-		m.Anonymous = intake.UserID(intake.Trimmed(e.anonymousID))
-		if m.Anonymous == m.UserID || intake.IsLongID(m.Anonymous) {
-			m.Anonymous = ""
-		}
+		m.NameVisitor()
 		if !m.Identified && m.Email == "" {
 			m.Reason = intake.ReasonNothing
 		}
 	case "":
-		m.Reason = d.custom(from, m)
+		if rule := from.Events.Find(e.name); rule != nil {
+			m.Action = rule.Action(e.name, d.Reader, e.from, e.to, e.url)
+		} else if m.Email == "" {
+			m.Reason = intake.ReasonOther
+		}
 	default:
 		action := intake.NewAction(typ, activity.Target{Label: e.label}, e.url)
 		if m.Action = &action; typ == activity.TypePageview && action.RawURL == "" {
@@ -120,31 +122,4 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	}
 	m.ServerTime = true // the sender vouches for it
 	m.Finish(from, e.time, "")
-}
-
-// who returns an event with the session and the user. An anonymous visitor is a user, too.
-func (e *event) who() activity.Event {
-	user, visitor := intake.UserID(intake.Trimmed(e.userID)), intake.UserID(intake.Trimmed(e.anonymousID))
-	return activity.Event{ID: e.id, UserID: cmp.Or(user, visitor), Visitor: visitor, Identified: user != "",
-		SessionID: cmp.Or(intake.Trimmed(e.sessionID), visitor), Email: intake.FirstEmail(e.email)}
-}
-
-// custom sets the meaning of an event that the product may list, or returns the reason for
-// ignoring it.
-func (d *decoder) custom(from *intake.Request, m *intake.Meaning) (reason string) {
-	e := &d.event
-	rule := from.Events.Find(e.name)
-	switch {
-	case rule == nil && m.Email == "":
-		return intake.ReasonOther
-	case rule == nil:
-		return ""
-	}
-	var shown []activity.Property
-	if e.to > e.from {
-		shown = rule.Read(d.Again(e.from, e.to))
-	}
-	action := activity.NewEvent(e.name, rule.Sentence, shown, e.url)
-	m.Action = &action
-	return ""
 }

@@ -165,6 +165,13 @@ func (e *Events) rule(name string) *Rule {
 	return nil
 }
 
+// Action returns the action of an event of this name on a page or a screen. Its properties are
+// those that r has read between two offsets.
+func (rule *Rule) Action(name string, r *Reader, from, to int64, page string) *activity.Action {
+	a := OnScreen(activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(from, to)), page))
+	return &a
+}
+
 // maxScalar is how many bytes of a property are read.
 const maxScalar = 1024
 

@@ -67,6 +67,13 @@ type Meaning struct {
 	Erases bool
 }
 
+// NameVisitor makes the event say that its visitor is its user, if it states both.
+func (m *Meaning) NameVisitor() {
+	if m.Identified && m.Visitor != m.UserID {
+		m.Anonymous = kept(m.Visitor)
+	}
+}
+
 // Finish sets the reason for ignoring the event, if it has none, and the event's time: the
 // stamp by the sender's clock, which showed sentAt when the request was sent, or else the time
 // of arrival. A stamp that cannot be read makes the event malformed; a sentAt that cannot be

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -54,6 +55,14 @@ func Finish(e *activity.Event) (reason string) {
 		return ""
 	}
 	return ReasonNothing
+}
+
+// Who returns an event of a user, whose ID is the visitor's unless the event states one, in the
+// session of the visitor. Either may be empty.
+func Who(id, userID, visitor string, emails ...string) activity.Event {
+	userID, visitor = UserID(Trimmed(userID)), UserID(Trimmed(visitor))
+	return activity.Event{ID: id, UserID: cmp.Or(userID, visitor), Visitor: visitor, Identified: userID != "",
+		SessionID: visitor, Email: FirstEmail(emails...)}
 }
 
 // kept returns an ID, or "" for one that is too long.

@@ -19,16 +19,14 @@ func (e *event) page() string {
 // custom sets the meaning of an event that the product lists. It reads the event's properties
 // once more, since only the rule tells which of them matter.
 func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
-	var did activity.Action
-	properties := r.Again(e.From, e.To)
-	if e.Name == intake.EventException {
-		var t thrown
-		ofThrown.Read(properties, &t)
-		did = activity.NewError(cmp.Or(t.typ, t.earlierType), cmp.Or(t.message, t.earlierMessage), e.page())
-	} else {
-		did = activity.NewEvent(e.Name, rule.Sentence, rule.Read(properties), e.page())
+	if e.Name != intake.EventException {
+		out.Action = rule.Action(e.Name, r.Reader, e.From, e.To, e.page())
+		return
 	}
-	did = intake.OnScreen(did)
+	var t thrown
+	ofThrown.Read(r.Again(e.From, e.To), &t)
+	did := intake.OnScreen(
+		activity.NewError(cmp.Or(t.typ, t.earlierType), cmp.Or(t.message, t.earlierMessage), e.page()))
 	out.Action = &did
 }
 

@@ -151,12 +151,12 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	case typeTrack:
 		if rule := from.Events.Find(e.did); rule != nil && e.did != intake.EventException {
 			page := cmp.Or(e.context.pageURL, e.properties.tabURL, e.properties.url)
-			action := activity.NewEvent(e.did, rule.Sentence, rule.Read(d.Again(e.from, e.to)), page)
-			m.Action = &action
+			m.Action = rule.Action(e.did, d.Reader, e.from, e.to, page)
 			break
 		}
 		m.Reason = intake.ReasonOther
 	case typeIdentify, typeAlias:
+		m.NameVisitor()
 	case typeDelete:
 		m.UserID, m.Erases = intake.UserID(intake.Trimmed(e.userID)), true
 		if m.UserID == "" || intake.IsLongID(m.UserID) {
@@ -180,20 +180,15 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // session is the site's own ID, else the device with its session number, else the device.
 // Numbers alone are not unique.
 func (e *event) who() activity.Event {
-	device, user := intake.UserID(intake.Trimmed(e.anonymousID)), intake.UserID(intake.Trimmed(e.userID))
-	if e.typ == typeAlias && device == "" { // a server's: the visitor is the one before
-		device = intake.UserID(intake.Trimmed(e.previousID))
+	visitor := e.anonymousID
+	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // of a server: it is the one before
+		visitor = e.previousID
 	}
-	out := activity.Event{ID: e.id, UserID: cmp.Or(user, device), Visitor: device, Identified: user != "",
-		SessionID: intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)),
-		Email:     intake.FirstEmail(e.email, e.context.email)}
-	if number := intake.Trimmed(e.context.sessionID); out.SessionID == "" && device != "" && number != "" {
-		out.SessionID = device + ":" + number
+	out := intake.Who(e.id, e.userID, visitor, e.email, e.context.email)
+	if number := intake.Trimmed(e.context.sessionID); out.Visitor != "" && number != "" {
+		out.SessionID += ":" + number
 	}
-	out.SessionID = cmp.Or(out.SessionID, device)
-	if (e.typ == typeIdentify || e.typ == typeAlias) && user != "" && !intake.IsLongID(device) {
-		out.Anonymous = device
-	}
+	out.SessionID = cmp.Or(intake.Trimmed(cmp.Or(e.properties.sessionID, e.context.ownID)), out.SessionID)
 	return out
 }
 
