@@ -58,8 +58,8 @@ func WithVia(ctx context.Context, tool string) context.Context {
 	return context.WithValue(ctx, viaKey{}, tool)
 }
 
-// Store returns a store whose lookups are steps; the store itself where there is no
-// tracer.
+// Store returns a store whose reads of a person, Recent and Snapshot, are steps; the store itself
+// where there is no tracer.
 func Store(store recent.Store, tracer Tracer) recent.Store {
 	if tracer == nil {
 		return store
@@ -67,31 +67,15 @@ func Store(store recent.Store, tracer Tracer) recent.Store {
 	return &tracedStore{store, tracer}
 }
 
-// tracedStore is a store whose lookups are steps.
 type tracedStore struct {
-	store  recent.Store
+	recent.Store
 	tracer Tracer
 }
 
 // Recent implements [recent.Store].
 func (t *tracedStore) Recent(ctx context.Context, productID, userID string, limit int) (r recent.Records, err error) {
 	defer t.looked(ctx, productID, time.Now(), &r, &err)
-	return t.store.Recent(ctx, productID, userID, limit)
-}
-
-// Session implements [recent.Store].
-func (t *tracedStore) Session(
-	ctx context.Context, productID, sessionID string, limit int) (r recent.Records, err error,
-) {
-	defer t.looked(ctx, productID, time.Now(), &r, &err)
-	return t.store.Session(ctx, productID, sessionID, limit)
-}
-
-// Sessions implements [recent.Store]. It is no step.
-func (t *tracedStore) Sessions(
-	ctx context.Context, productID, userID string) (ids []string, outside recent.Records, err error,
-) {
-	return t.store.Sessions(ctx, productID, userID)
+	return t.Store.Recent(ctx, productID, userID, limit)
 }
 
 // Snapshot implements [recent.Store].
@@ -99,7 +83,7 @@ func (t *tracedStore) Snapshot(
 	ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error,
 ) {
 	defer t.looked(ctx, productID, time.Now(), &s.Records, &err)
-	return t.store.Snapshot(ctx, productID, of)
+	return t.Store.Snapshot(ctx, productID, of)
 }
 
 func (t *tracedStore) looked(
