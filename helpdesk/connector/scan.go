@@ -93,7 +93,6 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 type pass struct {
 	wants []*want            // not come to, in the order of where they begin
 	open  map[string][]*want // by session: those that want more
-	whole int                // of these, those with an end, which are read to it
 }
 
 // admit opens the wants that begin before the entry with that id. IDs must not go back from call
@@ -102,28 +101,22 @@ func (p *pass) admit(id eventlog.ID) {
 	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
 		session := p.wants[0].session
 		p.open[session] = append(p.open[session], p.wants[0])
-		if p.wants[0].to != (cursor{}) {
-			p.whole++
-		}
 		p.wants = p.wants[1:]
 	}
 }
 
-// close closes the wants that end before the entry after the id. It costs nothing while none of
-// the open ones has an end.
-func (p *pass) close(id eventlog.ID) {
-	if p.whole == 0 {
-		return
-	}
+// close closes the wants that end before the entry after the id, and reports whether an open one
+// has an end: it is read to that.
+func (p *pass) close(id eventlog.ID) (whole bool) {
 	for session := range p.open {
 		p.keep(session, func(w *want) bool {
-			over := w.to != (cursor{}) && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0
-			if over {
-				p.whole--
-			}
+			ends := w.to != (cursor{})
+			over := ends && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0
+			whole = whole || ends && !over
 			return !over
 		})
 	}
+	return whole
 }
 
 // keep closes the wants of a session that the function does not keep. A session without open wants
@@ -152,7 +145,8 @@ func (p *pass) each(see func(*want)) {
 // are the log's memory; into holds none of them after the call.
 func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, into []eventlog.Entry) error {
 	at := p.wants[0].from
-	for read, begun := 0, false; (read < maxScan || p.whole > 0) && (!begun || len(p.open) > 0); begun = true {
+	whole := false
+	for read, begun := 0, false; (read < maxScan || whole) && (!begun || len(p.open) > 0); begun = true {
 		n, err := log.Read(ctx, productID, at, into)
 		var gap *eventlog.GapError
 		switch {
@@ -176,7 +170,7 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 			}
 		}
 		at = into[n-1].ID
-		p.close(at)
+		whole = p.close(at)
 		clear(into[:n])
 	}
 	p.each(func(w *want) { w.more, w.reached = true, at })
