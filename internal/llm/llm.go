@@ -127,33 +127,22 @@ func textOf(message openai.ChatCompletionMessage) string {
 			content += part.Text
 		}
 	}
-	return strings.TrimSpace(withoutThoughts(content))
+	return strings.TrimSpace(unpaired.ReplaceAllString(thought.ReplaceAllString(content, ""), ""))
 }
 
-// thoughtTag matches the start and the end of a model's reasoning.
-var thoughtTag = regexp.MustCompile(`(?i)<(/?)\s*think(?:ing)?\s*>`)
+// The tags around a model's reasoning.
+const (
+	startTag = `<\s*think(?:ing)?\s*>`
+	endTag   = `</\s*think(?:ing)?\s*>`
+)
 
-// withoutThoughts returns an answer without the reasoning between the tags. A
-// missing start tag was part of the prompt or is nested: everything before the end
+// thought matches reasoning, and unpaired, after that is taken out, what a tag without the other
+// leaves of it. A missing start tag was part of the prompt or is nested: everything before the end
 // tag is reasoning. After a missing end tag everything is.
-func withoutThoughts(answer string) string {
-	var kept strings.Builder
-	thinking, end := false, 0
-	for _, tag := range thoughtTag.FindAllStringSubmatchIndex(answer, -1) {
-		closes := tag[2] < tag[3]
-		switch {
-		case closes && !thinking:
-			kept.Reset()
-		case !thinking:
-			kept.WriteString(answer[end:tag[0]])
-		}
-		thinking, end = !closes, tag[1]
-	}
-	if !thinking {
-		kept.WriteString(answer[end:])
-	}
-	return kept.String()
-}
+var (
+	thought  = regexp.MustCompile(`(?is)` + startTag + `.*?` + endTag)
+	unpaired = regexp.MustCompile(`(?is)^.*` + endTag + `|` + startTag + `.*`)
+)
 
 // parameters are sets of optional parameters, in the order in which they are
 // tried. All endpoints know max_tokens and temperature, but OpenAI's newer models
