@@ -64,26 +64,17 @@ func bare(text string) string {
 // elements, links by an attribute of their own. See
 // https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/.
 func redacted(body string) string {
-	var b strings.Builder
-	text := func(s string) {
-		if strings.TrimSpace(s) == "" {
-			b.WriteString(s)
-			return
+	return pieces.ReplaceAllStringFunc(body, func(piece string) string {
+		rest, isLink := strings.CutPrefix(piece, "<a ")
+		switch {
+		case isLink:
+			return "<a redact " + rest // an address that Zendesk made a link
+		case tags.MatchString(piece), strings.TrimSpace(piece) == "":
+			return piece
 		}
-		b.WriteString("<redact>" + s + "</redact>")
-	}
-	for at := 0; ; {
-		tag := tags.FindStringIndex(body[at:])
-		if tag == nil {
-			text(body[at:])
-			return b.String()
-		}
-		text(body[at : at+tag[0]])
-		markup := body[at+tag[0] : at+tag[1]]
-		if rest, isLink := strings.CutPrefix(markup, "<a "); isLink {
-			markup = "<a redact " + rest // an address that Zendesk made a link
-		}
-		b.WriteString(markup)
-		at += tag[1]
-	}
+		return "<redact>" + piece + "</redact>"
+	})
 }
+
+// pieces matches the tags of HTML, and the texts between them.
+var pieces = regexp.MustCompile(`<[^>]*>|<?[^<]+`)
