@@ -18,20 +18,7 @@
 // # States
 //
 // A [Machine] is the memory of one conversation. [Rules.Step] takes an [Event] and
-// returns the next machine with the effects to carry out:
-//
-//	              offer shown                 label chosen
-//	┌──────────┐ ────────────▶ ┌───────────┐ ────────────▶ ┌──────────┐
-//	│ thinking │               │ proactive │               │ guidance │
-//	└──────────┘ ◀──────────── └───────────┘               └──────────┘
-//	                ignored      │       │
-//	                   dismissed │       │ any other message
-//	                             ▼       ▼
-//	              ┌──────────────┐       ┌──────────┐
-//	              │ conservative │       │ reactive │
-//	              └──────────────┘       └──────────┘
-//
-// All moves:
+// returns the next machine with the effects to carry out. Its moves are:
 //
 //	thinking      → proactive      an offer is shown
 //	              → reactive       the user writes
