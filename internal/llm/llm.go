@@ -115,7 +115,8 @@ func isCutThought(answer openai.ChatCompletionResponse) bool {
 		return false
 	}
 	message := answer.Choices[0].Message
-	return message.ReasoningContent != "" || textOf(message) == "" || thoughtTag.MatchString(message.Content)
+	return message.ReasoningContent != "" || textOf(message) == "" ||
+		thought.MatchString(message.Content) || unpaired.MatchString(message.Content)
 }
 
 // textOf returns the text of an answer, without reasoning. The content of
