@@ -28,8 +28,8 @@ type flags struct {
 	RedisPrefix       *string `env:"LIVEACTIVITY_REDIS_PREFIX" placeholder:"NAME" help:"Prefix of all keys in Redis; the default is liveactivity. Only with --redis-url."`
 	ActivityTTL       string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h; at least 1s."`
 	ActivityMaxEvents string  `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
-	LogMaxBytes       *string `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond it are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 with --data-dir or --redis-url."`
-	StateMaxBytes     *string `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's other state; the oldest goes first, but never a registration. At least 65536; the default is 536870912 in memory, and 4294967296 with --data-dir or --redis-url."`
+	LogMaxBytes       *string `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond it are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 in a file or in Redis."`
+	StateMaxBytes     *string `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's other state; the oldest goes first, but never a registration. At least 65536; the default is 536870912 in memory, and 4294967296 in a file or in Redis."`
 	AdminKey          *string `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
 	PublicURL         *string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, for the URLs it prints and registers; if it is https or a loopback address, MCP clients can sign in with a key."`
 	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"Longest silence of a stream before a heartbeat, in seconds or as a duration; at least 100ms."`
