@@ -3,6 +3,7 @@ package assistance
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -20,8 +21,8 @@ type Core struct {
 	config   proactive.Config
 }
 
-// NewCore returns a core that asks these triggers in order; the first that matches
-// wins. A nil configuration means the defaults. Enabled and Triggers in the configuration make
+// NewCore returns a core that asks these triggers in order; the first that matches and does
+// not cool down wins. A nil configuration means the defaults. Enabled and Triggers in the configuration make
 // no difference here: [proactive.Config.Select] applies the latter. The error joins the
 // mistakes in the arguments.
 func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, error) {
@@ -84,30 +85,37 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 		tc.CanonicalURLs[i] = a.CanonicalURL
 	}
 	d := Decision{Reason: NoMatch, Again: c.again(tc, m)}
-	if result, ok := c.first(tc, m, q.timed); ok {
-		moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
-		d.Match = Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
+	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
+	for result := range c.matches(tc, m, q.timed) {
+		match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
 		if n > 0 {
-			d.Match.used = instantOf(w.newest())
+			match.used = instantOf(w.newest())
 		}
-		d.Reason = m.gate(instantOf(q.now), d.Match)
+		if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
+			d.Match, d.Reason = match, reason
+		}
+		if d.Reason != CoolingDown { // which stops no other trigger
+			break
+		}
 	}
 	return d
 }
 
-// first returns the result of the first trigger that matches, of those that are Timed
+// matches returns the results of the triggers that match, in their order, of those that are Timed
 // if timed is set. No trigger sees the actions of a pattern that it fired on.
-func (c *Core) first(tc proactive.TriggerContext, m Machine, timed bool) (proactive.Result, bool) {
-	for _, t := range c.triggers {
-		if _, ok := t.(proactive.Timed); timed && !ok {
-			continue
-		}
-		if result, ok := t.Evaluate(unused(tc, m.Fired[t.ID()].Used)); ok {
+func (c *Core) matches(tc proactive.TriggerContext, m Machine, timed bool) iter.Seq[proactive.Result] {
+	return func(yield func(proactive.Result) bool) {
+		for _, t := range c.triggers {
+			if _, ok := t.(proactive.Timed); timed && !ok {
+				continue
+			}
+			result, ok := t.Evaluate(unused(tc, m.Fired[t.ID()].Used))
 			result.TriggerID = t.ID()
-			return result, true
+			if ok && !yield(result) {
+				return
+			}
 		}
 	}
-	return proactive.Result{}, false
 }
 
 // again returns the earliest time at which a trigger wants to be asked again, zero

@@ -173,6 +173,20 @@ func TestCore_saysWhyThereIsNoOffer(t *testing.T) {
 	}
 }
 
+func TestCore_aTriggerThatCoolsDownStopsNoOther(t *testing.T) {
+	always := func(proactive.TriggerContext) bool { return true }
+	core := newCore(t, proactive.Predicate("a", always), proactive.Predicate("b", always))
+	m := in(t, assistance.Thinking)
+	for _, want := range []string{"a offered", "b offered", "a cooldown"} {
+		var window assistance.Window
+		d := core.Act(&window, m.Machine, visitor, view(noon, 0, "/a"), noon)
+		assert.Equal(t, want, d.Match.Result.TriggerID+" "+string(d.Reason))
+		if d.Reason == assistance.Offered {
+			m.do(d.Match, assistance.Lost{})
+		}
+	}
+}
+
 func TestCore_asksAgainInTimeOrNot(t *testing.T) {
 	core := newCore(t, proactive.Dwell{})
 	var window assistance.Window
