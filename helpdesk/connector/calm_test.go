@@ -106,6 +106,26 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
 }
 
+// An offer and a message are due at once. What the user did is not until a pause.
+func TestNotes_waitForAPauseWhateverElseIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true})
+		defer w.close()
+		w.notes.Debounce = 3 * time.Second
+		s := w.start(connector.Options{})
+		w.visit("/home")
+		conversation := w.chat(s)
+		require.Len(t, w.desk.Notes(conversation), 1, "at the link")
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is it?"))
+		require.Len(t, w.replies(conversation), 1)
+		assert.Len(t, w.desk.Notes(conversation), 1)
+		time.Sleep(3 * time.Second)
+		assert.Len(t, w.desk.Notes(conversation), 2)
+	})
+}
+
 // opened has Jane open a conversation with a text.
 func (w *world) opened(s *server, text string) (conversationID string) {
 	w.t.Helper()

@@ -72,6 +72,7 @@ type job struct {
 	// and none where that is a summary; the rest of the log is left to the next job.
 	wants   []*want
 	resumes bool      // a note was in the outbox when the job began
+	settles time.Time // the lane's, when the job began
 	calm    time.Time // see view
 	strange time.Time
 	going   string
@@ -305,6 +306,9 @@ func (j *job) view() *view {
 		going: j.going, desk: j.desk, can: j.can,
 		notes: j.product.Notes,
 		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
+	if !d.closing {
+		v.calm = later(v.calm, d.store.logTime(j.settles))
+	}
 	if m := j.lane.more; m != nil {
 		for i, again := range m.again {
 			v.again[i] = d.store.logTime(again)

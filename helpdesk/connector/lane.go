@@ -32,6 +32,7 @@ type lane struct {
 	since    time.Time // when the oldest action that is not written came; zero when all is
 	used     time.Time // when something happened last
 	calm     time.Time // no note of actions is due before
+	settles  time.Time // nor before its sessions have been quiet, though something else is due
 	other    time.Time // when something else is due; zero for nothing
 	erasures int       // of sessions of it that were seen
 	working  bool
@@ -148,8 +149,10 @@ func (d *delivery) arrived(
 		l.since = appended
 	}
 	l.own = l.own || !s.stranger
+	quiet := l.quiet(now, debounce)
 	switch isSet := l.slot.IsSet(); {
 	case l.working: // until that is over
+		l.settles = quiet
 		return
 	case l.failed() > 0:
 		if moves && isSet {
@@ -159,7 +162,8 @@ func (d *delivery) arrived(
 	case isSet && !moves && !l.slot.Due().After(now): // it keeps its place
 		return
 	}
-	d.put(l, sooner(l.quiet(now, debounce), l.other))
+	l.settles = quiet
+	d.put(l, sooner(quiet, l.other))
 }
 
 // quiet returns when the actions of a lane are due to which one was added now. The bound of the

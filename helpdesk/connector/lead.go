@@ -180,7 +180,7 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	for i, j := range jobs {
 		names[i] = documentName(j.lane.key)
 		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, time.Time{}
-		j.erasures = j.lane.erasures
+		j.erasures, j.settles = j.lane.erasures, j.lane.settles
 	}
 	d.mu.Unlock()
 	docs, err := d.store.docs.Get(ctx, d.productID, names...)
