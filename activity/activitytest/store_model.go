@@ -58,7 +58,7 @@ func (m *model) spans(user string) string {
 	return strings.Join(words[max(0, len(words)-m.maxEvents):], " ")
 }
 
-// modelTests add random actions, some of them duplicates, and identities, and
+// modelTests add batches of random actions, some of them again, and identities, and
 // require that the store and the model agree after each.
 func modelTests() (tests []test) {
 	const kept = 12
@@ -73,21 +73,31 @@ func modelTests() (tests []test) {
 func testModel(f fixture, random *rand.Rand, m model) {
 	const count = 40
 	users, sessions := []string{"ada", "bob", "anon", ""}, []string{"s0", "s1", "s2", "s3", "s4", ""}
-	var past []did
-	for _, second := range random.Perm(count) {
+	var past [][]did
+	for seconds := range slices.Chunk(random.Perm(count), 1+random.IntN(3)) {
 		if random.IntN(8) == 0 {
 			s := said{users[2+random.IntN(2)], users[random.IntN(2)], sessions[random.IntN(5)],
 				float64(random.IntN(count)) + 0.5, activity.Standing(random.IntN(3))}
 			f.identify(s)
 			m.said = append(m.said, s)
 		}
-		d := did{users[random.IntN(len(users))], sessions[random.IntN(len(sessions))], float64(second)}
-		if len(past) > 0 && random.IntN(4) == 0 {
-			d = past[random.IntN(len(past))]
+		user, session := users[random.IntN(len(users))], sessions[random.IntN(len(sessions))]
+		var came []did
+		for _, second := range slices.Sorted(slices.Values(seconds)) {
+			came = append(came, did{user, session, float64(second)})
 		}
-		past = append(past, d)
-		f.addAs(fmt.Sprint("event ", d.at), d)
-		m.add(d)
+		if len(past) > 0 && random.IntN(4) == 0 {
+			came = past[random.IntN(len(past))]
+		}
+		past = append(past, came)
+		var actions []activity.Action
+		for _, d := range came {
+			a := f.click(d.at)
+			a.ID = fmt.Sprint("event ", d.at)
+			actions = append(actions, a)
+			m.add(d)
+		}
+		f.add(NewBatch(product, came[0].session, came[0].user, actions...))
 		for _, user := range users {
 			require.Equal(f, m.spans(user), f.spans(product, user), "user %q after %v and %v", user, past, m.said)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -110,16 +111,19 @@ var filingTests = []struct {
 	}},
 	{"what is refused is not filed", func(f fixture) {
 		first := f.append(f.click("ada"))[0]
-		other := f.click("ada")
-		f.refused(other, eventlog.Entry{Data: first.Data, Keys: first.Keys, Batch: other.Batch})
-		require.Equal(f, 1, f.filed("ada"))
-	}},
-	{"an action without a time is refused with its entries", func(f fixture) {
-		wrong := f.click("ada")
+		other, wrong := f.click("ada"), f.click("ada")
 		wrong.Batch.Actions[0].TimestampStart = 1e300
-		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{f.click("ada"), wrong}), eventlog.ErrInvalid)
-		require.Zero(f, f.filed("ada"))
-		require.Empty(f, Retained(f, f.log, product))
+		put, unnamed := f.put("new", "1"), document.Put(named(""), nil, 0)
+		var duplicate *eventlog.DuplicateError
+		require.ErrorAs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other, first}, put), &duplicate)
+		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other, wrong}, put), eventlog.ErrInvalid)
+		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other}, put, unnamed), document.ErrInvalid)
+		f.conflict("none", []eventlog.Entry{other}, put, document.Check(document.Document{Name: "none", Version: 1}))
+		require.Equal(f, 1, f.filed("ada"))
+		require.Empty(f, f.documents())
+		require.Len(f, Retained(f, f.log, product), 1)
+		f.change([]eventlog.Entry{other}, put)
+		require.Equal(f, 2, f.filed("ada"))
 	}},
 	{"a drop forgets them", func(f fixture) {
 		f.append(f.click("ada"))

@@ -87,14 +87,6 @@ func TestLog_boundsEachProductByItself(t *testing.T) {
 	require.NotZero(t, stats["busy"].Dropped)
 }
 
-func TestLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
-	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1000}}))
-	eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
-	large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", 1), 5000))[0]
-	require.Equal(t, large.ID, eventlogtest.Bounds(t, log, product).Oldest)
-	require.Equal(t, 1, log.Stats()[product].Entries)
-}
-
 func TestLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))

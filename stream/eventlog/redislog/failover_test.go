@@ -97,7 +97,8 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 			next, want := lost.ID, []eventlog.ID{kept.ID}
 			switch by := map[string]*redislog.Log{"this": a, "another": b, "a new one": c}[name]; {
 			case by != nil:
-				next = appendOne(t, by, eventlogtest.Entry("s", 2)).ID
+				next = appendOne(t, by, eventlogtest.Entry("s", 1)).ID // again, as its source does
+				require.Positive(t, next.Compare(lost.ID))
 				want = append(want, next)
 				require.Equal(t, next, connected.has(t, 3)[2].ID)
 				_, err := a.Read(t.Context(), product, kept.ID, make([]eventlog.Entry, 1))

@@ -350,7 +350,7 @@ func TestFlush_isSurvived(t *testing.T) {
 	}
 }
 
-// What Redis refuses is an error, and nothing of it happens.
+// What Redis refuses is an error, of Ping, too, and nothing of it happens.
 func TestRefusal_isAnError(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), nil)
@@ -360,27 +360,29 @@ func TestRefusal_isAnError(t *testing.T) {
 		t.Helper()
 		require.NoError(t, server.Client().ConfigSet(t.Context(), name, value).Err())
 	}
-	refuses := func(t *testing.T) {
+	refuses := func(t *testing.T, why string) {
 		t.Helper()
 		for range 3 {
 			require.Error(t, log.Append(t.Context(), product, []eventlog.Entry{entry("s", "bob")}))
 			_, err := log.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
 			require.Error(t, err)
+			require.ErrorContains(t, log.Ping(t.Context()), why)
 		}
 		require.Equal(t, before, newest(t, log), "what is there can be read")
 		require.Equal(t, []string{"Click ada"}, labels(t, log, "ada"))
 		require.Empty(t, labels(t, log, "bob"))
 	}
-	t.Run("out of memory", func(t *testing.T) {
-		set(t, "maxmemory", "1mb")
-		refuses(t)
-		set(t, "maxmemory", "0")
-	})
-	t.Run("too few replicas", func(t *testing.T) {
-		set(t, "min-replicas-to-write", "1")
-		refuses(t)
-		set(t, "min-replicas-to-write", "0")
-	})
+	for _, c := range []struct{ name, setting, refusing, usual, why string }{
+		{"out of memory", "maxmemory", "1mb", "0", "OOM"},
+		{"too few replicas", "min-replicas-to-write", "1", "0", "NOREPLICAS"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set(t, c.setting, c.refusing)
+			refuses(t, c.why)
+			set(t, c.setting, c.usual)
+			require.NoError(t, log.Ping(t.Context()))
+		})
+	}
 	t.Run("a replica", func(t *testing.T) {
 		master := redistest.Start(t)
 		host, port, err := net.SplitHostPort(master.Addr)
@@ -390,66 +392,10 @@ func TestRefusal_isAnError(t *testing.T) {
 		// keeps what it has.
 		master.Kill()
 		require.NoError(t, client.ReplicaOf(t.Context(), host, port).Err())
-		refuses(t)
+		refuses(t, "READONLY")
 		require.NoError(t, client.ReplicaOf(t.Context(), "no", "one").Err())
 	})
 	appendOne(t, log, entry("s", "eve"))
-}
-
-// A failover may lose what was acknowledged last. A server that has seen it goes on,
-// IDs and versions grow all the same, and it can be appended again.
-func TestFailover_thatLosesTheNewest(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	a, b := pair(t, server.URL(), nil)
-	readers := []*reader{follow(t, a, newest(t, a)), follow(t, b, newest(t, b))}
-	appendOne(t, a, eventlogtest.Entry("s", 0))
-	docs := a.Documents()
-	kept := map[string]string{}
-	keys, err := client.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	for _, key := range keys {
-		kept[key], err = client.Dump(t.Context(), key).Result()
-		require.NoError(t, err)
-	}
-	lost := appendOne(t, a, eventlogtest.Entry("s", 1)).ID
-	version, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
-	require.NoError(t, err)
-	for _, r := range readers {
-		r.has(t, 2)
-	}
-	require.NoError(t, client.FlushAll(t.Context()).Err())
-	for key, value := range kept {
-		require.NoError(t, client.RestoreReplace(t.Context(), key, time.Hour, value).Err())
-	}
-
-	again := appendOne(t, a, eventlogtest.Entry("s", 1)).ID
-	require.Positive(t, again.Compare(lost))
-	last := appendOne(t, b, eventlogtest.Entry("s", 2)).ID
-	for _, r := range readers {
-		got := r.has(t, 4)
-		require.Equal(t, []eventlog.ID{again, last}, []eventlog.ID{got[2].ID, got[3].ID})
-	}
-	next, err := b.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
-	require.NoError(t, err)
-	require.Greater(t, next, version)
-}
-
-// Messages may be lost: a reader finds out all the same, within seconds.
-func TestRead_findsUnannouncedEntries(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
-	log := open(t, server.URL(), nil)
-	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
-	require.NoError(t, err)
-	defer mute.Release()
-	start := newest(t, log)
-	require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
-	appendOne(t, mute, eventlogtest.Entry("s", 0))
-	waittest.Until(t, "the entry is read", func() bool {
-		return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1
-	})
 }
 
 // A product at rest makes no request, though readers follow it, here and on another server.

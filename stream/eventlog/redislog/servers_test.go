@@ -212,40 +212,6 @@ func testCloseOne(t *testing.T, a, b *redislog.Log) {
 	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
 }
 
-// What the entries of a call file goes with the entries, or not at all.
-func TestAppend_filesActionsWithItsEntries(t *testing.T) {
-	log := open(t, redistest.Start(t).URL(), nil)
-	first := entry("s", "ada")
-	appendOne(t, log, first)
-	doc := document.Document{Name: "doc"}
-	version, err := log.Documents().Write(t.Context(), product, document.Put(doc, nil, 0))
-	require.NoError(t, err)
-
-	start := newest(t, log)
-	refused := func(entries []eventlog.Entry, changes ...document.Change) {
-		t.Helper()
-		require.Error(t, log.Append(t.Context(), product, entries, changes...))
-		require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
-		require.Empty(t, labels(t, log, "bob"))
-		docs, err := log.Documents().Get(t.Context(), product, "doc", "new")
-		require.NoError(t, err)
-		require.Equal(t, version, docs[0].Version)
-		require.False(t, docs[1].Exists())
-	}
-	put := document.Put(document.Document{Name: "new"}, nil, 0)
-	fresh := entry("s", "bob")
-	refused([]eventlog.Entry{fresh, first}, put)
-	refused([]eventlog.Entry{fresh}, put, document.Check(doc))
-	impossible := entry("s", "bob")
-	impossible.Batch.Actions[0].TimestampStart = 1e300
-	refused([]eventlog.Entry{fresh, impossible}, put)
-	refused([]eventlog.Entry{fresh}, put, document.Put(document.Document{}, nil, 0))
-
-	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{fresh}, put))
-	require.Len(t, eventlogtest.ReadAll(t, log, product, start, 50), 1)
-	require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
-}
-
 // Whatever recorder is used, on whatever server, a session has one story.
 func TestRecorder_onTwoServers(t *testing.T) {
 	a, b := pair(t, redistest.Start(t).URL(), nil)
