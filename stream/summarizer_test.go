@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -614,15 +615,11 @@ func TestSummarizer_countsEveryActionOnceUnderLoad(t *testing.T) {
 		replaced[s.SessionID] += s.Replaces
 		return nil
 	}, &stream.SummarizerOptions{Threshold: 7}))
-	var all sync.WaitGroup
-	for worker := range 8 {
-		all.Go(func() {
-			for n := range 70 * 3 {
-				assert.NoError(t, s.Add(t.Context(), clicked(fmt.Sprint("s", (worker+n)%3), "x")))
-			}
-		})
-	}
-	all.Wait()
+	waittest.Together(8, func(worker int) {
+		for n := range 70 * 3 {
+			assert.NoError(t, s.Add(t.Context(), clicked(fmt.Sprint("s", (worker+n)%3), "x")))
+		}
+	})
 	for session := range 3 { // what is left is below the threshold
 		require.NoError(t, s.Add(t.Context(), clickedTimes(fmt.Sprint("s", session), 7)))
 	}

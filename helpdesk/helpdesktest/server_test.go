@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // both runs a test against a fake that listens and one that is in memory.
@@ -155,14 +155,10 @@ func TestServer_servesManyAtOnce(t *testing.T) {
 	both(t, func(t *testing.T, fake *helpdesktest.Zendesk) {
 		ticket, _ := fake.NewTicket("https://hooks.example", "jane@acme.example", "Help!")
 		fake.Fail(helpdesktest.Fault{Status: 503, Times: 10})
-		var all sync.WaitGroup
-		for range 30 {
-			all.Go(func() {
-				_, _, err := call(t.Context(), fake, http.MethodPut, "/api/v2/tickets/"+ticket+".json", comment)
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
+		waittest.Together(30, func(int) {
+			_, _, err := call(t.Context(), fake, http.MethodPut, "/api/v2/tickets/"+ticket+".json", comment)
+			assert.NoError(t, err)
+		})
 		assert.Len(t, fake.Notes(ticket), 20)
 		assert.Len(t, fake.Requests(), 30)
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,16 +182,12 @@ func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
 func TestLog_takesFromWhoHoldsMost(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 1 << 20}}))
 	eventlogtest.Append(t, log, product, eventlogtest.Entries("quiet", 100)...)
-	var loud sync.WaitGroup
-	for w := range 4 {
-		loud.Go(func() {
-			for n := range 1000 {
-				entry := eventlogtest.Sized(eventlogtest.Entry(fmt.Sprint("loud", w), n), 1000)
-				assert.NoError(t, log.Append(t.Context(), fmt.Sprint("loud", w%2), []eventlog.Entry{entry}))
-			}
-		})
-	}
-	loud.Wait()
+	waittest.Together(4, func(w int) {
+		for n := range 1000 {
+			entry := eventlogtest.Sized(eventlogtest.Entry(fmt.Sprint("loud", w), n), 1000)
+			assert.NoError(t, log.Append(t.Context(), fmt.Sprint("loud", w%2), []eventlog.Entry{entry}))
+		}
+	})
 	stats := log.Stats()
 	require.Equal(t, 100, stats[product].Entries)
 	require.Zero(t, stats[product].Dropped)

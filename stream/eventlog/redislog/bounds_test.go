@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -239,21 +238,17 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	defer server.Resume()
 	const rounds = 4
 	began := time.Now()
-	var calling sync.WaitGroup
-	for i := range 64 {
-		calling.Go(func() {
-			for range rounds {
-				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-				assert.Error(t, log.Append(ctx, product, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
-				cancel()
-				ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
-				_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
-				assert.Error(t, err)
-				cancel()
-			}
-		})
-	}
-	calling.Wait()
+	waittest.Together(64, func(i int) {
+		for range rounds {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			assert.Error(t, log.Append(ctx, product, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
+			cancel()
+			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+			_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
+			assert.Error(t, err)
+			cancel()
+		}
+	})
 	assert.Less(t, time.Since(began), rounds*2*2*time.Second, "the client's own time-out is two seconds a call")
 }
 
