@@ -1,6 +1,7 @@
 package helpdesktest_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,74 +46,62 @@ func TestIntercom_refusesWhatIntercomWouldRefuse(t *testing.T) {
 		return `{"type":"admin","admin_id":"1001","message_type":"quick_reply","body":"","reply_options":` + options + `}`
 	}
 	option := `{"text":"a","uuid":"a5e1c524-5ddd-4c3e-9328-6bca5d6e3edb"}`
+	with := func(old, changed string) string { return strings.Replace(note, old, changed, 1) }
 	without := func(name string) func(http.Header) { return func(h http.Header) { h.Del(name) } }
+	const reply, unstable = "POST /conversations/ID/reply", "Unstable"
 	for name, test := range map[string]struct {
-		method, path, version, body string
-		change                      func(http.Header)
-		status                      int
-		code                        string
+		request, version, body string // of a note as a part in version 2.11, where they are empty
+		change                 func(http.Header)
+		status                 int
+		code                   string
 	}{
-		"a note":            {"POST", "/conversations/ID/parts", "2.11", note, nil, 200, ""},
-		"a note as a reply": {"POST", "/conversations/ID/reply", "2.11", note, nil, 200, ""},
-		"without a token": {"POST", "/conversations/ID/parts", "2.11", note, without("Authorization"), 401,
-			"unauthorized"},
-		"another token": {"GET", "/me", "2.11", "", func(h http.Header) { h.Set("Authorization", "Bearer x") },
-			401, "unauthorized"},
-		"without Accept": {"POST", "/conversations/ID/parts", "2.11", note, without("Accept"), 406,
-			"media_type_not_acceptable"},
-		"another content type": {"POST", "/conversations/ID/parts", "2.11", note,
-			func(h http.Header) { h.Set("Content-Type", "text/plain") }, 415, "content_type_not_supported"},
-		"without a version": {"POST", "/conversations/ID/parts", "2.11", note, without("Intercom-Version"), 400,
-			"intercom_version_invalid"},
-		"an unknown version":      {"POST", "/conversations/ID/parts", "9.9", note, nil, 400, "intercom_version_invalid"},
-		"an unknown conversation": {"POST", "/conversations/1/parts", "2.11", note, nil, 404, "not_found"},
-		"an unknown path":         {"POST", "/nothing", "2.11", note, nil, 404, "not_found"},
-		"an unknown admin": {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, "1001", "7", 1), nil,
-			404, "admin_not_found"},
-		"a number as admin": {"POST", "/conversations/ID/parts", "2.11", strings.Replace(note, `"1001"`, "1001", 1),
-			nil, 400, "parameter_invalid"},
-		"a user's note": {"POST", "/conversations/ID/parts", "2.11",
-			strings.Replace(note, `"admin"`, `"user"`, 1), nil, 400, "parameter_invalid"},
-		"an unknown field": {"POST", "/conversations/ID/parts", "2.11",
-			strings.Replace(note, `"body"`, `"text"`, 1), nil, 400, "parameter_invalid"},
-		"no body": {"POST", "/conversations/ID/parts", "2.11",
-			strings.Replace(note, `,"body":"x"`, ``, 1), nil, 400, "parameter_not_found"},
-		"an empty body": {"POST", "/conversations/ID/reply", "2.11", strings.Replace(note, `"x"`, `""`, 1), nil,
-			400, "parameter_not_found"},
-		"a comment as a part": {"POST", "/conversations/ID/parts", "2.11",
-			strings.Replace(note, "note", "comment", 1), nil, 400, "parameter_invalid"},
-		"options with a note": {"POST", "/conversations/ID/reply", "2.11",
-			strings.Replace(note, `"body"`, `"reply_options":[],"body"`, 1), nil, 400, "parameter_invalid"},
-		"an offer": {"POST", "/conversations/ID/reply", "Unstable", offer("[" + option + "]"), nil,
-			200, ""},
-		"an offer without options": {"POST", "/conversations/ID/reply", "Unstable", offer("[]"), nil, 200, ""},
-		"an offer in a numeric one": {"POST", "/conversations/ID/reply", "2.15", offer("[" + option + "]"), nil, 400,
+		"a note":            {status: 200},
+		"a note as a reply": {request: reply, status: 200},
+		"without a token":   {change: without("Authorization"), status: 401, code: "unauthorized"},
+		"another token": {change: func(h http.Header) { h.Set("Authorization", "Bearer x") }, status: 401,
+			code: "unauthorized"},
+		"without Accept": {change: without("Accept"), status: 406, code: "media_type_not_acceptable"},
+		"another content type": {change: func(h http.Header) { h.Set("Content-Type", "text/plain") }, status: 415,
+			code: "content_type_not_supported"},
+		"without a version":       {change: without("Intercom-Version"), status: 400, code: "intercom_version_invalid"},
+		"an unknown version":      {version: "9.9", status: 400, code: "intercom_version_invalid"},
+		"an unknown conversation": {request: "POST /conversations/1/parts", status: 404, code: "not_found"},
+		"an unknown path":         {request: "POST /nothing", status: 404, code: "not_found"},
+		"an unknown admin":        {body: with("1001", "7"), status: 404, code: "admin_not_found"},
+		"a number as admin":       {body: with(`"1001"`, "1001"), status: 400, code: "parameter_invalid"},
+		"a user's note":           {body: with(`"admin"`, `"user"`), status: 400, code: "parameter_invalid"},
+		"an unknown field":        {body: with(`"body"`, `"text"`), status: 400, code: "parameter_invalid"},
+		"no body":                 {body: with(`,"body":"x"`, ``), status: 400, code: "parameter_not_found"},
+		"an empty body":           {request: reply, body: with(`"x"`, `""`), status: 400, code: "parameter_not_found"},
+		"a comment as a part":     {body: with("note", "comment"), status: 400, code: "parameter_invalid"},
+		"options with a note": {request: reply, body: with(`"body"`, `"reply_options":[],"body"`), status: 400,
+			code: "parameter_invalid"},
+		"an offer":                  {request: reply, version: unstable, body: offer("[" + option + "]"), status: 200},
+		"an offer without options":  {request: reply, version: unstable, body: offer("[]"), status: 200},
+		"an offer in a numeric one": {reply, "2.15", offer("[" + option + "]"), nil, 400, "parameter_invalid"},
+		"an offer as a part":        {"", unstable, offer("[" + option + "]"), nil, 400, "parameter_invalid"},
+		"an offer of null":          {reply, unstable, offer("null"), nil, 400, "parameter_invalid"},
+		"an option without text": {reply, unstable, offer(`[{"uuid":"a5e1c524-5ddd-4c3e-9328-6bca5d6e3edb"}]`), nil, 400,
 			"parameter_invalid"},
-		"an offer as a part": {"POST", "/conversations/ID/parts", "Unstable", offer("[" + option + "]"), nil, 400,
+		"an option without a UUID": {reply, unstable, offer(`[{"text":"a","uuid":"1"}]`), nil, 400, "parameter_invalid"},
+		"four options": {reply, unstable, offer("[" + strings.Repeat(option+",", 3) + option + "]"), nil, 400,
 			"parameter_invalid"},
-		"an offer of null": {"POST", "/conversations/ID/reply", "Unstable", offer("null"), nil, 400,
-			"parameter_invalid"},
-		"an option without text": {"POST", "/conversations/ID/reply", "Unstable",
-			offer(`[{"uuid":"a5e1c524-5ddd-4c3e-9328-6bca5d6e3edb"}]`), nil, 400, "parameter_invalid"},
-		"an option without a UUID": {"POST", "/conversations/ID/reply", "Unstable", offer(`[{"text":"a","uuid":"1"}]`),
-			nil, 400, "parameter_invalid"},
-		"four options": {"POST", "/conversations/ID/reply", "Unstable",
-			offer("[" + strings.Repeat(option+",", 3) + option + "]"), nil, 400, "parameter_invalid"},
-		"deletion in an old version": {"DELETE", "/conversations/ID", "2.11", "", nil, 404, "not_found"},
-		"deletion with other words": {"DELETE", "/conversations/ID?retain_metrics=yes", "2.15", "", nil, 400,
-			"parameter_invalid"},
-		"deletion": {"DELETE", "/conversations/ID?retain_metrics=true", "2.15", "", nil, 200, ""},
-		"redaction of no part": {"POST", "/conversations/redact", "2.11",
-			`{"type":"conversation_part","conversation_id":"ID","conversation_part_id":"1"}`, nil, 404,
-			"conversation_part_or_message_not_found"},
-		"redaction of something else": {"POST", "/conversations/redact", "2.11", `{"type":"source"}`, nil, 400,
+		"deletion in an old version": {request: "DELETE /conversations/ID", status: 404, code: "not_found"},
+		"deletion with other words": {request: "DELETE /conversations/ID?retain_metrics=yes", version: "2.15", status: 400,
+			code: "parameter_invalid"},
+		"deletion": {request: "DELETE /conversations/ID?retain_metrics=true", version: "2.15", status: 200},
+		"redaction of no part": {request: "POST /conversations/redact", status: 404,
+			body: `{"type":"conversation_part","conversation_id":"ID","conversation_part_id":"1"}`,
+			code: "conversation_part_or_message_not_found"},
+		"redaction of something else": {"POST /conversations/redact", "", `{"type":"source"}`, nil, 400,
 			"parameter_invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 			id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
-			status, _, answer := ask(t, fake, test.method, strings.Replace(test.path, "ID", id, 1), test.version,
-				strings.Replace(test.body, "ID", id, 1), test.change)
+			method, path, _ := strings.Cut(cmp.Or(test.request, "POST /conversations/ID/parts"), " ")
+			status, _, answer := ask(t, fake, method, strings.Replace(path, "ID", id, 1), cmp.Or(test.version, "2.11"),
+				strings.Replace(cmp.Or(test.body, note), "ID", id, 1), test.change)
 			assert.Equal(t, test.status, status, answer)
 			if test.code == "" {
 				return
