@@ -140,15 +140,7 @@ func proxyTo(t *testing.T, server string) http.Handler {
 // readers returns what each reader of the service says now, by its name.
 func (v *beyond) readers() map[string]func() string {
 	page := func(s *service, method, path, body string) func() string {
-		return func() string {
-			response, err := s.do(v.t.Context(), method, path, body, "Bearer "+s.key)
-			require.NoError(v.t, err)
-			defer response.Body.Close()
-			text, err := io.ReadAll(response.Body)
-			require.NoError(v.t, err)
-			require.Equal(v.t, http.StatusOK, response.StatusCode, string(text))
-			return string(text)
-		}
+		return func() string { return s.answer(method, path, body, "Bearer "+s.key) }
 	}
 	tool := func(name string) func() string {
 		return page(v.b, http.MethodPost, "/mcp",
@@ -204,7 +196,7 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 	browser := browsertest.Start(t)
 	tab := browsertest.Open(t, browser)
 	tab.Do("come to the checkout", chromedp.Navigate(v.startCheckout()), chromedp.Poll[chromedp.Void](autocaptures))
-	tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
+	tab.Do("log in", logIn)
 	v.a.await(userID, 1)
 	v.link()
 	tab.Do("pay", chromedp.Evaluate[chromedp.Void](`posthog.capture('Invoice Sent', {plan: 'pro', card: `+
@@ -254,22 +246,13 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 // checkErasure erases the visitor, after which a mark of an erased click changes nothing.
 func (v *beyond) checkErasure(readers map[string]func() string) {
 	t := v.t
-	response, err := v.b.do(t.Context(), http.MethodDelete, "/users/"+productID+"/"+userID+"?notes=redact", "",
-		"Bearer "+adminKey)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusOK, response.StatusCode)
+	v.b.answer(http.MethodDelete, "/users/"+productID+"/"+userID+"?notes=redact", "", "Bearer "+adminKey)
 	for _, c := range v.b.calls() {
 		if !strings.Contains(c.body, `"$dead_click"`) {
 			continue
 		}
 		again := uuidField.ReplaceAllString(c.body, `"uuid":"`+uuid.NewString()+`"`)
-		response, err := v.a.do(t.Context(), http.MethodPost, "/e/", again, "")
-		require.NoError(t, err)
-		defer response.Body.Close()
-		answer, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		assert.Contains(t, string(answer), `"accepted":0`)
+		assert.Contains(t, v.a.answer(http.MethodPost, "/e/", again, ""), `"accepted":0`)
 	}
 	readers["stream"], readers["the other's stream"] = v.readers()["stream"], v.readers()["the other's stream"]
 	for name, says := range readers {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -92,7 +92,7 @@ type events struct {
 	t          *testing.T
 	id         string // of the last one
 	compressed bool
-	lines      chan string
+	frames     chan ssetest.Frame
 }
 
 // follow opens the stream after the event of that id, "" for none.
@@ -111,9 +111,10 @@ func (s *service) follow(t *testing.T, client *http.Client, after string) (e *ev
 	held.Stop()
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, response.StatusCode)
-	e = &events{t: t, id: after, compressed: response.Header.Get("Content-Encoding") == "gzip", lines: make(chan string)}
+	e = &events{t: t, id: after, compressed: response.Header.Get("Content-Encoding") == "gzip",
+		frames: make(chan ssetest.Frame)}
 	go func() {
-		defer close(e.lines)
+		defer close(e.frames)
 		var body io.Reader = response.Body
 		if e.compressed {
 			unpacked, err := gzip.NewReader(body)
@@ -122,9 +123,13 @@ func (s *service) follow(t *testing.T, client *http.Client, after string) (e *ev
 			}
 			body = unpacked
 		}
-		for lines := bufio.NewScanner(body); lines.Scan(); {
+		for r := ssetest.NewReader(body); ; {
+			f, err := r.Next()
+			if err != nil {
+				return
+			}
 			select {
-			case e.lines <- lines.Text():
+			case e.frames <- f:
 			case <-ctx.Done():
 				return
 			}
@@ -143,13 +148,11 @@ func (e *events) next() string {
 	late := time.After(time.Second)
 	for {
 		select {
-		case line, ok := <-e.lines:
+		case f, ok := <-e.frames:
 			require.True(e.t, ok, "the stream goes on")
-			if id, ok := strings.CutPrefix(line, "id: "); ok {
-				e.id = id
-			}
-			if data, ok := strings.CutPrefix(line, "data: "); ok && data != "{}" {
-				return data
+			if f.Data != "{}" {
+				e.id = f.ID
+				return f.Data
 			}
 		case <-late:
 			require.Fail(e.t, "an event is late")

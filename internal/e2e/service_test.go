@@ -163,6 +163,19 @@ func (s *service) calls() []call {
 	return slices.Clone(s.notes)
 }
 
+// checkOnce checks that no event was sent twice.
+func (s *service) checkOnce(t *testing.T) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, c := range s.calls() {
+		assert.NotContains(t, c.query, "retry_count")
+		for _, id := range c.uuids() {
+			assert.False(t, seen[id], "event %s came twice", id)
+			seen[id] = true
+		}
+	}
+}
+
 // awaitEvent waits until an event of that name was answered.
 func (s *service) awaitEvent(name string) {
 	s.t.Helper()
@@ -201,8 +214,21 @@ func values(field *regexp.Regexp, body string) (values []string) {
 	return values
 }
 
-func (s *service) get(ctx context.Context, path string) (*http.Response, error) {
-	return s.do(ctx, http.MethodGet, path, "", "Bearer "+s.key)
+// answer returns what a request is answered with 200.
+func (s *service) answer(method, path, body, authorization string) string {
+	s.t.Helper()
+	response, err := s.do(s.t.Context(), method, path, body, authorization)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, response.StatusCode, string(text))
+	return string(text)
+}
+
+func (s *service) get(path string) string {
+	s.t.Helper()
+	return s.answer(http.MethodGet, path, "", "Bearer "+s.key)
 }
 
 func (s *service) do(ctx context.Context, method, path, body, authorization string) (*http.Response, error) {
@@ -218,14 +244,9 @@ func (s *service) do(ctx context.Context, method, path, body, authorization stri
 // lookup returns a user's live activity and its JSON.
 func (s *service) lookup(userID string) (a recent.LiveActivity, raw string) {
 	s.t.Helper()
-	response, err := s.get(s.t.Context(), "/users/"+productID+"/"+url.PathEscape(userID)+"/live-activity")
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	require.Equal(s.t, http.StatusOK, response.StatusCode, string(body))
-	require.NoError(s.t, json.Unmarshal(body, &a))
-	return a, string(body)
+	raw = s.get("/users/" + productID + "/" + url.PathEscape(userID) + "/live-activity")
+	require.NoError(s.t, json.Unmarshal([]byte(raw), &a))
+	return a, raw
 }
 
 // await waits until the user's live activity has that many actions.
@@ -247,7 +268,7 @@ type reader struct {
 // startReader returns when the stream is open, which may have a query.
 func (s *service) startReader(query ...string) *reader {
 	ctx, cancel := context.WithCancel(context.Background())
-	response, err := s.get(ctx, "/stream/"+productID+strings.Join(query, ""))
+	response, err := s.do(ctx, http.MethodGet, "/stream/"+productID+strings.Join(query, ""), "", "Bearer "+s.key)
 	require.NoError(s.t, err)
 	require.Equal(s.t, http.StatusOK, response.StatusCode)
 	rd, done := &reader{}, make(chan struct{})
@@ -277,6 +298,21 @@ func (rd *reader) take(t *testing.T, line string) {
 	var b activity.Batch
 	assert.NoError(t, json.Unmarshal([]byte(data), &b), data)
 	rd.batches = append(rd.batches, b)
+}
+
+// await waits until so many actions of a user came, or of anyone for "", and returns them.
+func (rd *reader) await(t *testing.T, user string, count int) (actions []activity.BatchAction) {
+	t.Helper()
+	waittest.Until(t, fmt.Sprintf("%d actions are streamed", count), func() bool {
+		actions = nil
+		batches, _ := rd.read()
+		for _, b := range batches {
+			actions = append(actions, b.Actions...)
+		}
+		actions = slices.DeleteFunc(actions, func(a activity.BatchAction) bool { return user != "" && a.UserID != user })
+		return len(actions) >= count
+	})
+	return actions
 }
 
 // read returns the batches that came so far and every line of the stream.

@@ -167,15 +167,7 @@ func (s *service) checkVisit(stream *reader, want []string) {
 		found = append(found, a.Description)
 	}
 	assert.Equal(s.t, want, found)
-	var streamed []activity.BatchAction
-	waittest.Until(s.t, "all is streamed", func() bool {
-		streamed = nil
-		batches, _ := stream.read()
-		for _, b := range batches {
-			streamed = append(streamed, b.Actions...)
-		}
-		return len(streamed) >= len(want)
-	})
+	streamed := stream.await(s.t, "", len(want))
 	slices.SortStableFunc(streamed, func(a, b activity.BatchAction) int {
 		return cmp.Compare(a.TimestampStart, b.TimestampStart)
 	})
