@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -110,16 +109,10 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(e.name, func(b *testing.B) {
 			log := e.open(b)
 			recorder := musttest.New(eventlog.NewRecorder(log, nil))
-			var filling sync.WaitGroup
-			for client := range users {
-				filling.Go(func() {
-					for n := range rounds {
-						_, err := recorder.Record(b.Context(), "acme", request(client, n, size))
-						assert.NoError(b, err)
-					}
-				})
-			}
-			filling.Wait()
+			fillConcurrently(b, users*rounds, func(n int) error {
+				_, err := recorder.Record(b.Context(), "acme", request(n%users, n/users, size))
+				return err
+			})
 			lookup := musttest.New(recent.NewLookup(log.Activity(), 0))
 			b.ReportAllocs()
 			var next atomic.Int64
@@ -217,10 +210,14 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	})
 }
 
+func openReport(n int) activity.Action {
+	return activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
+		fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+}
+
 // batchOf returns the n-th action, of one of so many users.
 func batchOf(n, users int) activity.Batch {
-	action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
-		fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+	action := openReport(n)
 	action.ID, action.TimestampStart = fmt.Sprint(n), activity.Seconds(time.Now())
 	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
 	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
@@ -305,8 +302,7 @@ func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int
 	user := n % users
 	events := make([]activity.Event, size)
 	for i := range events {
-		action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)},
-			fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+		action := openReport(n)
 		events[i] = activity.Event{ID: fmt.Sprintf("%d/%d", n, i), Time: time.Now(), Action: &action,
 			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user),
 			Email: fmt.Sprintf("user_%d@acme.example", user)}

@@ -31,20 +31,16 @@ func TestKill_erasures(t *testing.T) {
 				e.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 				storage = "--redis-url=" + e.redis.URL()
 			}
-			e.storm = newStorm(t, servers, storage)
-			for _, sv := range e.servers {
-				e.lives = append(e.lives, e.start(sv))
-			}
-			e.ready()
+			e.killer = newKiller(newStorm(t, servers, storage))
+			e.startAll()
+			e.awaitAll()
 			for round := range erasures {
 				e.round(round)
 				e.check()
 			}
-			for i, l := range e.lives {
-				e.require(l.terminate())
-				e.lives[i] = e.start(e.servers[i])
-			}
-			e.ready()
+			e.terminateAll()
+			e.startAll()
+			e.awaitAll()
 			e.check()
 		})
 	}
@@ -52,15 +48,15 @@ func TestKill_erasures(t *testing.T) {
 
 // eraser erases people on the servers of a storm.
 type eraser struct {
-	*storm
+	*killer
 	redis        *redistest.Server // nil for a file
-	lives        []*life
 	erased, kept []string
 }
 
-func (e *eraser) ready() {
-	for i, l := range e.lives {
-		e.require(l.ready(e.ctx))
+// awaitAll waits until the servers are ready.
+func (e *eraser) awaitAll() {
+	for i := range e.lives {
+		e.ready(i)
 		e.require(e.isReady(e.servers[i]))
 	}
 }
@@ -95,13 +91,13 @@ func (e *eraser) round(round int) {
 		e.redis.Restart()
 	} else {
 		victim := rng.IntN(len(e.lives))
-		e.require(e.lives[victim].kill())
-		e.lives[victim] = e.start(e.servers[victim])
+		e.kill(victim)
+		e.restart(victim)
 	}
 	erasing.Wait()
 	e.require(nil)
 	e.erased = append(e.erased, leaving...)
-	e.ready()
+	e.awaitAll()
 }
 
 // check asks every server, at every door, for everybody.

@@ -2,7 +2,6 @@ package durability_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,8 +12,8 @@ import (
 func TestKill_file(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 1, "--data-dir="+t.TempDir())
-	k := &fileKiller{storm: s, rng: s.dice.generator()}
-	k.life = s.start(s.servers[0])
+	k := &fileKiller{newKiller(s)}
+	k.restart(0)
 	s.fill(fillRequests, fillPages)
 	s.send(4)
 	s.follow(2)
@@ -27,8 +26,8 @@ func TestKill_file(t *testing.T) {
 	}
 	t.Logf("%d kills, %.1f per second; %s", kills, float64(kills)/time.Since(began).Seconds(), s)
 	s.end()
-	s.require(k.life.terminate())
-	k.restart()
+	k.terminate(0)
+	k.startAll()
 	s.audit()
 }
 
@@ -59,78 +58,47 @@ const (
 )
 
 // fileKiller kills the one server of a storm.
-type fileKiller struct {
-	storm *storm
-	rng   *rand.Rand
-	life  *life
-	kills int
-}
+type fileKiller struct{ *killer }
 
 // auditEvery is how many kills there are between two audits.
 const auditEvery = 40
 
 // round kills the server at some moment and starts it again.
 func (k *fileKiller) round() {
-	s := k.storm
 	switch p := k.rng.IntN(20); {
 	case k.kills%auditEvery == auditEvery-1:
+		k.ready(0)
 		k.audit()
 		return
 	case p < 5: // while it starts, or has just begun
-		s.pause(upTo(k.rng, 60*time.Millisecond))
+		k.pause(upTo(k.rng, 60*time.Millisecond))
 	case p < 6: // while it stops
-		s.require(k.life.ready(s.ctx))
-		s.pause(upTo(k.rng, 150*time.Millisecond))
+		k.ready(0)
+		k.pause(upTo(k.rng, 150*time.Millisecond))
 		k.stop()
 		return
 	case p < 10: // when it has just begun
-		s.require(k.life.ready(s.ctx))
-		s.pause(upTo(k.rng, 10*time.Millisecond))
+		k.ready(0)
+		k.pause(upTo(k.rng, 10*time.Millisecond))
 	default:
-		s.require(k.life.ready(s.ctx))
-		s.pause(upTo(k.rng, 150*time.Millisecond))
+		k.ready(0)
+		k.pause(upTo(k.rng, 150*time.Millisecond))
 	}
-	k.kill()
+	k.kill(0)
+	k.restart(0)
 }
 
-// kill kills the server and starts it again.
-func (k *fileKiller) kill() {
-	k.storm.require(k.life.kill())
-	k.kills++
-	k.life = k.storm.start(k.storm.servers[0])
-}
-
-// stop asks the server to stop and does not always wait until it has.
+// stop asks the server to stop, does not always wait until it has, and starts it again.
 func (k *fileKiller) stop() {
 	if k.rng.IntN(2) == 0 {
-		k.storm.require(k.life.terminate())
-		k.life = k.storm.start(k.storm.servers[0])
-		return
+		k.terminate(0)
+	} else {
+		k.require(k.lives[0].interrupt())
+		k.pause(upTo(k.rng, 20*time.Millisecond))
+		k.require(k.lives[0].finish())
+		k.kills++
 	}
-	k.storm.require(k.life.interrupt())
-	k.storm.pause(upTo(k.rng, 20*time.Millisecond))
-	k.storm.require(k.life.finish())
-	k.kills++
-	k.life = k.storm.start(k.storm.servers[0])
-}
-
-// restart starts the server and waits until it listens.
-func (k *fileKiller) restart() {
-	k.life = k.storm.start(k.storm.servers[0])
-	k.storm.require(k.life.ready(k.storm.ctx))
-}
-
-// audit waits until no sender is active, kills the server, and compares what is
-// there then with the truth.
-func (k *fileKiller) audit() {
-	s := k.storm
-	s.require(k.life.ready(s.ctx))
-	s.calm.Lock()
-	defer s.calm.Unlock()
-	s.require(k.life.kill())
-	k.kills++
-	k.restart()
-	s.audit()
+	k.restart(0)
 }
 
 // fill sends so many requests of so many pages, twenty to a session.

@@ -81,7 +81,7 @@ const (
 
 // noteKiller kills servers that write notes.
 type noteKiller struct {
-	*redisKiller
+	*killer
 	desk     *helpdesktest.Zendesk
 	visitors []*visitor
 
@@ -100,7 +100,7 @@ type inFlight struct {
 
 // newNoteKiller gives each server of a storm a way of its own to one desk.
 func newNoteKiller(s *storm) *noteKiller {
-	k := &noteKiller{redisKiller: &redisKiller{storm: s, rng: s.dice.generator()},
+	k := &noteKiller{killer: newKiller(s),
 		desk: helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, RequestsPerMinute: -1,
 			UpdatesPerMinute: -1, UpdatesPerTicket: -1}),
 		arriving: make(chan *inFlight), leaving: make(chan *inFlight)}
@@ -166,7 +166,7 @@ func (k *noteKiller) inTheMiddle(strike func(server int)) {
 // faults lets things go wrong for longer than leases last. All the while one of
 // several servers stands still.
 func (k *noteKiller) faults() {
-	k.storm.pause(time.Second)
+	k.pause(time.Second)
 	paused := -1
 	if len(k.lives) > 1 {
 		k.inTheMiddle(func(server int) {
@@ -174,8 +174,8 @@ func (k *noteKiller) faults() {
 			k.signal(server, syscall.SIGSTOP)
 		})
 	}
-	for began := time.Now(); time.Since(began) < longStop; k.storm.pause(upTo(k.rng, 300*time.Millisecond)) {
-		k.storm.require(nil)
+	for began := time.Now(); time.Since(began) < longStop; k.pause(upTo(k.rng, 300*time.Millisecond)) {
+		k.require(nil)
 		k.fault(paused)
 	}
 	if paused >= 0 {
@@ -188,9 +188,8 @@ func (k *noteKiller) faults() {
 func (k *noteKiller) fault(paused int) {
 	kill := func(server int) {
 		if server != paused {
-			k.storm.require(k.lives[server].kill())
-			k.kills++
-			k.lives[server] = k.storm.start(k.storm.servers[server])
+			k.kill(server)
+			k.restart(server)
 		}
 	}
 	switch k.rng.IntN(6) {
@@ -205,7 +204,7 @@ func (k *noteKiller) fault(paused int) {
 			}
 			k.pauses++
 			k.signal(server, syscall.SIGSTOP)
-			k.storm.pause(upTo(k.rng, time.Second))
+			k.pause(upTo(k.rng, time.Second))
 			k.signal(server, syscall.SIGCONT)
 		})
 	case 4:
@@ -218,12 +217,12 @@ func (k *noteKiller) fault(paused int) {
 // weather lets the desk fail for a while.
 func (k *noteKiller) weather(f helpdesktest.Fault) {
 	k.desk.Fail(f)
-	k.storm.pause(upTo(k.rng, time.Second))
+	k.pause(upTo(k.rng, time.Second))
 	k.desk.Heal()
 }
 
 func (k *noteKiller) signal(server int, sig os.Signal) {
-	k.storm.require(k.lives[server].cmd.Process.Signal(sig))
+	k.require(k.lives[server].cmd.Process.Signal(sig))
 }
 
 // visitor is a client with one session, which is linked to a ticket after some

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -52,7 +51,7 @@ func TestKill_redis(t *testing.T) {
 func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults int) {
 	s := newStorm(t, servers, "--redis-url="+nodes[0].URL())
 	s.impatience = 300 * time.Millisecond
-	k := &redisKiller{storm: s, rng: s.dice.generator(), nodes: nodes}
+	k := &redisKiller{killer: newKiller(s), nodes: nodes}
 	k.startAll()
 	s.fill(1, fillPages)
 	s.send(4)
@@ -82,37 +81,9 @@ const longPause = 5 * time.Second
 
 // redisKiller kills the servers of a storm, and their Redis.
 type redisKiller struct {
-	storm      *storm
-	rng        *rand.Rand
+	*killer
 	nodes      []*redistest.Server // of Redis
-	lives      []*life
-	kills      int
 	redisKills int
-}
-
-// startAll starts the servers and waits until they listen.
-func (k *redisKiller) startAll() {
-	k.lives = nil
-	for _, sv := range k.storm.servers {
-		k.lives = append(k.lives, k.storm.start(sv))
-	}
-	for _, l := range k.lives {
-		k.storm.require(l.ready(k.storm.ctx))
-	}
-}
-
-func (k *redisKiller) killAll() {
-	for _, l := range k.lives {
-		k.storm.require(l.kill())
-		k.kills++
-	}
-}
-
-func (k *redisKiller) terminateAll() {
-	for _, l := range k.lives {
-		k.storm.require(l.ready(k.storm.ctx))
-		k.storm.require(l.terminate())
-	}
 }
 
 // fault does one thing that may happen.
@@ -126,7 +97,7 @@ func (k *redisKiller) fault() {
 		k.killAll()
 		k.startAll()
 	case p < 17:
-		k.killRedis(func() { k.storm.pause(upTo(k.rng, 300*time.Millisecond)) })
+		k.killRedis(func() { k.pause(upTo(k.rng, 300*time.Millisecond)) })
 	case p < 18: // both
 		k.killRedis(k.killServer)
 	default:
@@ -137,18 +108,17 @@ func (k *redisKiller) fault() {
 // killServer kills a server, which may be starting, and soon starts it again.
 func (k *redisKiller) killServer() {
 	i := k.rng.IntN(len(k.lives))
-	k.storm.require(k.lives[i].kill())
-	k.kills++
-	k.storm.pause(upTo(k.rng, 100*time.Millisecond))
-	k.lives[i] = k.storm.start(k.storm.servers[i])
+	k.kill(i)
+	k.pause(upTo(k.rng, 100*time.Millisecond))
+	k.restart(i)
 }
 
 // stopServer asks a server to stop, and starts it again.
 func (k *redisKiller) stopServer() {
 	i := k.rng.IntN(len(k.lives))
-	k.storm.require(k.lives[i].ready(k.storm.ctx))
-	k.storm.require(k.lives[i].terminate())
-	k.lives[i] = k.storm.start(k.storm.servers[i])
+	k.ready(i)
+	k.terminate(i)
+	k.restart(i)
 }
 
 // node returns a node of Redis.
@@ -167,21 +137,11 @@ func (k *redisKiller) killRedis(meanwhile func()) {
 func (k *redisKiller) pauseRedis(node *redistest.Server, d time.Duration) {
 	node.Pause()
 	defer node.Resume()
-	k.storm.pause(d / 2)
+	k.pause(d / 2)
 	if k.rng.IntN(3) == 0 {
 		k.killServer()
 	}
-	k.storm.pause(d / 2)
-}
-
-// audit waits until no sender is active, kills all servers, so that nothing is
-// in flight, and compares what is there then with the truth.
-func (k *redisKiller) audit() {
-	k.storm.calm.Lock()
-	defer k.storm.calm.Unlock()
-	k.killAll()
-	k.startAll()
-	k.storm.audit()
+	k.pause(d / 2)
 }
 
 // A product is known at every server as soon as its registration at one of
@@ -190,7 +150,7 @@ func (k *redisKiller) audit() {
 func TestServers_knowARegistrationAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 2, "--redis-url="+redistest.Start(t).URL())
-	k := &redisKiller{storm: s, rng: s.dice.generator()}
+	k := newKiller(s)
 	k.startAll()
 	s.others.Go(func() {
 		for s.ctx.Err() == nil {
@@ -199,9 +159,9 @@ func TestServers_knowARegistrationAtOnce(t *testing.T) {
 		}
 	})
 	for n := range 20 {
-		s.require(k.lives[1].kill())
-		k.lives[1] = s.start(s.servers[1])
-		s.require(k.lives[1].ready(s.ctx))
+		k.kill(1)
+		k.restart(1)
+		k.ready(1)
 		s.pause(upTo(k.rng, 20*time.Millisecond))
 		body := fmt.Sprintf(`{"product_id":"product-%d"}`, n)
 		a, err := s.ask(s.ctx, s.servers[0], s.timeout, http.MethodPost, "/admin/products", body, "X-Admin-Key: "+adminKey)
@@ -229,13 +189,12 @@ func TestServers_knowARegistrationAtOnce(t *testing.T) {
 // balancer that repeats a request only where that is safe. None of their requests fails.
 func TestKill_rollingRestart(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
-	s := newStorm(t, 3, "--redis-url="+redis.URL())
+	s := newStorm(t, 3, "--redis-url="+redistest.Start(t).URL())
 	s.balancer = &balancer{storm: s}
 	for _, sv := range s.servers {
 		sv.path = depstest.Predecessor(t)
 	}
-	k := &redisKiller{storm: s, rng: s.dice.generator(), nodes: []*redistest.Server{redis}}
+	k := newKiller(s)
 	k.startAll()
 	s.send(4)
 	s.follow(2)
@@ -258,16 +217,15 @@ const rollings = 3
 
 // replace stops a server, starts one of this version, waits until it takes requests, and
 // returns how long the stop took.
-func (k *redisKiller) replace(i int) time.Duration {
-	s, sv := k.storm, k.storm.servers[i]
-	s.pause(upTo(k.rng, 300*time.Millisecond))
+func (k *killer) replace(i int) time.Duration {
+	k.pause(upTo(k.rng, 300*time.Millisecond))
 	began := time.Now()
-	s.require(k.lives[i].terminate())
+	k.terminate(i)
 	took := time.Since(began)
-	sv.path = command.Path()
-	k.lives[i] = s.start(sv)
-	s.require(k.lives[i].ready(s.ctx))
-	s.require(s.isReady(sv))
+	k.servers[i].path = command.Path()
+	k.restart(i)
+	k.ready(i)
+	k.require(k.isReady(k.servers[i]))
 	return took
 }
 

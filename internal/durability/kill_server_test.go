@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -155,6 +156,66 @@ func (l *life) finish() error {
 		return fmt.Errorf("%s: after SIGTERM: exit code %d", l.server.name, l.code)
 	}
 	return nil
+}
+
+// killer kills the servers of a storm, and starts them again.
+type killer struct {
+	*storm
+	rng   *rand.Rand
+	lives []*life // of the servers
+	kills int
+}
+
+func newKiller(s *storm) *killer {
+	return &killer{storm: s, rng: s.dice.generator(), lives: make([]*life, len(s.servers))}
+}
+
+// restart starts a server whose process is gone.
+func (k *killer) restart(i int) { k.lives[i] = k.start(k.servers[i]) }
+
+// ready waits until a server listens.
+func (k *killer) ready(i int) { k.require(k.lives[i].ready(k.ctx)) }
+
+// kill kills a server, which may be starting.
+func (k *killer) kill(i int) {
+	k.require(k.lives[i].kill())
+	k.kills++
+}
+
+// terminate ends a server as an operator does.
+func (k *killer) terminate(i int) { k.require(k.lives[i].terminate()) }
+
+// startAll starts the servers and waits until they listen.
+func (k *killer) startAll() {
+	for i := range k.lives {
+		k.restart(i)
+	}
+	for i := range k.lives {
+		k.ready(i)
+	}
+}
+
+func (k *killer) killAll() {
+	for i := range k.lives {
+		k.kill(i)
+	}
+}
+
+func (k *killer) terminateAll() {
+	for i := range k.lives {
+		k.ready(i)
+		k.terminate(i)
+	}
+}
+
+// audit waits until no sender is active, kills all servers, so that nothing is
+// in flight, and compares what is there then with the truth.
+func (k *killer) audit() {
+	k.calm.Lock()
+	defer k.calm.Unlock()
+	k.killAll()
+	k.startAll()
+	k.storm.audit()
 }
 
 // tailBytes is how much of what servers write is shown when a test fails.
