@@ -147,14 +147,7 @@ func resumes(t *testing.T, browser context.Context) {
 func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 	const more = 250 // more than a page of the list
 	f := newFake()
-	people := func(name string) (rows []map[string]any) {
-		for i := range more {
-			rows = append(rows, row(fmt.Sprint(name, i), "", fmt.Sprint(name, i, "@example.com"), "", "https://app.example.com/",
-				time.Hour, time.Duration(i)*time.Second))
-		}
-		return rows
-	}
-	f.rows = people("gone")
+	f.rows = sessions(more, "gone%d", "gone%d@example.com")
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
 	awaitRows(tab, "the list shows", "gone0@example.com")
 	awaitLive(tab)
@@ -165,7 +158,7 @@ func readsAnewAfterAGap(t *testing.T, browser context.Context) {
 		`list.scrollHeight; return `+count(more)+` })()`)
 	tab.Eval(`document.querySelector(".now .list-scroll").scrollTop = 0; ""`)
 	f.mu.Lock()
-	f.rows = people("new")
+	f.rows = sessions(more, "new%d", "new%d@example.com")
 	f.mu.Unlock()
 	f.send("gap", `{"requested":"x","oldest":"y"}`)
 	awaitRows(tab, "the list is read anew", "new0@example.com")
@@ -261,10 +254,7 @@ func keepsItsPlace(t *testing.T, browser context.Context) {
 		"after a gap": {(*fake).handler, 150, 3000},
 	} {
 		f := newFake()
-		for i := range tt.people {
-			f.rows = append(f.rows, row(fmt.Sprint("s", i), "", fmt.Sprint("p", i, "@example.com"), "",
-				"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
-		}
+		f.rows = sessions(tt.people, "s%d", "p%d@example.com")
 		tab := open(t, browser, serve(t, f, tt.handler(f)), "", fakeKey)
 		awaitRows(tab, name, "p0@example.com")
 		tab.Await("the place is reached", fmt.Sprintf(`(() => { const list = document.querySelector(".now .list-scroll"); `+
@@ -403,10 +393,7 @@ const focused = `(document.activeElement.id || document.activeElement.innerText 
 
 func isUsedByKeyboard(t *testing.T, browser context.Context) {
 	f := newFake()
-	for i := range 300 {
-		f.rows = append(f.rows, row(fmt.Sprintf("s%03d", i), "", fmt.Sprintf("p%03d@example.com", i), "",
-			"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
-	}
+	f.rows = sessions(300, "s%03d", "p%03d@example.com")
 	f.details["s001"] = visit(f.rows[1])
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
 	awaitRows(tab, "the list shows", "p000@example.com")
@@ -448,10 +435,7 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 
 func holdsTheOrder(t *testing.T, browser context.Context) {
 	f := newFake()
-	for i := range 100 {
-		f.rows = append(f.rows, row(fmt.Sprintf("s%d", i), "", fmt.Sprintf("p%d@example.com", i), "",
-			"https://app.example.com/", time.Hour, time.Duration(i)*time.Second))
-	}
+	f.rows = sessions(100, "s%d", "p%d@example.com")
 	tab := open(t, browser, serveFake(t, f), "", fakeKey)
 	awaitRows(tab, "the list shows", "p0@example.com")
 	awaitLive(tab)
@@ -533,8 +517,11 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	next.TimestampStart = recent[len(recent)-1].TimestampStart + 1
 	f.details["0198c2f4-7a11"]["recent"] = append(recent, next)
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
-		"https://app.example.com/help", 12)
+	act := func(index int) {
+		f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
+			"https://app.example.com/help", index)
+	}
+	act(12)
 	tab.Await("the timeline follows", `document.querySelector(".pages h3").innerText === "Help"`)
 
 	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts").length)`),
@@ -543,8 +530,7 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	f.rows = append(f.rows, row("before", "user_42", "", "", "https://app.example.com/", time.Hour, time.Hour))
 	f.details["before"] = map[string]any{"session": f.rows[len(f.rows)-1], "recent": recent[:3]}
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
-		"https://app.example.com/help", 12)
+	act(12)
 	tab.Await("the counts are explained", `!!document.querySelector(".counts")`)
 	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1),
 		tab.Texts(".counts"))
@@ -555,20 +541,17 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	}
 	f.details["0198c2f4-7a11"]["by"] = by
 	f.mu.Unlock()
-	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page",
-		"https://app.example.com/help", 13)
+	act(13)
 	tab.Await("whose they are", `!!document.querySelector(".shares")`)
 	assert.Contains(t, tab.Texts(".shares"),
 		fmt.Sprintf("%d actions in this session: 2 by user_7, %d by ada.lovelace@example.com.", len(by), len(by)-2))
 	assert.Equal(t, " by user_7\n by user_7", tab.Texts(".actions .what small"))
 
-	visitor := f.rows[len(f.rows)-2]
 	f.mu.Lock()
 	f.details["v"] = map[string]any{"session": row("v", "", "", "", "javascript:alert(1)", 0, 0),
 		"recent": []activity.Action{{Title: "x", RawURL: "javascript:alert(1)", CanonicalURL: "javascript:alert(1)"}},
 		"notes":  []any{map[string]any{"desk": "", "text": "plain <b>text</b>"}}}
 	f.mu.Unlock()
-	require.NotEmpty(t, visitor)
 	tab.Do("look at a visitor", chromedp.Evaluate[chromedp.Void](`location.hash = "#/person/v"`))
 	awaitText(tab, "Agents ask by user id, and this visitor has none yet.")
 	assert.Equal(t, "plain <b>text</b>", tab.Texts(".agent pre"))
@@ -626,7 +609,7 @@ func isMounted(t *testing.T, browser context.Context) {
 	f := newFake()
 	people(f)
 	handler := f.handler()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := serve(t, f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/shop/" {
 			handler.ServeHTTP(w, r)
 			return
@@ -638,9 +621,8 @@ func isMounted(t *testing.T, browser context.Context) {
 			window.console_ = mount(document.getElementById("beside"), {key: %q, product: %q});
 		</script>`, fakeKey, fakeProduct)
 	}))
-	t.Cleanup(web.Close)
 	tab := browsertest.Open(t, browser)
-	tab.Do("open the shop", chromedp.Navigate(web.URL+"/shop/#/basket"))
+	tab.Do("open the shop", chromedp.Navigate(url+"/shop/#/basket"))
 	awaitRows(tab, "the list shows", "ada.lovelace@example.com")
 	awaitLive(tab)
 	tab.Do("open a person", chromedp.Click(chromedp.Search(`//a[.="ada.lovelace@example.com"]`)))

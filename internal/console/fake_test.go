@@ -240,6 +240,15 @@ func row(sessionID, userID, email, action, url string, first, last time.Duration
 		"last_seen": activity.Seconds(now.Add(-last)), "actions": 7}
 }
 
+// sessions are so many, each last seen a second before the one before it. The ID and the address take its number.
+func sessions(n int, id, email string) (rows []map[string]any) {
+	for i := range n {
+		rows = append(rows, row(fmt.Sprintf(id, i), "", fmt.Sprintf(email, i), "", "https://app.example.com/", time.Hour,
+			time.Duration(i)*time.Second))
+	}
+	return rows
+}
+
 // people are there when pictures are taken.
 func people(f *fake) {
 	const app = "https://app.example.com"

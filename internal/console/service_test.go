@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,17 +55,12 @@ func startService(t *testing.T, address string) *service {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- live.Run(ctx) }()
-	stopped := false
-	s.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	s.stop = sync.OnceFunc(func() {
 		cancel()
 		assert.NoError(t, <-ended)
 		s.web.CloseClientConnections()
 		s.web.Close()
-	}
+	})
 	t.Cleanup(s.stop)
 	return s
 }
