@@ -287,10 +287,8 @@ func newClient() *http.Client {
 
 // sleep waits for d, or returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

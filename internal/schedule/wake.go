@@ -22,11 +22,9 @@ func (w Wake) Signal() {
 
 // Await waits for a signal, until the time is over or ctx ends.
 func (w Wake) Await(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(max(0, d))
-	defer timer.Stop()
 	select {
 	case <-w:
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
