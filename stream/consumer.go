@@ -154,6 +154,7 @@ type Consumer struct {
 	stats    counts[ConsumerStats]
 
 	caughtUp atomic.Bool
+	running  atomic.Pointer[run] // nil while Run does not run
 
 	cursors sync.Mutex // held while the cursor store is called
 	latest  *run       // the only run that saves; guarded by cursors

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
@@ -29,7 +28,6 @@ type Delivery struct {
 	again   bool   // it came with a pass: after a failure the session falls behind at once
 	rawDone bool   // the Raw handler has returned nil
 	parts   *parts // of an erasure; nil for any other entry
-	counted atomic.Bool
 
 	decode sync.Once
 	batch  activity.Batch
@@ -86,7 +84,6 @@ func acknowledge(err error, deliveries ...*Delivery) {
 func (r *run) finish(err error, deliveries ...*Delivery) {
 	done := err == nil || schedule.IsPermanent(err)
 	for _, d := range deliveries {
-		r.letGo(d)
 		if d.parts.finish(done) && r.ledger.Finish(d.entry, done) {
 			r.count(d, err, done)
 		}
@@ -125,17 +122,9 @@ func short(id string) string {
 	return id[:enough] + "…"
 }
 
-// letGo counts a delivery as no longer in flight.
-func (r *run) letGo(d *Delivery) {
-	if d.counted.CompareAndSwap(false, true) {
-		r.pending(-1)
-	}
-}
-
 // hold implements Delivery.Hold.
 func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
 	key := d.entry.Key
-	r.letGo(d)
 	if wake != nil {
 		r.wakes.Store(key, wake)
 	}

@@ -33,8 +33,6 @@ type run struct {
 	ledger    *ledger.Ledger
 	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
 	saves     *groupcommit.Group[struct{}]
-	inHand    int64                   // deliveries in flight; guarded by stats
-	ended     bool                    // none of them counts any more; likewise
 	openedAt  atomic.Int64            // when the source was first opened, in epoch seconds by its clock
 	goal      atomic.Pointer[string]  // the last id retained then; nil while unknown
 	reading   atomic.Pointer[passage] // the newest pass; nil before the first
@@ -73,7 +71,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 // do runs the live reader, the passes and the scheduler until one of them fails, and returns
 // when all have ended. Where the source has ended, the entries received are handled first.
 func (r *run) do(ctx context.Context) error {
-	defer r.end()
+	r.running.Store(r)
+	defer r.running.Store(nil)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.scheduler.Run(ctx) })
 	group.Go(func() error { return r.passes(ctx) })
@@ -136,31 +135,10 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 	if d.Type == feed.Erase && d.parts == nil {
 		return r.handErasure(ctx, d)
 	}
-	var err error
 	if r.handlers.Deliver != nil {
-		err = r.handlers.Deliver(ctx, d)
-	} else {
-		err = r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
+		return r.handlers.Deliver(ctx, d)
 	}
-	if err == nil {
-		r.pending(1)
-	}
-	return err
-}
-
-// pending counts deliveries that have come or gone.
-func (r *run) pending(n int64) {
-	r.stats.add(func(s *ConsumerStats) {
-		if !r.ended {
-			r.inHand += n
-			s.Pending += n
-		}
-	})
-}
-
-// end lets the deliveries that outlive the run count no longer.
-func (r *run) end() {
-	r.stats.add(func(s *ConsumerStats) { s.Pending, r.ended = s.Pending-r.inHand, true })
+	return r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
 }
 
 // opened records when the source was opened, which is also the start if there

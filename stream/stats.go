@@ -64,7 +64,9 @@ func (c *counts[S]) now() S {
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (c *Consumer) Stats() ConsumerStats {
 	s := c.stats.now()
-	s.Pending = max(0, s.Pending) // a delivery may be acknowledged before it is counted
+	if r := c.running.Load(); r != nil {
+		s.Pending = r.ledger.InFlight()
+	}
 	return s
 }
 
@@ -83,7 +85,7 @@ func (s *ConsumerStats) acknowledged(typ string) {
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (w *Writer) Stats() WriterStats {
 	s := w.stats.now()
-	s.Pending = max(0, s.Pending) // likewise
+	s.Pending = w.scheduler.Items()
 	return s
 }
 

@@ -209,20 +209,10 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 // for room.
 func (w *Writer) take(ctx context.Context, p piece, size int) error {
 	if p.now && p.delivery == nil {
-		w.put(p, size)
+		w.scheduler.Put(w.keyOf(p.batch), p, size)
 		return nil
 	}
-	err := w.scheduler.Add(ctx, w.keyOf(p.batch), p, size)
-	if err == nil {
-		w.stats.add(func(s *WriterStats) { s.Pending++ })
-	}
-	return err
-}
-
-// put queues a piece without waiting for room.
-func (w *Writer) put(p piece, size int) {
-	w.scheduler.Put(w.keyOf(p.batch), p, size)
-	w.stats.add(func(s *WriterStats) { s.Pending++ })
+	return w.scheduler.Add(ctx, w.keyOf(p.batch), p, size)
 }
 
 // hold leaves a delivery in the stream until its session is linked.
@@ -310,7 +300,7 @@ func (w *Writer) free(batches []activity.Batch, conversationID string, another b
 	for i, b := range batches {
 		joined := another || i < len(batches)-1
 		p := piece{batch: b, joined: joined, now: !joined}
-		w.put(linked(p, conversationID), sizeOf(b))
+		w.scheduler.Put(w.keyOf(b), linked(p, conversationID), sizeOf(b))
 	}
 }
 
@@ -498,7 +488,6 @@ func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 
 // finished acknowledges written pieces, or gives failed ones back.
 func (w *Writer) finished(_ string, pieces []piece, err error) {
-	w.stats.add(func(s *WriterStats) { s.Pending -= int64(len(pieces)) })
 	acknowledge(err, deliveriesOf(pieces)...)
 }
 

@@ -411,6 +411,20 @@ func (l *Ledger) FinishedTo(id string) bool {
 	return true
 }
 
+// InFlight returns how many entries are in flight: neither finished nor dropped.
+func (l *Ledger) InFlight() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.accounts {
+		for _, e := range a.entries {
+			if !e.finished {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Begin sets where the log is begun, in epoch seconds.
 func (l *Ledger) Begin(since int64) {
 	l.mu.Lock()

@@ -222,6 +222,13 @@ func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 	return nil
 }
 
+// Items returns how many items were added and are not finished.
+func (s *Scheduler[T]) Items() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.items)
+}
+
 func (s *Scheduler[T]) hasRoom(bytes int64) bool {
 	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= maxBytes)
 }
