@@ -3,6 +3,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,8 @@ import (
 // The view follows each product's log from its start, so after a restart it is behind for a
 // moment. A request waits until the view has everything that was in the log at the call: it
 // reads the log's bounds, and then waits for the cursor of the follower to pass the newest ID.
-// When the registration of the product, or the entries that storage has lost, differ from the
-// ones that the follower began with, a waiting request makes it begin again.
+// Where the entries that storage has lost differ from the ones that the follower began with, a
+// waiting request makes it begin again; a product that is registered anew gets another follower.
 
 // ErrNotReady says that the service has not caught up with its log yet.
 var ErrNotReady = errors.New("liveactivity: catching up with the log")
@@ -32,8 +33,7 @@ var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
 // View holds the live sessions of all products. Every server has its own. It is safe for
 // concurrent use.
 //
-// mu guards products and the fields of each followed, and is held while sessions change, so a
-// follower that was superseded adds nothing to the sessions of the next.
+// mu guards products and the fields of each followed, and is held while sessions change.
 type View struct {
 	sessions *sessions.Memory
 	log      eventlog.Log
@@ -44,15 +44,13 @@ type View struct {
 	products map[string]*followed
 }
 
-// followed is the state of following a product's log. A product that is registered anew, or
-// whose storage has lost entries, is followed from the start, with a new followed.
-// The view's mu guards the fields.
+// followed is the state of following a product's log from its start.
 type followed struct {
 	version document.Version   // of the registration, at the start
 	lost    eventlog.ID        // of the log's bounds, before it was read
 	restart context.CancelFunc // ends this follower, so that Follow begins another
 	cursor  eventlog.ID        // everything up to it is in the sessions
-	moved   chan struct{}      // closed when the cursor moves or the follower is superseded; then replaced
+	moved   chan struct{}      // closed when the cursor moves or the following ends; then replaced
 }
 
 // New returns a view of a log, bounded by the options of [sessions.NewMemory]. The function
@@ -71,89 +69,68 @@ func New(log eventlog.Log, version func(productID string) (document.Version, boo
 	}, nil
 }
 
-// errSuperseded says that a product is followed anew.
-var errSuperseded = errors.New("liveactivity: the product is followed anew")
-
 // Follow follows the log of a product until ctx ends, whose error it returns, or the source
-// fails. It begins again when a request finds it out of date. The sessions of a product are
-// gone once it is followed no more; a source that failed leaves them, and Follow may be called
-// again. Calls for one product must not overlap.
+// fails. It begins again when a request finds that storage has lost entries. The sessions of a
+// product are gone when it returns. Calls for one product must not overlap.
 func (v *View) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	for {
 		following, restart := context.WithCancel(ctx)
 		bounds, _ := v.log.Bounds(following, productID) // without them it may be followed once more
-		f := v.begin(productID, bounds.Lost, restart)
+		v.begin(productID, bounds.Lost, restart)
 		err := source.Entries(following, eventlog.ID{}, func(at eventlog.ID, entries []eventlog.Entry) error {
-			return v.take(following, productID, f, at, entries)
+			return v.take(following, productID, at, entries)
 		})
-		restarted := following.Err() != nil
+		restarted := following.Err() != nil && ctx.Err() == nil
 		restart()
-		switch {
-		case ctx.Err() != nil:
-			v.end(productID, f)
-			return ctx.Err()
-		case !restarted:
-			return err
+		v.end(productID)
+		if !restarted {
+			return cmp.Or(ctx.Err(), err)
 		}
 	}
 }
 
-// begin forgets the sessions of a product, and supersedes the follower before, whose waiters it
-// wakes.
-func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelFunc) *followed {
+// begin begins to follow a product, which has no sessions by then.
+func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelFunc) {
 	version, _ := v.version(productID)
-	f := &followed{version: version, lost: lost, restart: restart, moved: make(chan struct{})}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if before, ok := v.products[productID]; ok {
-		close(before.moved)
-	}
-	v.products[productID] = f
-	v.sessions.Drop(productID)
-	return f
+	v.products[productID] = &followed{version: version, lost: lost, restart: restart, moved: make(chan struct{})}
 }
 
-// end forgets a product that is followed no more, unless it is followed anew.
-func (v *View) end(productID string, f *followed) {
+// end forgets a product that is followed no more.
+func (v *View) end(productID string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.products[productID] == f {
-		delete(v.products, productID)
-		close(f.moved)
-		v.sessions.Drop(productID)
-	}
+	close(v.products[productID].moved)
+	delete(v.products, productID)
+	v.sessions.Drop(productID)
 }
 
 // take takes over entries of the log, which end at an ID. Erasures are applied in their order
 // among the entries: they cover the entries before them only. An entry that cannot be decoded
 // is passed over.
-func (v *View) take(
-	ctx context.Context, productID string, f *followed, at eventlog.ID, entries []eventlog.Entry,
-) error {
+func (v *View) take(ctx context.Context, productID string, at eventlog.ID, entries []eventlog.Entry) error {
 	for i := range entries {
 		e, err := entries[i].DecodeErasure()
 		if err != nil || e == nil {
 			continue
 		}
 		if i > 0 {
-			if err := v.add(productID, f, entries[i-1].ID, entries[:i]); err != nil {
-				return err
-			}
+			v.add(productID, entries[i-1].ID, entries[:i])
 		}
-		if err := v.erase(ctx, productID, f, entries[i].ID, e); err != nil {
+		if err := v.erase(ctx, productID, entries[i].ID, e); err != nil {
 			return err
 		}
-		return v.take(ctx, productID, f, at, entries[i+1:])
+		return v.take(ctx, productID, at, entries[i+1:])
 	}
-	return v.add(productID, f, at, entries)
+	v.add(productID, at, entries)
+	return nil
 }
 
 // erase forgets the sessions of a person. One in which others acted, too, goes on with the
 // newest action of theirs, under that user's identity, with the session's count of actions. The
 // store of actions has applied the erasure already, with the append.
-func (v *View) erase(
-	ctx context.Context, productID string, f *followed, at eventlog.ID, e *activity.Erasure,
-) error {
+func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *activity.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
 		var left recent.Records
@@ -168,10 +145,6 @@ func (v *View) erase(
 			return fmt.Errorf("liveactivity: read session: %w", err)
 		}
 		v.mu.Lock()
-		if v.products[productID] != f {
-			v.mu.Unlock()
-			return errSuperseded
-		}
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
 			v.sessions.Add(productID, remainder(&row, &left[i], &a, at, e))
@@ -200,8 +173,8 @@ func remainder(
 }
 
 // add takes over entries that are no erasures, and moves the cursor to an ID, which wakes all
-// waiters. It fails with errSuperseded if the product is followed anew.
-func (v *View) add(productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
+// waiters.
+func (v *View) add(productID string, at eventlog.ID, entries []eventlog.Entry) {
 	decoded := make([]sessions.Entry, 0, len(entries))
 	for i := range entries {
 		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
@@ -213,14 +186,11 @@ func (v *View) add(productID string, f *followed, at eventlog.ID, entries []even
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.products[productID] != f {
-		return errSuperseded
-	}
 	v.sessions.Add(productID, decoded...)
+	f := v.products[productID]
 	f.cursor = at
 	close(f.moved)
 	f.moved = make(chan struct{})
-	return nil
 }
 
 // passedEvery is how often a waiting request checks whether the entries it waits for were
@@ -256,7 +226,7 @@ func (v *View) await(ctx context.Context, productID string) error {
 
 // knows reports whether the view has the log up to an ID, except for entries that are gone by
 // its bounds. If not, the channel is closed when that may have changed; it is nil while nobody
-// follows the product. A follower that is out of date is made to begin again.
+// follows the product. A follower from before storage lost entries is made to begin again.
 func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (known bool, moved <-chan struct{}) {
 	version, served := v.version(productID)
 	v.mu.Lock()
@@ -267,7 +237,9 @@ func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (kn
 		return true, nil
 	case !ok:
 		return false, nil
-	case f.version != version || f.lost != b.Lost:
+	case f.version != version: // it is about to be followed anew
+		return false, f.moved
+	case f.lost != b.Lost:
 		f.restart()
 		return false, f.moved
 	}

@@ -9,13 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -87,15 +85,6 @@ func newView(log eventlog.Log) *View {
 	return musttest.New(New(log, func(string) (document.Version, bool) { return 1, true }, nil, nil))
 }
 
-// entryOf returns an entry of a session that just did something.
-func entryOf(t *testing.T, session string) eventlog.Entry {
-	batch := activitytest.NewBatch("acme", session, "ada",
-		activitytest.Pageview(time.Now(), "https://app.example.com/"+session))
-	data, err := jsontext.Marshal(&batch)
-	require.NoError(t, err)
-	return eventlog.Entry{SessionID: session, Data: data}
-}
-
 // knownTo returns the sessions of acme that a view knows.
 func knownTo(t *testing.T, v *View) (ids []string) {
 	page, err := v.sessions.List("acme", sessions.Query{}, time.Now())
@@ -106,32 +95,13 @@ func knownTo(t *testing.T, v *View) (ids []string) {
 	return ids
 }
 
-// Who follows a product anew begins with nothing, and who did before adds nothing
-// any more, nor takes anything away.
-func TestView_isFedByTheLastFollowerOnly(t *testing.T) {
-	v := newView(nil)
-	page := func(session string) []eventlog.Entry { return []eventlog.Entry{entryOf(t, session)} }
-	first := v.begin("acme", eventlog.ID{}, nil)
-	require.NoError(t, v.take(t.Context(), "acme", first, eventlog.ID{}, page("before")))
-	assert.Equal(t, []string{"before"}, knownTo(t, v))
-	second := v.begin("acme", eventlog.ID{}, nil)
-	assert.Empty(t, knownTo(t, v))
-	require.ErrorIs(t, v.take(t.Context(), "acme", first, eventlog.ID{}, page("before")), errSuperseded)
-	assert.Empty(t, knownTo(t, v))
-	require.NoError(t, v.take(t.Context(), "acme", second, eventlog.ID{}, page("after")))
-	v.end("acme", first)
-	assert.Equal(t, []string{"after"}, knownTo(t, v))
-	v.end("acme", second)
-	assert.Empty(t, knownTo(t, v))
-}
-
 // A type of entry that the view does not know moves its cursor and nothing else.
 func TestView_ignoresOtherTypesOfEntries(t *testing.T) {
 	v := newView(nil)
-	f := v.begin("acme", eventlog.ID{}, nil)
+	v.begin("acme", eventlog.ID{}, nil)
 	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1",
 		Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
-	require.NoError(t, v.take(t.Context(), "acme", f, link.ID, []eventlog.Entry{link}))
+	require.NoError(t, v.take(t.Context(), "acme", link.ID, []eventlog.Entry{link}))
 	assert.Empty(t, knownTo(t, v))
-	assert.Equal(t, link.ID, f.cursor)
+	assert.Equal(t, link.ID, v.products["acme"].cursor)
 }
