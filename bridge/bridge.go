@@ -22,7 +22,6 @@ import (
 const (
 	DefaultMaxSessions = 10_000
 	DefaultMaxEvents   = 30
-	DefaultMaxBody     = 64 << 10 // bytes
 )
 
 // Options of a [Bridge]; a zero field means its default.
@@ -37,8 +36,6 @@ type Options struct {
 	// TTL is how long an action is kept. A session that was not heard of for
 	// that long is forgotten, and its vendor with it; activity.DefaultTTL.
 	TTL time.Duration
-
-	MaxBody int64 // of a report, in bytes; DefaultMaxBody
 
 	// AllowedOrigins are web origins, such as "https://portal.acme.example", whose
 	// pages may use the bridge besides its own; "*." before the host matches any
@@ -56,7 +53,6 @@ type Options struct {
 type Bridge struct {
 	maxEvents int
 	ttl       time.Duration
-	maxBody   int64
 	origins   []string
 
 	mu       sync.Mutex
@@ -72,7 +68,6 @@ func New(opts *Options) (*Bridge, error) {
 	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, memlimit.Kept())
 	b := &Bridge{maxEvents: maxEvents, ttl: options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
-		maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody),
 		origins: make([]string, len(o.AllowedOrigins))}
 	for i, text := range o.AllowedOrigins {
 		b.origins[i] = strings.ToLower(strings.TrimSuffix(text, "/"))

@@ -448,14 +448,14 @@ func newBridge(opts *bridge.Options) *bridge.Bridge {
 }
 
 func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
-	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, MaxBytes: -1, TTL: -1, MaxBody: -1,
+	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, MaxBytes: -1, TTL: -1,
 		AllowedOrigins: []string{"https://portal.example", "portal.example", "https://portal.example/path"}})
 	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "MaxSessions", mistake.Option)
 	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be "+
 		"negative\nbridge: MaxBytes must not be negative\n"+
-		"bridge: TTL must not be negative\nbridge: MaxBody must not be negative\n"+
+		"bridge: TTL must not be negative\n"+
 		"bridge: AllowedOrigins must be like https://portal.acme.example\nbridge: AllowedOrigins must be like "+
 		"https://portal.acme.example")
 }

@@ -14,7 +14,7 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	if err := b.checkOrigin(r); err != nil {
 		return err
 	}
-	body, err := httpx.ReadBody(w, r, b.maxBody, "")
+	body, err := httpx.ReadBody(w, r, maxBody, "")
 	if err != nil {
 		return err
 	}

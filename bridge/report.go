@@ -19,6 +19,7 @@ import (
 
 // Limits of a report, in bytes unless named otherwise.
 const (
+	maxBody        = 64 << 10
 	maxID          = 1 << 10 // bytes of the id of a session or a vendor
 	maxURL         = 2 << 10 // bytes
 	maxDescription = 500     // characters

@@ -34,8 +34,8 @@ func ParseKeyBy(name string) (KeyBy, error) {
 	return "", fmt.Errorf("must be %s or %s, not %q", KeyBySession, KeyByEmail, name)
 }
 
-// DefaultMaxBody is the default of [HandlerOptions.MaxBody].
-const DefaultMaxBody = 64 << 10
+// maxBody is the most bytes the body of POST /retrieval may have.
+const maxBody = 64 << 10
 
 // HandlerOptions of a [Handler]; a zero field means its default.
 type HandlerOptions struct {
@@ -44,17 +44,14 @@ type HandlerOptions struct {
 	APIKey string
 	// KeyBy is the meaning of the knowledge_id of POST /retrieval; KeyBySession.
 	KeyBy KeyBy
-	// MaxBody is the most bytes the body of POST /retrieval may have.
-	MaxBody int64
 }
 
 // Handler serves the chunks of a [Store]. It is safe for concurrent use.
 type Handler struct {
-	store   *Store
-	keyBy   KeyBy
-	maxBody int64
-	open    bool              // no key is configured
-	key     [sha256.Size]byte // digest
+	store *Store
+	keyBy KeyBy
+	open  bool              // no key is configured
+	key   [sha256.Size]byte // digest
 }
 
 // NewHandler returns a handler over store; opts may be nil. It reports all
@@ -69,12 +66,10 @@ func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 	}
 	_, err := ParseKeyBy(string(o.KeyBy))
 	wrong.Require(err == nil, "KeyBy", fmt.Sprintf("must be %s or %s", KeyBySession, KeyByEmail))
-	o.MaxBody = options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	return &Handler{store: store, keyBy: o.KeyBy, maxBody: o.MaxBody,
-		open: o.APIKey == "", key: sha256.Sum256([]byte(o.APIKey))}, nil
+	return &Handler{store: store, keyBy: o.KeyBy, open: o.APIKey == "", key: sha256.Sum256([]byte(o.APIKey))}, nil
 }
 
 // ServeEvents answers

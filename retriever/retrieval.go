@@ -61,7 +61,7 @@ func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
 	if err := h.authorize(r); err != nil {
 		return err
 	}
-	body, err := httpx.ReadBody(w, r, h.maxBody, "")
+	body, err := httpx.ReadBody(w, r, maxBody, "")
 	if err != nil {
 		return err
 	}

@@ -512,7 +512,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	_, err := retriever.NewStore(&retriever.StoreOptions{MaxSessions: -1, MaxBytes: -1, MaxChunks: -1, TTL: -1})
 	assert.Equal(t, []string{"retriever.MaxSessions", "retriever.TTL", "retriever.MaxChunks", "retriever.MaxBytes"},
 		musttest.Mistakes(t, err))
-	_, err = retriever.NewHandler(nil, &retriever.HandlerOptions{APIKey: " key", KeyBy: "user_id", MaxBody: -1})
-	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy", "retriever.MaxBody"},
+	_, err = retriever.NewHandler(nil, &retriever.HandlerOptions{APIKey: " key", KeyBy: "user_id"})
+	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy"},
 		musttest.Mistakes(t, err))
 }
