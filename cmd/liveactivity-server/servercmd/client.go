@@ -71,9 +71,13 @@ func (c client) path(format string, parts ...string) string {
 	return c.base + strings.Replace(format, "{product_id}", url.PathEscape(c.product.ProductID), 1)
 }
 
-// do makes a request, and decodes the answer into answer unless that is nil. An answer other
-// than 200 is a *statusError, and the end of ctx its cause. All errors are sentences for the
-// terminal; the answer's own text is made printable, because the server may be anybody's.
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 8 << 20
+
+// do makes a request, and decodes the answer into answer unless that is nil; a *[]byte gets it as
+// it is. An answer other than 200 is a *statusError, and the end of ctx its cause. All errors are
+// sentences for the terminal; the answer's own text is made printable, because the server may be
+// anybody's.
 func (c client) do(ctx context.Context, method, address string, header http.Header, body []byte, answer any) error {
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -90,13 +94,16 @@ func (c client) do(ctx context.Context, method, address string, header http.Head
 		return fmt.Errorf("no server answers at %s: %w", c.base, errors.Unwrap(err))
 	}
 	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("the answer of %s breaks off: %w", c.base, err)
 	}
+	raw, isRaw := answer.(*[]byte)
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return c.refused(response, data)
+	case isRaw:
+		*raw = data
 	case answer != nil && json.Unmarshal(data, answer) != nil:
 		return fmt.Errorf("%s does not answer as a server of liveactivity", c.base)
 	}
@@ -116,16 +123,17 @@ func (c client) refused(response *http.Response, body []byte) error {
 		failed.Detail = "it leads to " + to
 	}
 	text := fmt.Sprintf("%s answers %s", c.base, response.Status)
-	if failed.Detail != "" {
-		text += ": " + printable(failed.Detail)
+	detail := printable(failed.Detail)
+	if detail != "" {
+		text += ": " + detail
 	}
-	return &statusError{response.StatusCode, text}
+	return &statusError{response.StatusCode, detail, text}
 }
 
 // statusError is an answer of a server that is not 200.
 type statusError struct {
-	status int
-	text   string
+	status       int
+	detail, text string // detail is the server's, "" for none
 }
 
 func (e *statusError) Error() string { return e.text }

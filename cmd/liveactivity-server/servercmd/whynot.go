@@ -1,7 +1,6 @@
 package servercmd
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -64,27 +63,19 @@ func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path 
 
 // answeredWebhooks matches how many webhooks a server answered with a status.
 var answeredWebhooks = regexp.MustCompile(
-	`^liveactivity_http_request_duration_seconds_count\{code="(\d+)",route="[^"]*/chatbot-webhook/[^"]*"\} (\S+)`)
+	`(?m)^liveactivity_http_request_duration_seconds_count\{code="(\d+)",route="[^"]*/chatbot-webhook/[^"]*"\} (\S+)`)
 
 // webhooks returns how many webhooks of desks the server has answered, by status, and whether
 // it tells: /metrics may be elsewhere. Its failure is no error of the rehearsal.
 func (r *rehearsal) webhooks(ctx context.Context) (count map[string]float64, known bool) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/metrics", nil)
-	if err != nil {
+	var page []byte
+	if err := r.do(ctx, http.MethodGet, r.base+"/metrics", nil, nil, &page); err != nil {
 		return nil, false
 	}
-	response, err := (&http.Client{Timeout: reachTimeout}).Do(request)
-	if err != nil {
-		return nil, false
-	}
-	defer response.Body.Close()
 	count = map[string]float64{}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if m := answeredWebhooks.FindStringSubmatch(lines.Text()); m != nil {
-			n, _ := strconv.ParseFloat(m[2], 64)
-			count[m[1]] += n
-		}
+	for _, m := range answeredWebhooks.FindAllSubmatch(page, -1) {
+		n, _ := strconv.ParseFloat(string(m[2]), 64)
+		count[string(m[1])] += n
 	}
-	return count, response.StatusCode == http.StatusOK && lines.Err() == nil
+	return count, true
 }
