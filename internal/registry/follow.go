@@ -50,7 +50,7 @@ func (r *Registry) Load(ctx context.Context) error {
 }
 
 // turnTimeout bounds the wait for other callers that look at the log.
-const turnTimeout = 500 * time.Millisecond
+const turnTimeout = time.Second
 
 // begin begins to look at the log; end must be called after it. It fails when others take too
 // long: then storage hangs, and each of them would wait as long again.
@@ -215,51 +215,25 @@ const (
 	refreshTimeout = 500 * time.Millisecond
 )
 
-// look is one look at the log, shared by every caller that came before it began. So it began
-// after each of their calls, and has seen everything that was registered before them.
-type look struct {
-	done chan struct{} // closed when err is set
-	err  error
-}
-
-// refresh takes over the registrations that other servers had made before the call.
-// Callers share the next look, however many they are, and looks begin at least
-// refreshEvery apart, so guessing credentials costs storage next to nothing and one
-// caller no more than another. After an error the registrations are unknown.
+// refresh takes over the registrations that other servers had made before the call. Callers
+// share the first look that begins after their calls, however many they are, and looks begin at
+// least refreshEvery apart, so guessing credentials costs storage next to nothing and one caller
+// no more than another. After an error the registrations are unknown. Unreadable registrations
+// are no error: a credential that they would have is unknown.
 func (r *Registry) refresh() error {
-	l := r.nextLook()
-	<-l.done
-	return l.err
-}
-
-// nextLook returns the look that has yet to begin, and arranges for it if there is none.
-func (r *Registry) nextLook() *look {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == nil {
-		r.next = &look{done: make(chan struct{})}
-		time.AfterFunc(time.Until(r.looked.Add(refreshEvery)), r.lookNow)
-	}
-	return r.next
-}
-
-// lookNow begins the next look. Until an earlier one is over, callers can join it. Unreadable
-// registrations are not its error: a credential that they would have is unknown.
-func (r *Registry) lookNow() {
-	busy := r.begin(context.Background())
-	r.mu.Lock()
-	l := r.next
-	r.next, r.looked = nil, time.Now()
-	r.mu.Unlock()
-	defer close(l.done)
-	if busy != nil {
-		l.err = busy
-		return
+	asked := time.Now()
+	if err := r.begin(context.Background()); err != nil {
+		return err
 	}
 	defer r.end()
-	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
-	defer cancel()
-	_, l.err = r.load(ctx)
+	if !r.looked.After(asked) {
+		time.Sleep(time.Until(r.looked.Add(refreshEvery)))
+		r.looked = time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
+		defer cancel()
+		_, r.found = r.load(ctx)
+	}
+	return r.found
 }
 
 // Bounds of the back-off of Run. A request that needs a registration sooner looks by

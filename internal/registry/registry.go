@@ -49,8 +49,6 @@ type Registry struct {
 	mu       sync.RWMutex
 	products map[string]*product // never changed, only replaced
 	tokens   map[string]string   // capture token → product id
-	next     *look               // has yet to begin; nil without waiters; guarded by mu
-	looked   time.Time           // when the last look began; guarded by mu
 
 	extensions productfile.Extensions
 	opened     *helpdesk.Options // of every desk
@@ -59,6 +57,8 @@ type Registry struct {
 	taken      uint64        // counts registrations taken over; see product.taken; guarded by mu
 	changed    schedule.Wake // see Changed
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
+	looked     time.Time     // when refresh looked last; guarded by loading
+	found      error         // by that look; likewise
 	listed     bool          // all registrations were listed once; guarded by loading
 	seen       eventlog.ID   // the newest entry taken over since; guarded by loading
 	lost       eventlog.ID   // of the log's bounds when they were listed; guarded by loading
