@@ -18,9 +18,9 @@
 // two methods, or is a [Predicate]. [Within] limits it to some pages and [Saying] gives
 // it a text; a [Timed] one may also match while nothing happens. The triggers of this
 // package are [PingPong], which is on by default, [Dwell], [RageClicks],
-// [RepeatedSubmits], [BackOnPricing] and [DeadEnd]; the product's [Config] lists those
-// it wants. Package [github.com/liveactivity/liveactivity/proactive/proactivetest] tests
-// triggers with scripts:
+// [RepeatedSubmits], [BackOnPricing], [DeadEnd], [ErrorSeen] and [DeadClick]; the product's
+// [Config] lists those it wants. Package
+// [github.com/liveactivity/liveactivity/proactive/proactivetest] tests triggers with scripts:
 //
 //	proactivetest.Run(t, `
 //		t+0s /pricing; t+4s /docs
