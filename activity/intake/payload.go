@@ -17,8 +17,9 @@ import (
 // MaxEvents is how many events one request may bring. SDKs send tens. More is 413.
 const MaxEvents = 10_000
 
-// MaxToken is how many bytes of a project token are read.
-const MaxToken = 256
+// MaxToken is how many bytes of a project token are read: one more than any has, so a longer one
+// is unknown.
+const MaxToken = 256 + 1
 
 // Form names the fields that a request states once for all of its events.
 type Form struct {

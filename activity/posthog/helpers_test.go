@@ -75,11 +75,14 @@ func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	return "", false, nil
 }
 
+// longestToken is a token of the shop as long as one can be.
+var longestToken = strings.Repeat("l", intake.MaxToken-1)
+
 // The shop's identity secrets.
 const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"
 
 var products = catalogue{
-	shop: {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"},
+	shop: {secret: shopSecret, tokens: []string{shopToken, longestToken, "phc_shop_second_token"},
 		signing: []string{shopSigns, shopSignsToo}},
 	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins, private: true},
 	closed: {tokens: []string{"phc_closed_token"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/flat"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -82,6 +83,9 @@ func (product Product) Validate(with Extensions) []string {
 	// not.
 	for i, token := range product.CaptureTokens {
 		checkSecret(&p, fmt.Sprintf("capture_tokens[%d]", i), cmp.Or(token, " "))
+		if len(token) >= intake.MaxToken {
+			p.Add("capture_tokens[%d]: must be at most %d bytes long", i, intake.MaxToken-1)
+		}
 	}
 	for i, allowed := range product.AllowedOrigins {
 		if !origin.IsPattern(allowed) {
