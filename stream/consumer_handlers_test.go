@@ -190,39 +190,6 @@ func TestConsumer_doesNotMindOtherTypes(t *testing.T) {
 	})
 }
 
-func TestConsumer_keepsTheOrderOfASessionAndDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var data []string
-		for i := range 5 {
-			for _, session := range []string{"slow", "a", "b"} {
-				data = append(data, entryOf(session, fmt.Sprint(i)))
-			}
-		}
-		s := serving(events(1, data...))
-		var n notes
-		proceed := make(chan struct{})
-		handlers := n.everything(new(atomic.Int64))
-		note := handlers.Actions
-		handlers.Actions = func(ctx context.Context, b activity.Batch) error {
-			if b.SessionID == "slow" {
-				<-proceed
-			}
-			return note(ctx, b)
-		}
-		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
-		synctest.Wait()
-		requireOrder(t, n.all(), "a", 5)
-		requireOrder(t, n.all(), "b", 5)
-		requireOrder(t, n.all(), "slow", 0)
-		assert.InDelta(t, 5, c.counted(t, "pending"), 0)
-		close(proceed)
-		synctest.Wait()
-		requireOrder(t, n.all(), "slow", 5)
-		assert.Zero(t, c.counted(t, "pending"))
-		assert.InDelta(t, 15, c.counted(t, "acknowledged_total"), 0)
-	})
-}
-
 // requireOrder checks that the titles 0 to n-1 of a session were noted in order.
 func requireOrder(t testing.TB, lines []string, sessionID string, n int) {
 	t.Helper()

@@ -983,33 +983,6 @@ func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
 	assert.Zero(t, c.counted(t, "pending"))
 }
 
-func TestWriter_passesOverWhatIsRefusedAndCounts(t *testing.T) {
-	var calls atomic.Int64
-	written := make(chan string, 10)
-	w, err := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
-		switch calls.Add(1) {
-		case 1:
-			return errors.New("busy")
-		case 2:
-			return stream.Permanent(errors.New("gone"))
-		}
-		written <- b.SessionID
-		return nil
-	}, &stream.WriterOptions{MinBackoff: 1, MaxBackoff: 1})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.Run(ctx) }()
-	require.NoError(t, w.Add(ctx, did("s")))
-	require.NoError(t, w.Flush(ctx), "what was refused is done with")
-	require.NoError(t, w.Add(ctx, did("s")))
-	require.NoError(t, w.Flush(ctx))
-	assert.Equal(t, "s", <-written)
-	cancel()
-	<-done
-	assert.Equal(t, stream.WriterStats{Written: 1, Failures: 1, Refused: 1}, w.Stats())
-}
-
 // A prompt of one's own does not do away with the warning before the data.
 func TestSummarizer_asksWithThePromptItIsGiven(t *testing.T) {
 	var asked string

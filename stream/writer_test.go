@@ -32,6 +32,7 @@ type writing struct {
 	mu      sync.Mutex
 	takes   map[string]time.Duration // a write of a session
 	fails   map[string]int           // how many writes of a session fail from now on
+	refuses map[string]bool          // sessions whose writes fail for good
 	batches []activity.Batch         // as written
 	busy    map[string]bool          // sessions that are being written or overwritten
 }
@@ -41,7 +42,7 @@ var errWrite = errors.New("store is down")
 // newWriting returns a writer that does not run yet.
 func newWriting(opts *stream.WriterOptions) *writing {
 	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{},
-		busy: map[string]bool{}}
+		refuses: map[string]bool{}, busy: map[string]bool{}}
 	w.Writer = musttest.New(stream.NewWriter(w.write, opts))
 	return w
 }
@@ -112,6 +113,9 @@ func (w *writing) write(ctx context.Context, b activity.Batch) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.refuses[b.SessionID] {
+		return stream.Permanent(errWrite)
+	}
 	if w.fails[b.SessionID] > 0 {
 		w.fails[b.SessionID]--
 		return errWrite
@@ -234,18 +238,6 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 	}
 }
 
-func TestWriter_letsNoSessionWaitForAnother(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
-		w.takes["slow"], w.fails["down"] = time.Hour, 100
-		w.add(t, clicked("slow", "a"), clicked("down", "a"), clicked("s", "a"))
-		require.ElementsMatch(t, []string{"1s write slow: a", "1s write down: a", "1s write s: a"}, w.after(time.Second))
-		w.add(t, clicked("s", "b"))
-		require.Contains(t, w.after(2*time.Second), "2s write s: b")
-		w.add(t, clicked("slow", "b"), clicked("s", "c"))
-		require.Contains(t, w.after(10*time.Second), "3s write s: c")
-	})
-}
-
 // Sessions of two products that have the same id, and what is done outside any
 // session, are not mixed.
 func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
@@ -325,6 +317,15 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 	})
 }
 
+func TestWriter_passesOverWhatIsRefusedAndCounts(t *testing.T) {
+	whileWriting(t, nil, func(t *testing.T, w *writing) {
+		w.fails["s"], w.refuses["gone"] = 1, true
+		w.add(t, clicked("s", "a"), clicked("gone", "b"))
+		require.NoError(t, w.Flush(t.Context()), "what was refused is done with")
+		require.Equal(t, stream.WriterStats{Written: 1, Failures: 1, Refused: 1}, w.Stats())
+	})
+}
+
 // The built-in summary covers the same actions however fast a stream is read back.
 func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -345,42 +346,6 @@ func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
 		require.Equal(t, []string{"a", "b", "c", "sum of 3", "d", "e", "f", "sum of 3", "g"}, order)
-	})
-}
-
-// Sessions that wait for a pause do not hold up others for as long.
-func TestWriter_waitsForNoPauseWhenItIsFull(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{MaxPending: 10, Debounce: time.Hour}, func(t *testing.T, w *writing) {
-		for n := range 25 {
-			w.add(t, clicked(fmt.Sprint("s", n), "x"))
-		}
-		require.GreaterOrEqual(t, len(w.after(time.Second)), 15)
-		w.after(time.Hour)
-		require.Len(t, w.batches, 25)
-	})
-}
-
-func TestWriter_makesItsCallersWait(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{MaxPending: 3, Debounce: time.Second}, func(t *testing.T, w *writing) {
-		w.takes["s1"], w.takes["s2"], w.takes["s3"] = 5*time.Second, time.Second, time.Second
-		w.add(t, clicked("s1", "a"))
-		w.after(time.Second)
-		w.add(t, clicked("s1", "b"), clicked("s2", "a"))
-		taken := make(chan time.Duration)
-		go func() {
-			assert.NoError(t, w.Add(t.Context(), clicked("s3", "a")))
-			taken <- time.Since(w.began)
-		}()
-		require.Equal(t, 2*time.Second, <-taken, "when s2 was written")
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		require.ErrorIs(t, w.Add(ctx, clicked("s4", "never")), context.DeadlineExceeded)
-		require.Equal(t, 2500*time.Millisecond, time.Since(w.began))
-		require.Equal(t, []string{"1s write s2: a", "2s write s3: a", "6s write s1: b"}, w.after(time.Minute))
-		for range 3 {
-			w.add(t, clicked("s1", "c"))
-		}
 	})
 }
 
@@ -408,19 +373,21 @@ func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWriter_defaultsTo512Pending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWriting(nil)
-		for n := range 512 {
-			w.add(t, clicked(fmt.Sprint("s", n%7), "x"))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.DeadlineExceeded)
-		w.run(t)
-		w.after(2 * time.Hour)
-		require.Len(t, w.batches, 512)
-	})
+func TestWriter_makesItsCallersWait(t *testing.T) {
+	for maxPending, room := range map[int]int{0: 512, 3: 3} {
+		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {
+			w := newWriting(&stream.WriterOptions{MaxPending: maxPending})
+			for n := range room {
+				w.add(t, clicked(fmt.Sprint("s", n%7), "x"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.DeadlineExceeded)
+			w.run(t)
+			w.after(2 * time.Hour)
+			require.Len(t, w.batches, room)
+		})
+	}
 }
 
 func TestWriter_takesNothingForACallerWhoIsGone(t *testing.T) {
@@ -457,20 +424,6 @@ func TestWriter_Flush(t *testing.T) {
 		require.ErrorIs(t, w.Flush(ctx), context.DeadlineExceeded)
 		require.NoError(t, w.Flush(t.Context()), "only of what is being written")
 		require.Equal(t, 69*time.Second, time.Since(w.began))
-	})
-}
-
-// Who already waits for a pause is woken, and what comes during the write waits
-// for a pause of its own.
-func TestWriter_FlushHurriesOnlyWhatIsThere(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{Debounce: 10 * time.Second}, func(t *testing.T, w *writing) {
-		w.takes["s"] = 3 * time.Second
-		w.add(t, clicked("s", "a"))
-		require.Empty(t, w.after(time.Second))
-		time.AfterFunc(time.Second, func() { w.add(t, clicked("s", "b")) })
-		require.NoError(t, w.Flush(t.Context()))
-		require.Equal(t, 4*time.Second, time.Since(w.began))
-		require.Equal(t, []string{"1s write s: a", "12s write s: b"}, w.after(time.Minute))
 	})
 }
 
