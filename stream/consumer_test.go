@@ -28,8 +28,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -1094,23 +1092,6 @@ func TestConsumer_handlesEverythingOfASourceThatEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, consumer.Run(t.Context()), errClosed)
 		assert.Len(t, n.all(), 3)
-	})
-}
-
-// A consumer of a log is given what a client of its stream is sent.
-func TestConsumer_ofALogIsGivenOnlyWhatClientsKnow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		link := eventlog.Entry{SessionID: "s", Data: []byte(`{"type":"link","session_id":"s"}`)}
-		entries := []eventlog.Entry{link, {SessionID: "s", Data: []byte(entryOf("s", "a"))}, link}
-		require.NoError(t, log.Append(t.Context(), "acme", entries))
-		var n notes
-		source := musttest.New(eventlog.NewSource(log, "acme"))
-		consumer, err := stream.NewSourceConsumer(source, n.raw(), &stream.ConsumerOptions{Since: time.Unix(0, 0)})
-		require.NoError(t, err)
-		require.NoError(t, log.Close())
-		require.ErrorIs(t, consumer.Run(t.Context()), eventlog.ErrClosed)
-		assert.Equal(t, []string{entryOf("s", "a")}, n.all())
 	})
 }
 

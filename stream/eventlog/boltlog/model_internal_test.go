@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -89,6 +90,9 @@ func (m *model) step() {
 		require.NoError(m, m.log.Release())
 		m.log = openLog(m.T, m.dir, m.opts)
 		m.sameStats(stats)
+		require.NoError(m, m.log.Release())
+		time.Sleep(time.Duration(m.random.Int64N(int64(25 * time.Minute)))) // nobody has the file open
+		m.log = openLog(m.T, m.dir, m.opts)
 	case 3:
 		time.Sleep(time.Duration(m.random.IntN(5)) * time.Millisecond)
 	case 4:
@@ -238,7 +242,9 @@ func (m *model) changes(p *modelProduct) (changes []document.Change, stale bool)
 			d.Version++
 			stale = true
 		}
-		ttl := []time.Duration{0, 1, time.Millisecond, time.Minute, 30 * time.Minute, 5 * time.Hour}[m.random.IntN(6)]
+		ttls := []time.Duration{0, 1, time.Millisecond, time.Minute, 30 * time.Minute, 5 * time.Hour,
+			100 * 365 * 24 * time.Hour, math.MaxInt64}
+		ttl := ttls[m.random.IntN(len(ttls))]
 		switch op := m.random.IntN(6); {
 		case op == 0 && d.Exists():
 			changes = append(changes, document.Delete(d))

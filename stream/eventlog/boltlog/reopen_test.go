@@ -3,7 +3,6 @@ package boltlog_test
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,53 +126,4 @@ func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Time passes while nobody has the file open.
-func TestOpen_countsTheTimeItWasClosed(t *testing.T) {
-	dir := t.TempDir()
-	opts := &boltlog.Options{Retention: eventlog.Retention{TTL: time.Hour}}
-	synctest.Test(t, func(t *testing.T) {
-		log := open(t, dir, opts)
-		old := eventlogtest.Append(t, log, product, eventlogtest.Entries("old", 3)...)
-		put(t, log, product, "brief", "", time.Hour)
-		put(t, log, product, "ever", "", 0)
-		time.Sleep(59 * time.Minute)
-		log = reopen(t, log, dir, opts)
-		require.True(t, get(t, log, product, "brief")[0].Exists())
-		young := eventlogtest.Append(t, log, product, eventlogtest.Entries("young", 3)...)
-		require.NoError(t, log.Release())
-		time.Sleep(2 * time.Minute)
-		log = open(t, dir, opts)
-		require.False(t, get(t, log, product, "brief")[0].Exists())
-		require.True(t, get(t, log, product, "ever")[0].Exists())
-		require.Equal(t, eventlog.Bounds{TrimmedTo: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID},
-			eventlogtest.Bounds(t, log, product))
-		eventlogtest.Append(t, log, product, eventlogtest.Entry("old", 0))
-		require.NoError(t, log.Release())
-	})
-}
-
-// Whatever a document's time to live, it is the same after a reopening.
-func TestOpen_keepsTimesToLive(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		log := open(t, dir, nil)
-		ttls := []time.Duration{1, time.Millisecond, time.Second, time.Hour, 100 * 365 * 24 * time.Hour, math.MaxInt64, 0}
-		for _, ttl := range ttls {
-			put(t, log, product, ttl.String(), "", ttl)
-		}
-		var passed time.Duration
-		for _, step := range []time.Duration{0, time.Microsecond, time.Millisecond, time.Second, time.Hour,
-			1000 * time.Hour} {
-			time.Sleep(step)
-			passed += step
-			log = reopen(t, log, dir, nil)
-			for _, ttl := range ttls {
-				alive := ttl == 0 || passed < (ttl+time.Millisecond-1).Truncate(time.Millisecond) || ttl > time.Hour*1e4
-				require.Equal(t, alive, get(t, log, product, ttl.String())[0].Exists(), "%s after %s", ttl, passed)
-			}
-		}
-		require.NoError(t, log.Release())
-	})
 }
