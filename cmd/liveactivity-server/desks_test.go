@@ -69,18 +69,14 @@ func TestCheck_triesThePublicAddress(t *testing.T) {
 	}
 	assert.Zero(t, written(desk), "nothing is changed")
 
-	p := launch(t, nil, "zendesk", "provision", "--config="+open, "--product=acme", "--public-url="+url)
-	require.Zero(t, p.Wait(ends))
-	_, secrets, _ := strings.Cut(p.Stdout.String(), `"signing_secret": `)
-	secrets, _, _ = strings.Cut(secrets, "\n")
+	secrets := secretsOf(t, provisioned(t, open, url))
 	assert.Contains(t, check(open, url, 1, "acme"), "missing  signing_secret lacks the secret of a webhook")
 
 	signed := withZendesk(t, zendeskConfig(desk, `, "signing_secret": `+secrets))
 	again := launch(t, nil, anyPort, "--config="+signed).URL()
 	assert.Contains(t, check(signed, again, 1, "acme"),
 		`The webhook "liveactivity context: acme" leads to another address`)
-	p = launch(t, nil, "zendesk", "provision", "--config="+signed, "--product=acme", "--public-url="+again)
-	require.Zero(t, p.Wait(ends))
+	provisioned(t, signed, again)
 	assert.NotContains(t, check(signed, again, 0, "acme"), "missing")
 	assert.Contains(t, check(signed, again, 0, "globex"), "ok       /webhook/globex is there")
 
@@ -171,13 +167,22 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 	}
 }
 
-// provisioned runs zendesk provision for acme, and returns what it printed.
-func provisioned(t *testing.T, path string, flags ...string) string {
+// provisioned runs zendesk provision for acme at an address, and returns what it printed.
+func provisioned(t *testing.T, path, url string, flags ...string) string {
 	t.Helper()
 	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme",
-		"--public-url=https://live.example.com"}, flags...)...)
+		"--public-url=" + url}, flags...)...)
 	require.Zero(t, p.Wait(ends), p.Stderr.String())
 	return p.Stdout.String()
+}
+
+// secretsOf returns the signing secrets that provision printed, as JSON.
+func secretsOf(t *testing.T, printed string) string {
+	t.Helper()
+	_, line, ok := strings.Cut(printed, `"signing_secret": `)
+	require.True(t, ok)
+	line, _, _ = strings.Cut(line, "\n")
+	return line
 }
 
 // written counts the requests of a desk that change something.
@@ -195,32 +200,28 @@ func TestProvision_setsUpAnAccountOnce(t *testing.T) {
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
 	path := withZendesk(t, zendeskConfig(desk, ""))
+	provisioned := func(flags ...string) string { return provisioned(t, path, "https://live.example.com", flags...) }
 
-	dry := provisioned(t, path, "--dry-run")
+	dry := provisioned("--dry-run")
 	assert.Equal(t, 4, strings.Count(dry, ": would be created\n"))
 	assert.NotContains(t, dry, "signing_secret")
 	assert.Zero(t, written(desk))
 
-	first := provisioned(t, path)
+	first := provisioned()
 	assert.Equal(t, 4, strings.Count(first, ": created, id "))
 	assert.Contains(t, first, `webhook "liveactivity context: acme": created`)
 	assert.Contains(t, first, "Notify assignee of comment update")
 	assert.Equal(t, 4, written(desk))
 
-	again := provisioned(t, path)
+	again := provisioned()
 	assert.Equal(t, 4, strings.Count(again, ": is there, id "))
 	assert.Equal(t, 4, written(desk), "nothing is changed")
-	secrets := func(printed string) (list []string) {
-		_, line, ok := strings.Cut(printed, `"signing_secret": `)
-		require.True(t, ok)
-		line, _, _ = strings.Cut(line, "\n")
-		require.NoError(t, json.Unmarshal([]byte(line), &list))
-		return list
-	}
-	assert.Len(t, secrets(first), 2)
-	assert.Equal(t, secrets(first), secrets(again))
-	assert.Equal(t, 4, strings.Count(provisioned(t, path, "--remove"), ": removed, id "))
-	assert.Empty(t, provisioned(t, path, "--remove"))
+	var list []string
+	require.NoError(t, json.Unmarshal([]byte(secretsOf(t, first)), &list))
+	assert.Len(t, list, 2)
+	assert.Equal(t, secretsOf(t, first), secretsOf(t, again))
+	assert.Equal(t, 4, strings.Count(provisioned("--remove"), ": removed, id "))
+	assert.Empty(t, provisioned("--remove"))
 }
 
 func TestProvision_saysWhatItDidBeforeItFailed(t *testing.T) {
