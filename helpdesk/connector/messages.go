@@ -36,29 +36,30 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 
 // lookUpLater stores that a conversation's contact is to be looked up, in place of an earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
-	return c.amend(ctx, in, false, func(r *record) (status, bool) {
+	return c.amend(ctx, in, false, func(r *record) (status, bool, error) {
 		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
-		return pending, true
+		return pending, true, nil
 	})
 }
 
 // amend changes the document of a webhook's conversation, together with the webhook's
 // receipt if that is final, and gives its owner notice. The change is made again if
-// another one came first; it reports false where nothing is to be stored.
+// another one came first; it reports false where nothing is to be stored, and its error ends amend.
 //
 // It needs no lease: compare-and-set keeps it apart from the job. Nothing is changed where the
 // receipt is stored already. After an error the change may have been stored, unless it is a
 // conflict.
-func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change func(r *record) (status, bool)) error {
+func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
+	change func(r *record) (result status, changes bool, err error)) error {
 	return document.Retry(ctx, func() error {
 		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{documentName(in.key())}, in.receipt.names...)...)
 		if err != nil || in.receipt.take(docs[1:]) {
 			return err
 		}
 		r := recordOf(docs[0]) // one that cannot be read begins anew
-		result, changes := change(&r)
-		if !changes {
-			return nil
+		result, changes, err := change(&r)
+		if err != nil || !changes {
+			return err
 		}
 		put, changes, err := c.store.change(&r)
 		if err != nil || !changes {
@@ -84,80 +85,68 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 	if err != nil || in.receipt.was != "" {
 		return result, err
 	}
-	can := in.desk.capabilities()
-	h := &hearing{c: c, in: in, text: stored(in.event.Message), chats: can.Chatter != nil,
-		replies: can.Replier != nil && c.opts.Reply != nil}
-	if h.chats && (!can.Chatter.Verifies() || strings.TrimSpace(in.event.Message) == "") {
+	chat := in.desk.capabilities().Chatter
+	if chat != nil && (!chat.Verifies() || strings.TrimSpace(in.event.Message) == "") {
 		return ignored, nil
 	}
-	err = c.amend(ctx, in, true, func(r *record) (status, bool) {
-		answered, changes := h.take(ctx, r)
-		if h.chats {
-			result = answered
+	var h heard // of the newest attempt: another change of the document may come first
+	err = c.amend(ctx, in, true, func(r *record) (status, bool, error) {
+		if h, err = c.hear(ctx, in, r); chat != nil {
+			result = h.answer
 		}
-		return result, changes && h.failed == nil
+		return result, h.changes, err
 	})
-	if err == nil {
-		err = h.failed
+	if err != nil {
+		return result, err
 	}
-	if err == nil && in.receipt.stored {
+	if in.receipt.stored {
 		c.assisted.took(in.productID, in.key(), h.before, h.effects)
 	}
-	if err == nil && h.echo && in.receipt.was == "" {
+	if h.echo && in.receipt.was == "" {
 		c.metrics.replies.WithLabelValues(in.productID, in.desk.Name, "echo").Inc()
 	}
-	return result, err
+	return result, nil
 }
 
-// hearing is a message on its way into a conversation's document. Its last four
-// fields are of the newest attempt: another change of the document may come first. They are valid
-// for metrics only after the change is stored.
-type hearing struct {
-	c              *Connector
-	in             *incoming
-	text           string
-	chats, replies bool // the desk has chats; the service replies there
-
+// heard is the effect of a message on a conversation, once its document is stored.
+type heard struct {
+	answer  status // of a chat: accepted if guidance or a reply will come, else ignored
+	changes bool   // the document
+	echo    bool   // of the service's own reply
 	before  assistance.Machine
 	effects []assistance.Effect
-	failed  error
-	echo    bool
 }
 
-// take takes the message into the conversation. It reports whether the document
-// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored. A message
-// without words, such as an image alone, gets no reply. An echo of the service's own reply changes
-// nothing. An error is left in failed, and then nothing is to be stored. The guidance starts before
-// the message is stored, so it may start again after a conflict or a repetition.
-func (h *hearing) take(ctx context.Context, r *record) (answer status, changes bool) {
-	c, in := h.c, h.in
-	h.effects, h.failed, h.echo = nil, nil, false
-	if h.chats && r.echoes(h.text, c.store.now()) {
-		h.echo = true
-		return ignored, false
+// hear takes a message into the conversation. A message without words, such as an image alone, gets
+// no reply. An echo of the service's own reply changes nothing, and after an error nothing is to be
+// stored. The guidance starts before the message is stored, so it may start again after a conflict
+// or a repetition.
+func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard, err error) {
+	text, can := stored(in.event.Message), in.desk.capabilities()
+	h.answer = ignored
+	if h.echo = can.Chatter != nil && r.echoes(text, c.store.now()); h.echo {
+		return h, nil
 	}
 	if in.product.offers(in.desk.Name) {
-		h.before = r.machine()
-		h.effects, h.failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: h.text})
-		changes = true
+		h.before, h.changes = r.machine(), true
+		h.effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
 	}
 	chosen, asks := r.heard(h.effects, c.opts.Guide != nil)
-	if chosen != nil {
-		guided := proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
-			ConversationID: in.event.ConversationID,
-			TriggerID:      chosen.TriggerID, Label: chosen.Label, Metadata: chosen.Metadata}
-		h.failed = c.guide(ctx, guided)
-		return accepted, changes
-	}
-	if !h.replies || strings.TrimSpace(h.text) == "" {
-		return ignored, changes
-	}
-	if h.chats || asks {
-		r.ask(message{ID: messageID(in), Text: h.text, At: c.store.now(), Contact: in.event.Contact,
+	switch {
+	case chosen != nil:
+		h.answer = accepted
+		return h, c.guide(ctx, proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
+			ConversationID: in.event.ConversationID, TriggerID: chosen.TriggerID, Label: chosen.Label,
+			Metadata: chosen.Metadata})
+	case can.Replier == nil || c.opts.Reply == nil || strings.TrimSpace(text) == "":
+		return h, err
+	case can.Chatter != nil || asks:
+		r.ask(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
 			ContactID: in.event.ContactID})
-		changes = true
+		h.changes = true
 	}
-	return accepted, changes
+	h.answer = accepted
+	return h, err
 }
 
 // takeOpening takes the text that opened a conversation into the assistance: no offer

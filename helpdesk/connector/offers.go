@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -139,17 +138,15 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.Event) error {
 	var before assistance.Machine
 	var effects []assistance.Effect
-	var refused error
-	err := c.amend(ctx, in, false, func(r *record) (status, bool) {
+	err := c.amend(ctx, in, false, func(r *record) (_ status, changes bool, err error) {
 		before = r.machine()
 		if event == nil {
-			refused = &assistance.MoveError{State: before.State()}
-		} else {
-			effects, refused = r.step(in.product.rules(in.desk.Name), c.store.now(), event)
+			return "", false, &assistance.MoveError{State: before.State()}
 		}
-		return "", refused == nil
+		effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), event)
+		return "", true, err
 	})
-	if err = cmp.Or(err, refused); err == nil {
+	if err == nil {
 		c.assisted.took(in.productID, in.key(), before, effects)
 	}
 	return err
