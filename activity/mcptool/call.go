@@ -80,39 +80,48 @@ func (r *result) texts() (content []mcp.Content) {
 	return content
 }
 
+// look looks up for the caller of a tool, or of a method, of that name, and returns a sentence
+// where there is nothing to answer. A failed lookup also makes the HTTP response 503, by which
+// clients know that it is worth another try.
+func (t *tools) look(ctx context.Context, name string, q query) (found result, problem string) {
+	by := callerOf(ctx)
+	access.Audit(ctx, t.log, by.keyName, by.productID, name)
+	answer := answerOf(ctx)
+	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, name), answer.deadline)
+	defer cancel()
+	found, err := q.get(ctx, by.productID)
+	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
+		return found, wrong.Error() + "."
+	}
+	if err != nil {
+		t.log.Error("a lookup failed", "tool", name, "product_id", by.productID, "err", err)
+		answer.unavailable.Store(true)
+		return found, unavailable
+	}
+	if !answer.take(wireSize(found.json) + wireSize([]byte(found.text+found.hint))) {
+		return found, tooMuch
+	}
+	return found, ""
+}
+
 // call returns the handler of a tool. parse decodes the arguments into a query, or returns a
 // sentence about the first mistake. The handler never returns an error: the SDK would answer
-// with a protocol error. A failed lookup also makes the HTTP response 503, by which clients
-// know that it is worth another try.
+// with a protocol error.
 func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem string)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		q, problem := parse(req.Params.Arguments)
 		if problem != "" {
 			return toolError(problem), nil
 		}
-		by := callerOf(ctx)
-		productID := by.productID
-		switch {
+		switch productID := callerOf(ctx).productID; {
 		case productID == "":
 			return toolError(access.ErrInvalid.Error()), nil
 		case q.productID != "" && q.productID != productID:
 			return toolError(access.ErrMismatch.Error()), nil
 		}
-		access.Audit(ctx, t.log, by.keyName, productID, req.Params.Name)
-		answer := answerOf(ctx)
-		ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, req.Params.Name), answer.deadline)
-		defer cancel()
-		found, err := q.get(ctx, productID)
-		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
-			return toolError(wrong.Error() + "."), nil
-		}
-		if err != nil {
-			t.log.Error("a tool's lookup failed", "tool", req.Params.Name, "product_id", productID, "err", err)
-			answer.unavailable.Store(true)
-			return toolError(unavailable), nil
-		}
-		if !answer.take(wireSize(found.json) + wireSize([]byte(found.text+found.hint))) {
-			return toolError(tooMuch), nil
+		found, problem := t.look(ctx, req.Params.Name, q)
+		if problem != "" {
+			return toolError(problem), nil
 		}
 		return &mcp.CallToolResult{Content: found.texts(), StructuredContent: json.RawMessage(found.json)}, nil
 	}
@@ -121,31 +130,16 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 // resource returns the live activity of the user named by a URI. One of another product is not
 // found, as if it did not exist.
 func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	by := callerOf(ctx)
-	userID, ok := userOf(req.Params.URI, by.productID)
+	userID, ok := userOf(req.Params.URI, callerOf(ctx).productID)
 	if !ok {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	access.Audit(ctx, t.log, by.keyName, by.productID, "resources/read")
-	answer := answerOf(ctx)
-	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, "resources/read"), answer.deadline)
-	defer cancel()
-	data, err := t.lookup.AppendJSON(ctx, nil, by.productID, userID, 0)
-	switch {
-	case err != nil:
-		t.log.Error("a resource's lookup failed", "product_id", by.productID, "err", err)
-		answer.unavailable.Store(true)
-		return nil, internalError(unavailable)
-	case !answer.take(wireSize(data)):
-		return nil, internalError(tooMuch)
+	found, problem := t.look(ctx, "resources/read", t.liveActivity("", userID, 0))
+	if problem != "" { // a sentence for the model
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: problem}
 	}
 	return &mcp.ReadResourceResult{Cacheable: mcp.Cacheable{CacheScope: "private"}, Contents: []*mcp.ResourceContents{
-		{URI: req.Params.URI, MIMEType: "application/json", Text: string(data)}}}, nil
-}
-
-// internalError is an error of the protocol whose message is a sentence for the model.
-func internalError(message string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
+		{URI: req.Params.URI, MIMEType: "application/json", Text: string(found.json)}}}, nil
 }
 
 // unavailable is the tool error of a call while storage is away. withDetail puts it in JSON as
@@ -168,13 +162,18 @@ func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 	case !args.Limit.isInteger():
 		return q, notAnInteger
 	}
-	return query{args.ProductID, func(ctx context.Context, productID string) (found result, err error) {
-		found.json, err = t.lookup.AppendJSON(ctx, nil, productID, args.UserID, args.Limit.int())
-		if t.context != nil && intake.IsEmail(args.UserID) && bytes.HasSuffix(found.json, []byte(`"actions":[]}`)) {
+	return t.liveActivity(args.ProductID, args.UserID, args.Limit.int()), ""
+}
+
+// liveActivity is the query for the live activity of a user.
+func (t *tools) liveActivity(productID, userID string, limit int) query {
+	return query{productID, func(ctx context.Context, productID string) (found result, err error) {
+		found.json, err = t.lookup.AppendJSON(ctx, nil, productID, userID, limit)
+		if t.context != nil && intake.IsEmail(userID) && bytes.HasSuffix(found.json, []byte(`"actions":[]}`)) {
 			found.hint = emailHint
 		}
 		return found, err
-	}}, ""
+	}}
 }
 
 // emailHint is for an address that was given as a user ID, and is none: models pass the address
