@@ -22,9 +22,8 @@ type Body struct {
 	*httpx.Body
 	in       *Intake
 	encoding string
-	json     []byte             // unpacked, nil before JSON; may be a part of the body's bytes
-	windows  []*[smallBody]byte // from the pool windows, to be put back by Decoded
-	pass     func()             // ends the body's turn; may be nil
+	json     []byte // unpacked, nil before JSON; may be a part of the body's bytes
+	pass     func() // ends the body's turn; may be nil
 }
 
 // Receive reads the body of a request as it arrives, at most MaxBody bytes of it: see
@@ -49,7 +48,7 @@ func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	if b.json != nil {
 		return b.json, nil
 	}
-	u := unpacker{body: b, limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
+	u := unpacker{limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
 	defer func() { b.endTurn(int64(len(b.json))) }()
 	b.json, err = u.unpack(b.Bytes(), b.encoding)
 	return b.json, err
@@ -101,10 +100,7 @@ func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 func (b *Body) Decoded() {
 	b.endPass()
 	b.Free()
-	for _, window := range b.windows {
-		windows.Put(window)
-	}
-	b.json, b.windows = nil, nil
+	b.json = nil
 }
 
 // Release releases everything. It may be called more than once.

@@ -15,18 +15,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// unpacker takes the JSON out of a body. Its output is a part of the input, a window that
-// belongs to the body, or new memory.
+// unpacker takes the JSON out of a body. Its output is a part of the input, or new memory.
 type unpacker struct {
-	body  *Body
 	limit int64
 	room  func() error // called before any output of more than smallBody bytes, perhaps often
 }
 
-var (
-	gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
-	windows     = sync.Pool{New: func() any { return new([smallBody]byte) }}
-)
+var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 var (
 	errEmpty   = httpx.BadRequest("The request body is empty.")
@@ -102,8 +97,10 @@ func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 	return nil, errNeither
 }
 
-// gunzip returns b, unpacked if it is gzip: several members, too. The first smallBody bytes go
-// to a pooled window, more to memory that is grown.
+// gunzip returns b, unpacked if it is gzip: several members, too. It believes the size that gzip
+// announces in its last four bytes, because that saves copies, but sets no more than smallBody
+// bytes aside at first: the size is the sender's word, and counts the last member only, modulo
+// 4 GiB.
 func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	if !isGzip(b) {
 		return b, nil
@@ -113,12 +110,11 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	if err := zr.Reset(bytes.NewReader(b)); err != nil {
 		return nil, httpx.BadRequest("The gzip header of the request body is damaged.")
 	}
-	window := windows.Get().(*[smallBody]byte)
-	u.body.windows = append(u.body.windows, window)
-	for out := window[:0]; ; {
+	announced := int64(binary.LittleEndian.Uint32(b[len(b)-4:]))
+	for out := make([]byte, 0, min(announced, smallBody)+1); ; {
 		if len(out) == cap(out) {
 			var err error
-			if out, err = u.grow(out, int64(binary.LittleEndian.Uint32(b[len(b)-4:]))); err != nil {
+			if out, err = u.grow(out, announced); err != nil {
 				return nil, err
 			}
 		}
@@ -137,9 +133,7 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	}
 }
 
-// grow returns the bytes with more room behind them. It believes the size that gzip announces
-// in its last four bytes, because that saves copies, but grows to no more than a byte beyond
-// the limit: the size is the sender's word, and counts the last member only, modulo 4 GiB.
+// grow returns the bytes with more room behind them, to no more than a byte beyond the limit.
 func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
 	if err := u.room(); err != nil {
 		return nil, err
