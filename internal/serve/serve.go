@@ -55,7 +55,7 @@ func New(handler http.Handler, log *slog.Logger) *Server {
 
 // Serve takes connections until Shutdown is called; then it returns nil.
 func (s *Server) Serve(listener net.Listener) error {
-	if err := s.http.Serve(jsonRefusals{listener}); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve: %w", err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -87,55 +86,6 @@ func TestServer_answersABodyThatDoesNotArrive(t *testing.T) {
 		require.NoError(t, answer.Body.Close())
 		stop()
 	})
-}
-
-// Also a request that no handler sees is refused as all others are.
-func TestServer_refusesInJSON(t *testing.T) {
-	listener, err := serve.Listen("--addr", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := serve.New(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
-	for request, status := range map[string]int{
-		"GET /users/100%/x HTTP/1.1\r\nHost: x\r\n\r\n":                  400,
-		"GET / HTTP/1.1\r\n\r\n":                                         400,
-		"no HTTP\r\n\r\n":                                                400,
-		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 70<<10): 431,
-		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n":  501,
-		"GET / HTTP/3.1\r\nHost: x\r\n\r\n":                              505,
-	} {
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = io.WriteString(conn, request)
-		require.NoError(t, err)
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		assert.Equal(t, status, response.StatusCode)
-		assert.Equal(t, "application/json", response.Header.Get("Content-Type"))
-		assert.True(t, response.Close)
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		assert.JSONEq(t, fmt.Sprintf(`{"detail": "The server does not take such an HTTP request: %s."}`,
-			http.StatusText(status)), string(body))
-	}
-}
-
-// A stream bounds the buffer of its connection, and finds it as it would behind TLS.
-func TestServer_letsTheConnectionBeFound(t *testing.T) {
-	listener, err := serve.Listen("--addr", "127.0.0.1:0")
-	require.NoError(t, err)
-	found := make(chan any, 1)
-	server := serve.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, _ := http.NewResponseController(w).Hijack()
-		defer conn.Close()
-		found <- conn.(interface{ NetConn() net.Conn }).NetConn()
-	}), slog.New(slog.DiscardHandler))
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
-	_, _ = http.Get("http://" + listener.Addr().String())
-	assert.IsType(t, &net.TCPConn{}, <-found)
 }
 
 func TestCheckAddr_takesAHostAndAPort(t *testing.T) {
