@@ -99,6 +99,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 			words := proctest.Refused(t, command.Launch(t, enough, args...))
 			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
 			assert.Contains(t, words, "--help")
+			assert.NotContains(t, words, "LIVEACTIVITY_STREAM_URL", "which is not at fault")
 		})
 	}
 }

@@ -63,7 +63,10 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	wrong.Check("--key-by", err)
 	s.debounce = wrong.Milliseconds("--debounce-ms", f.DebounceMS)
 	s.apiKey = wrong.Given("--api-key", f.APIKey)
-	wrong.Check("--api-key", checkKey(s.apiKey))
+	if err := checkKey(s.apiKey); err != nil {
+		wrong.Check("--api-key", err)
+		s.apiKey = "" // else it is named as the stream's, too
+	}
 	s.summarizer.Threshold = int(wrong.Count("--threshold", f.Threshold))
 	s.store.MaxChunks = int(wrong.Count("--max-chunks", f.MaxChunks))
 	s.store.MaxSessions = int(wrong.Count("--max-sessions", f.MaxSessions))
