@@ -234,11 +234,6 @@ var trimTests = []test{
 		f.happen(did{"anon", "s5", 2}, did{"anon", "s5", 8}, said{"anon", "ada", "s5", 10, 0}, did{"ada", "s6", 7})
 		require.Equal(f, "7 8 9", labels(f, f.recent(product, "ada", maxEvents)))
 	}},
-	{name: "one user's actions evict no other user's", max: 3, run: func(f fixture) {
-		f.add(NewBatch(product, "s1", "ada", f.click(1)),
-			NewBatch(product, "s2", "bob", f.clicks(2, 3, 4, 5, 6)...))
-		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
-	}},
 }
 
 // testLimits asks for so many of five actions.
@@ -328,11 +323,6 @@ var isolationTests = []test{
 		require.Empty(f, f.recent(product, "nobody", maxEvents))
 		require.Empty(f, f.recent(product, "", maxEvents))
 		require.Empty(f, f.recent("other", "ada", maxEvents))
-	}},
-	{name: "action without a user id belongs to no user", run: func(f fixture) {
-		f.add(NewBatch(product, "s", "ada", f.click(1)), NewBatch(product, "s", "", f.click(2)))
-		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
-		require.Empty(f, f.recent(product, "", maxEvents))
 	}},
 	{name: "action belongs to its own user, not the batch's", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)

@@ -703,23 +703,6 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 	r.requireEachOnce(t, 10)
 }
 
-// Recorders of several servers over one log number a session together, and
-// each event is appended once whichever server is sent it.
-func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
-	const requests = 64
-	r := newRecording(t)
-	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)),
-		musttest.New(eventlog.NewRecorder(r.log, nil))}
-	waittest.Together(requests*len(recorders), func(n int) {
-		request := n / len(recorders)
-		events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1),
-			identifies("s1", "u1", "ada@example.com", float64(request))}
-		_, err := recorders[n%len(recorders)].Record(t.Context(), product, events)
-		assert.NoError(t, err)
-	})
-	r.requireEachOnce(t, requests)
-}
-
 // A request of very many sessions is recorded in several steps.
 func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
 	const sessions = 1000
@@ -763,13 +746,17 @@ func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 	require.Equal(t, total, next)
 }
 
-// recordAtOnce records requests concurrently and returns the sum of their results.
+// recordAtOnce records requests concurrently, by the recorders of three servers over one log, and
+// returns the sum of their results.
 func (r *recording) recordAtOnce(t *testing.T, requests int,
 	events func(request int) []activity.Event) activity.Result {
 	t.Helper()
 	results, failures := make([]activity.Result, requests), make([]error, requests)
+	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)),
+		musttest.New(eventlog.NewRecorder(r.log, nil))}
 	waittest.Together(requests, func(request int) {
-		results[request], failures[request] = r.Record(t.Context(), product, events(request))
+		recorder := recorders[request%len(recorders)]
+		results[request], failures[request] = recorder.Record(t.Context(), product, events(request))
 	})
 	require.NoError(t, errors.Join(failures...))
 	var total activity.Result
