@@ -70,7 +70,7 @@ func (r *running) stop(t testing.TB) {
 }
 
 // hasEnded reports whether Run has returned.
-func (r *running) hasEnded() bool { return fired(r.ended) }
+func (r *running) hasEnded() bool { return waittest.Fired(r.ended) }
 
 // counted returns a metric of the consumer, the sum of those with the label if
 // one is given.
@@ -278,16 +278,6 @@ func inTurn(answers ...answer) *fakeServer {
 func serving(chunks ...chunk) *fakeServer { return inTurn(sends(nil, chunks...), sends(nil)) }
 
 const product = "acme"
-
-// fired reports whether a channel is closed.
-func fired(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
 
 // inBubble runs a subtest in a bubble.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {

@@ -28,6 +28,16 @@ func Receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
+// Fired reports whether a channel is closed.
+func Fired(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // Within fails the test if do has not returned after that time.
 func Within(t testing.TB, limit time.Duration, what string, do func()) {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/pipetest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -138,7 +139,7 @@ func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.Han
 	tune ...func(*http.Server)) *service {
 	t.Helper()
 	s := newService(log, opts)
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := pipetest.Listen()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!tr.http2)
 	protocols.SetUnencryptedHTTP2(tr.http2)
@@ -146,10 +147,9 @@ func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.Han
 	for _, f := range tune {
 		f(server)
 	}
-	dial := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return listener.dial()
-	}}
-	s.url, s.client, s.dial = "http://pipe", &http.Client{Transport: dial}, listener.dial
+	dial := &http.Transport{Protocols: protocols, DialContext: listener.Dial}
+	s.url, s.client = "http://pipe", &http.Client{Transport: dial}
+	s.dial = func() (net.Conn, error) { return listener.Dial(context.Background(), "", "") }
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = log.Close()
@@ -158,39 +158,6 @@ func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.Han
 	})
 	return s
 }
-
-// pipeListener accepts connections that were made with net.Pipe.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) dial() (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 // get asks for the product's stream.
 func (s *service) get(ctx context.Context, method, query string, header http.Header) (*http.Response, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/pipetest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -118,10 +118,10 @@ func listen(h http.Handler, inMemory bool) *httptest.Server {
 	if !inMemory {
 		return httptest.NewServer(h)
 	}
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := pipetest.Listen()
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	server.Start()
-	server.Client().Transport.(*http.Transport).DialContext = l.dial
+	server.Client().Transport.(*http.Transport).DialContext = l.Dial
 	return server
 }
 

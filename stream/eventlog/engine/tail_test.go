@@ -37,16 +37,6 @@ func readTail(t testing.TB, tail *engine.Tail, after eventlog.ID, n int) []event
 	return dst[:n]
 }
 
-// fired reports whether the channel is closed.
-func fired(changed <-chan struct{}) bool {
-	select {
-	case <-changed:
-		return true
-	default:
-		return false
-	}
-}
-
 func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 	newest := eventlog.ID{Milli: 7, Seq: 3}
 	tail := engine.NewTail(newest)
@@ -143,13 +133,13 @@ func TestTail_wakesWhoWaits(t *testing.T) {
 	} {
 		changed := tail.Changed()
 		require.Equal(t, changed, tail.Changed(), "all wait for the same")
-		require.False(t, fired(changed))
+		require.False(t, waittest.Fired(changed))
 		tail.Add()
 		tail.Shrink(1<<40, nil)
-		require.False(t, fired(changed), "nothing has come")
+		require.False(t, waittest.Fired(changed), "nothing has come")
 		wake()
-		require.True(t, fired(changed), name)
-		require.False(t, fired(tail.Changed()), "the next change is another")
+		require.True(t, waittest.Fired(changed), name)
+		require.False(t, waittest.Fired(tail.Changed()), "the next change is another")
 	}
 }
 
@@ -163,11 +153,11 @@ func TestTail_wakesEverybodyWhenItIsClosed(t *testing.T) {
 		}
 		tail.Close()
 		require.True(t, tail.Closed())
-		require.True(t, changed == nil || fired(changed), name)
-		require.True(t, fired(tail.Changed()), name)
+		require.True(t, changed == nil || waittest.Fired(changed), name)
+		require.True(t, waittest.Fired(tail.Changed()), name)
 		tail.Notify()
 		tail.Close()
-		require.True(t, fired(tail.Changed()), name)
+		require.True(t, waittest.Fired(tail.Changed()), name)
 		require.Len(t, readTail(t, tail, eventlog.ID{}, 10), 3, "what is there can be read")
 	}
 }
@@ -186,7 +176,7 @@ func TestTail_letsGoOfWhatIsDropped(t *testing.T) {
 	tail.DropUpTo(tailID(101), nil)
 	waittest.Until(t, "what is trimmed is freed", func() bool {
 		runtime.GC()
-		return fired(freed)
+		return waittest.Fired(freed)
 	})
 	require.Equal(t, 300, tail.Len())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -41,7 +42,7 @@ func (f fixture) succession(g document.Version) (mixed, lost int) {
 	require.NoError(f, f.log.Append(old, product, Entries("old", 10), changes...))
 	for w := range writers {
 		running.Go(func() {
-			for n := 0; n < 20 || !isClosed(stopped); n++ { // the last ones begin after the succession
+			for n := 0; n < 20 || !waittest.Fired(stopped); n++ { // the last ones begin after the succession
 				name := fmt.Sprintf("old/%d/%d/%d", g, w, n)
 				put := document.Put(named(name), []byte("old"), time.Hour)
 				_ = f.log.Append(old, product, []eventlog.Entry{{SessionID: "old", Data: []byte("{}")}}, put)
@@ -72,15 +73,6 @@ func (f fixture) succession(g document.Version) (mixed, lost int) {
 		found[value]++
 	}
 	return found["old"], 2*kept - found["new"]
-}
-
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
 }
 
 var dropTests = []test{
