@@ -125,11 +125,12 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 // types or chooses in stay out of the event, in every form it can come in.
 func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 	const typed = "typed s3cret"
-	elements := []struct {
+	type element struct {
 		name   string
 		target object   // the target as in $elements, its text aside
 		around []object // what it is inside of
-	}{
+	}
+	elements := []element{
 		{"input", object{"tag_name": "input"}, nil},
 		{"password", object{"tag_name": "input", "attr__type": "password", "attr__name": "password"}, nil},
 		{"checkbox", object{"tag_name": "input", "attr__type": "checkbox"}, nil},
@@ -153,6 +154,12 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 			[]object{{"tag_name": "div", "attr__contenteditable": "true"}}},
 		{"inside of something editable by the bare attribute", object{"tag_name": "b"},
 			[]object{{"tag_name": "div", "attr__contenteditable": ""}}},
+	}
+	// Rich editors and search boxes are often plain elements with a role.
+	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "slider", "TextBox"} {
+		editor := object{"tag_name": "div", "attr__role": role}
+		elements = append(elements, element{role, editor, nil},
+			element{"inside of a " + role, object{"tag_name": "span"}, []object{editor}})
 	}
 	for _, element := range elements {
 		all := append([]object{element.target}, element.around...)
@@ -400,21 +407,6 @@ func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 	}
 }
 
-// Rich editors and search boxes are often plain elements with a role.
-func TestLabel_neverContainsWhatWasTypedIntoARole(t *testing.T) {
-	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "slider", "TextBox"} {
-		for name, chain := range map[string]string{
-			"itself": `div:attr__role="` + role + `"nth-child="1"text="SECRET"`,
-			"inside": `span:nth-child="1"text="SECRET";div:attr__role="` + role + `"nth-child="1"`,
-		} {
-			t.Run(role+" "+name, func(t *testing.T) {
-				a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$el_text": "SECRET"}))
-				assert.NotContains(t, a.Title+a.Description, "SECRET")
-			})
-		}
-	}
-}
-
 // A custom destination's own fields name what the chain does not.
 func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
 	title := func(typ, chain, field, value string) string {
@@ -494,10 +486,6 @@ func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
 		`span:` + secret(``) + `;div:attr__role="group combobox"nth-child="1"`:                             "Click span",
 		`div:` + secret(`attr__role="spinbutton button"`):                                                  "Click button",
 		`ion-input:` + secret(``):                                                                          "Click field",
-		`textarea:` + secret(`attr__value="s3cret"`):                                                       "Click field",
-		`input:` + secret(`attr__type="text"attr__value="s3cret"`):                                         "Click field",
-		`input:` + secret(`attr__type="radio"attr__value="s3cret"`):                                        "Click radio button",
-		`input:` + secret(`attr__value="s3cret"`):                                                          "Click field",
 		`input:attr__type="submit"attr__value="Pay now"attr__name="go"nth-child="1"`:                       "Click Pay now",
 		`input:attr__type=" Button "attr__value="Add row"nth-child="1"`:                                    "Click Add row",
 		`input:attr__type="submit"nth-child="1"`:                                                           "Click button",
