@@ -207,8 +207,7 @@ func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standi
 // one before it all the same.
 func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
 	for standing, asked := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 2} {
-		notes := promptNotes()
-		notes.SummaryThreshold = 3
+		notes := summaries(3)
 		model := &fakeModel{text: "A model's summary."}
 		withDesk(t, notes, &Options{Model: model.answer}, func(t *testing.T, f *following) {
 			f.clicksOf(t, notes, standing)
@@ -223,8 +222,7 @@ func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
 // Anybody can say that they are somebody else: their words blank no note.
 func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
 	for standing, want := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 7, activity.Signed: 7} {
-		notes := promptNotes()
-		notes.SummaryThreshold = 3
+		notes := summaries(3)
 		withDesk(t, notes, nil, func(t *testing.T, f *following) {
 			f.clicksOf(t, notes, standing)
 			redacted := 0

@@ -72,8 +72,29 @@ func (f *following) follow(t testing.TB) {
 func (f *following) begins(t testing.TB, pages ...string) {
 	t.Helper()
 	f.visit(t, "s", pages...)
-	f.linkAs(t, "7", "s", byWebhook)
+	f.links(t, "7", "s")
+}
+
+// links links a session as a webhook does, and waits until everybody waits.
+func (f *following) links(t testing.TB, conversationID, sessionID string) {
+	t.Helper()
+	f.linkAs(t, conversationID, sessionID, byWebhook)
 	synctest.Wait()
+}
+
+// views has a session view pages, and waits until everybody waits.
+func (f *following) views(t testing.TB, sessionID string, pages ...string) {
+	t.Helper()
+	f.visit(t, sessionID, pages...)
+	synctest.Wait()
+}
+
+// each has the sessions that many has linked view a page.
+func (f *following) each(t testing.TB, n int, page string) {
+	t.Helper()
+	for i := range n {
+		f.visit(t, fmt.Sprint("s", i), page)
+	}
 }
 
 func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
@@ -86,12 +107,10 @@ func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		f.visit(t, "s", "b")
 		assert.Empty(t, f.desk.texts("7"))
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.links(t, "7", "s")
 		assert.Equal(t, []string{"[1] User visited a\n\n[2] User visited b"}, f.desk.texts("7"))
 		f.visit(t, "s", "c")
-		f.visit(t, "other", "y")
-		synctest.Wait()
+		f.views(t, "other", "y")
 		assert.Equal(t, []string{"[1] User visited a\n\n[2] User visited b", "[1] User visited c"}, f.desk.texts("7"))
 	})
 }
@@ -150,8 +169,7 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 		for i := range maxInside {
 			id, of := fmt.Sprint("full ", i), fmt.Sprint("of ", i)
 			f.visit(t, of, "a")
-			f.linkAs(t, id, of, byWebhook)
-			synctest.Wait()
+			f.links(t, id, of)
 			r, err := f.store.read(t.Context(), "acme", "zendesk/"+id)
 			require.NoError(t, err)
 			full := nearlyFull(t, 200)
@@ -183,16 +201,12 @@ func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
 func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s1", "a")
-		f.linkAs(t, "7", "s1", byWebhook)
-		synctest.Wait()
+		f.links(t, "7", "s1")
 		f.visit(t, "s2", "b")
 		f.visit(t, "s2", "c")
-		f.visit(t, "s1", "d")
-		synctest.Wait()
-		f.linkAs(t, "7", "s2", byWebhook)
-		synctest.Wait()
-		f.visit(t, "s2", "e")
-		synctest.Wait()
+		f.views(t, "s1", "d")
+		f.links(t, "7", "s2")
+		f.views(t, "s2", "e")
 		var texts []string
 		for _, n := range f.desk.notes["7"] {
 			texts = append(texts, strings.ReplaceAll(n.text, "timestamp: 2000-01-01 00:01:00 UTC\n\n", ""))
@@ -203,8 +217,7 @@ func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T
 }
 
 func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 3
+	notes := summaries(3)
 	var metered activity.Flow
 	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f activity.Flow) {
 		assert.Equal(t, "acme", productID)
@@ -213,8 +226,7 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 	withDesk(t, notes, opts, func(t *testing.T, f *following) {
 		f.begins(t, "a")
 		for _, page := range []string{"b", "c", "d"} {
-			f.visit(t, "s", page)
-			synctest.Wait()
+			f.views(t, "s", page)
 		}
 		texts := f.desk.texts("7")
 		require.Len(t, texts, 5)
@@ -227,11 +239,9 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 		conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
 		require.NoError(t, err)
 		assert.Equal(t, texts[3], conv.Sessions[0].Summary)
-		f.visit(t, "s", "e", "f")
-		synctest.Wait()
+		f.views(t, "s", "e", "f")
 		require.Len(t, f.desk.texts("7"), 6, "a summary that says the same is not written")
-		f.visit(t, "s", "g", "h")
-		synctest.Wait()
+		f.views(t, "s", "g", "h")
 		f.click(t, "s", "Pay")
 		synctest.Wait()
 		texts = f.desk.texts("7")
@@ -248,8 +258,7 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 }
 
 func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 2
+	notes := summaries(2)
 	var mu sync.Mutex
 	var prompts []string
 	model := func(_ context.Context, prompt string) (string, error) {
@@ -269,8 +278,7 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		time.Sleep(30 * time.Second) // fails
 		f.visit(t, "s", "c")
 		time.Sleep(10 * time.Second)
-		f.visit(t, "s", "d") // not covered
-		synctest.Wait()
+		f.views(t, "s", "d") // not covered
 		assert.Len(t, f.desk.texts("7"), 3)
 		time.Sleep(15 * time.Second)
 		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c", "[1] User visited d",
@@ -295,14 +303,12 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 
 // A model is still being asked when its conversation ends and begins again.
 func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 2
+	notes := summaries(2)
 	model := func(context.Context, string) (string, error) { time.Sleep(20 * time.Second); return "Summary", nil }
 	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
 		f.begins(t, "a", "b")
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 422, Gone: true}))
-		f.visit(t, "s", "c")
-		synctest.Wait()
+		f.views(t, "s", "c")
 		require.Empty(t, f.sessions(t, "7"))
 		f.desk.refuses(nil)
 		f.linkAs(t, "7", "s", byWebhook)
@@ -338,8 +344,7 @@ func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...
 }
 
 func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 2
+	notes := summaries(2)
 	model := func(_ context.Context, prompt string) (string, error) {
 		time.Sleep(20 * time.Second)
 		return fmt.Sprint("Summary with a secret: ", strings.Contains(prompt, "visited secret")), nil
@@ -350,8 +355,7 @@ func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
 				f.visit(t, "s", "secret", "b")
 				f.visit(t, "other", "a")
 				for _, session := range []string{"s", "other"} {
-					f.linkAs(t, "7", session, byWebhook)
-					synctest.Wait()
+					f.links(t, "7", session)
 				}
 				f.erase(t, "s", false, Link{"zendesk", "7"})
 				time.Sleep(time.Minute)
@@ -373,8 +377,7 @@ func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.begins(t, "a")
 		f.desk.refuses(failing("7", helpdesk.APIError{Status: 422, Gone: true}))
-		f.visit(t, "s", "b")
-		synctest.Wait()
+		f.views(t, "s", "b")
 		assert.Equal(t, "linked", f.linkAs(t, "8", "s", byWebhook))
 		synctest.Wait()
 		f.visit(t, "s", "c")
@@ -387,9 +390,7 @@ func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 }
 
 func TestFollow_endsTheLinksOfAConversationThatARedactionFindsGone(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 1
-	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+	withDesk(t, summaries(1), nil, func(t *testing.T, f *following) {
 		f.desk.refuses(failing("redact", helpdesk.APIError{Status: 404, Gone: true}))
 		f.begins(t, "a")
 		require.Equal(t, 1, f.desk.count("redact"))
@@ -403,8 +404,7 @@ func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 		f.desk.refuses(failing("", helpdesk.APIError{Status: 400}))
 		f.begins(t, "a", "b")
 		f.desk.refuses(nil)
-		f.visit(t, "s", "c")
-		synctest.Wait()
+		f.views(t, "s", "c")
 		assert.Equal(t, []string{"[1] User visited c"}, f.desk.texts("7"))
 		assert.Equal(t, 2, f.desk.count("note"))
 		assert.InDelta(t, 2, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
@@ -497,9 +497,7 @@ func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 				return nil
 			})
 			for n := range 20 {
-				for i := range all {
-					f.visit(t, fmt.Sprint("s", i), fmt.Sprintf("x%d.", n))
-				}
+				f.each(t, all, fmt.Sprintf("x%d.", n))
 				time.Sleep(4 * time.Second)
 				if n == 0 {
 					time.Sleep(6 * time.Second)
@@ -564,11 +562,8 @@ func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
 			}
 			return nil
 		})
-		f.visit(t, "s1", "a")
-		synctest.Wait()
-		for i := range 10 {
-			f.visit(t, fmt.Sprint("s", i), "b")
-		}
+		f.views(t, "s1", "a")
+		f.each(t, 10, "b")
 		time.Sleep(time.Until(until) - time.Nanosecond)
 		assert.Equal(t, 11, f.desk.count("note"), "nothing while the account is limited")
 		time.Sleep(5 * time.Second)
@@ -590,9 +585,7 @@ func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 			}
 			return 0
 		})
-		for i := range 3 {
-			f.visit(t, fmt.Sprint("s", i), "a")
-		}
+		f.each(t, 3, "a")
 		synctest.Wait()
 		assert.Len(t, f.desk.texts("0"), 2)
 		time.Sleep(4 * time.Minute)
@@ -610,9 +603,7 @@ func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
 		f.many(t, 20)
 		until := time.Now().Add(time.Minute)
 		f.desk.pauses(func(id string) time.Duration { return max(0, time.Until(until)) })
-		for i := range 20 {
-			f.visit(t, fmt.Sprint("s", i), "a")
-		}
+		f.each(t, 20, "a")
 		time.Sleep(time.Minute - time.Nanosecond)
 		assert.Equal(t, 20, f.desk.count("note"))
 		time.Sleep(2 * time.Second)
@@ -786,9 +777,7 @@ func TestFollow_writesWhatIsLeftWhenTheLogIsClosed(t *testing.T) {
 		f.desk.takes = func() time.Duration { return 2 * time.Second }
 		f.visit(t, "s0", "while it is written")
 		time.Sleep(time.Minute + time.Second) // its note is in flight
-		for i := range 10 {
-			f.visit(t, fmt.Sprint("s", i), "last")
-		}
+		f.each(t, 10, "last")
 		stopped := f.closes(t)
 		assert.Less(t, stopped, 6*time.Second)
 		assert.Equal(t, []string{"[1] User visited first", "[1] User visited while it is written", "[1] User visited last"},
@@ -819,9 +808,7 @@ func TestFollow_waitsForNoDeskThatIsAwayWhenTheLogIsClosed(t *testing.T) {
 			withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 				f.many(t, 10)
 				away(f.desk)
-				for i := range 10 {
-					f.visit(t, fmt.Sprint("s", i), "x")
-				}
+				f.each(t, 10, "x")
 				time.Sleep(time.Minute)
 				assert.Less(t, f.closes(t), 2*time.Second)
 				assert.Len(t, f.desk.texts("1"), 1)

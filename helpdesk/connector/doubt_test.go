@@ -230,8 +230,7 @@ func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "a")
 			f.late(settleTime - time.Second)
-			f.linkAs(t, "7", "s", byWebhook)
-			synctest.Wait()
+			f.links(t, "7", "s")
 			f.stop() // gives its leases up
 			f.follow(t)
 			synctest.Wait()

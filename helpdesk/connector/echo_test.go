@@ -20,8 +20,7 @@ const ownReply = "Hello! Your export #1 is ready.\n\nOpen \"Settings\" & click {
 func TestServeChat_ignoresTheEchoOfAReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, (&fakeModel{text: ownReply}).answer)
-		d.event(t, chatPath, "chat", userReply("d1", "c1", "Where is my export?"))
-		require.NoError(t, d.attempt(t))
+		d.answered(t, userReply("d1", "c1", "Where is my export?"))
 		require.Equal(t, []string{ownReply}, d.chat.written())
 		echoes := []string{
 			ownReply,
@@ -54,8 +53,7 @@ func TestServeChat_ignoresTheEchoOfAReply(t *testing.T) {
 // A reply without words has an echo, too.
 func TestServeChat_ignoresTheEchoOfAReplyWithoutWords(t *testing.T) {
 	d := newDoors(t, (&fakeModel{text: "👍"}).answer)
-	d.event(t, chatPath, "chat", userReply("d1", "c1", "Thanks"))
-	require.NoError(t, d.attempt(t))
+	d.answered(t, userReply("d1", "c1", "Thanks"))
 	_, says := d.event(t, chatPath, "chat", userReply("d2", "c1", "👍\n"))
 	assert.Equal(t, "ignored", says)
 	_, says = d.event(t, chatPath, "chat", userReply("d3", "c1", "👎"))

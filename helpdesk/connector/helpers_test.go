@@ -40,6 +40,13 @@ func promptNotes() Notes {
 	return notes
 }
 
+// summaries are notes that are written at once, and summed up from so many actions on.
+func summaries(threshold int) Notes {
+	notes := promptNotes()
+	notes.SummaryThreshold = threshold
+	return notes
+}
+
 // service records events in a log that a connector follows.
 type service struct {
 	*Connector

@@ -159,6 +159,14 @@ func (w *world) start(opts connector.Options) *server {
 	return s
 }
 
+// isLinked reports whether a session is linked to a conversation.
+func (s *server) isLinked(t *testing.T, conversationID string) bool {
+	t.Helper()
+	_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversationID)
+	require.NoError(t, err)
+	return linked
+}
+
 // end stops a server.
 func (s *server) end() {
 	s.stop()
@@ -176,14 +184,23 @@ func (w *world) visit(page string) { w.visitAs("s1", jane, page) }
 
 func (w *world) visitAs(sessionID, email, page string) {
 	w.t.Helper()
-	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
 	w.events++
-	_, err := w.recorder.Record(w.t.Context(), acme,
-		[]activity.Event{{ID: fmt.Sprint("e", w.events), Time: time.Now(), SessionID: sessionID,
-			UserID: "u-" + sessionID, Email: email, Action: &a}})
-	require.NoError(w.t, err)
+	w.record(viewed(page), activity.Event{ID: fmt.Sprint("e", w.events), Time: time.Now(), SessionID: sessionID,
+		UserID: "u-" + sessionID, Email: email})
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
+}
+
+func viewed(page string) activity.Action {
+	return activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+}
+
+// record records an event of an action.
+func (w *world) record(a activity.Action, e activity.Event) {
+	w.t.Helper()
+	e.Action = &a
+	_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{e})
+	assert.NoError(w.t, err)
 }
 
 // pingPong goes from a page to another and back, to other pages each time.
@@ -250,6 +267,13 @@ func (w *world) parts(conversationID, kind string) (found []helpdesktest.Interco
 	return found
 }
 
+// Configurations: help is offered to users who go to and fro, with their conversations kept, or to those who stay.
+var (
+	offering = proactive.Config{Enabled: true}
+	keeping  = proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}
+	dwelling = proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
+)
+
 // run runs a test in a bubble, with one server and a linked conversation.
 func run(t *testing.T, config proactive.Config, test func(w *world, s *server, conversationID string)) {
 	t.Helper()
@@ -287,7 +311,7 @@ func TestOffers_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 }
 
 func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		here, other := connector.Link{Desk: "intercom", ConversationID: conversation},
 			connector.Link{Desk: "intercom", ConversationID: "other"}
 		states := func(productID string) []assistance.State {
@@ -304,7 +328,7 @@ func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
 }
 
 func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		time.Sleep(9 * time.Second)
@@ -312,15 +336,13 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.False(t, w.desk.Exists(conversation))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
-		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversation)
-		require.NoError(t, err)
-		assert.False(t, linked, "its session can be linked again")
+		assert.False(t, s.isLinked(t, conversation), "its session can be linked again")
 	})
 }
 
 // A machine of a later version makes no offers, and keeps no conversation from its link.
 func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
+	run(t, offering, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
 		_, err := w.log.Documents().Write(w.t.Context(), acme,
@@ -336,7 +358,7 @@ func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
 
 // People's conversations are never deleted, whenever they were written.
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
+	run(t, offering, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		id := w.chatAs(s, "joe@acme.example", "I was charged twice")
 		time.Sleep(5 * time.Minute) // until then nobody has answered
@@ -354,24 +376,20 @@ func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 }
 
 func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503})
 		time.Sleep(time.Minute)
-		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversation)
-		require.NoError(t, err)
-		require.True(t, linked)
+		require.True(t, s.isLinked(t, conversation))
 		w.desk.Heal()
 		time.Sleep(time.Minute)
 		require.False(t, w.desk.Exists(conversation))
-		_, linked, err = s.connector.Conversation(t.Context(), acme, "intercom", conversation)
-		require.NoError(t, err)
-		assert.False(t, linked)
+		assert.False(t, s.isLinked(t, conversation))
 	})
 }
 
 func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.AgentReply(conversation, "I am here")
 		time.Sleep(time.Minute)
@@ -383,8 +401,8 @@ func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 
 // A desk may show later what its webhook has told, or not any more.
 func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		w.deliver(s, w.desk.Webhook("http://hooks.example/chatbot-webhook/acme", []byte(`{"type": "notification_event",
+	run(t, offering, func(w *world, s *server, conversation string) {
+		w.deliver(s, w.desk.Webhook(hook, []byte(`{"type": "notification_event",
 			"id": "notif_1", "topic": "conversation.user.replied", "data": {"item": {"type": "conversation", "id": "`+
 			conversation+`", "conversation_parts": {"conversation_parts": [{"part_type": "comment", "body": "Hello",
 			"author": {"type": "user", "id": "1", "email": "`+jane+`"}}]}}}}`)))
@@ -397,7 +415,7 @@ func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 }
 
 func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.says(s, conversation, " yes, SHOW me ")
 		time.Sleep(5 * time.Second)
@@ -413,7 +431,7 @@ func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 }
 
 func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.says(s, conversation, "") // an image alone
 		time.Sleep(time.Minute)
@@ -437,7 +455,7 @@ func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPar
 
 func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 	var guided []proactive.Guidance
-	runWith(t, proactive.Config{Enabled: true}, func(_ *world, opts *connector.Options) {
+	runWith(t, offering, func(_ *world, opts *connector.Options) {
 		opts.Guide = func(_ context.Context, g proactive.Guidance) error {
 			guided = append(guided, g)
 			return nil
@@ -454,7 +472,7 @@ func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 }
 
 func TestOffers_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.says(s, conversation, "Hi")
 		w.says(s, conversation, "Where is my invoice?")
 		w.pingPong()
@@ -482,58 +500,55 @@ func count(t *testing.T, s *server, name, value string) (n float64) {
 }
 
 func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
-		func(w *world, s *server, conversation string) {
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-			w.pingPong()
-			require.Len(t, w.offers(conversation), 1)
-			time.Sleep(35 * time.Second) // it is looked for and found
-			w.pingPong()
-			require.Len(t, w.offers(conversation), 1, "it is shown now")
-			time.Sleep(time.Minute)
-			w.pingPong()
-			assert.Len(t, w.offers(conversation), 2)
-		})
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		time.Sleep(35 * time.Second) // it is looked for and found
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1, "it is shown now")
+		time.Sleep(time.Minute)
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 2)
+	})
 }
 
 // Another offer can be made when the cool-down of that one is over.
 func TestOffers_asksADeskOnceForALostOfferThatItRefusesToShow(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
-		func(w *world, s *server, conversation string) {
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-			w.pingPong()
-			w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
-			time.Sleep(10 * time.Minute)
-			asked := 0
-			for _, r := range w.desk.Requests() {
-				if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
-					asked++
-				}
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
+		time.Sleep(10 * time.Minute)
+		asked := 0
+		for _, r := range w.desk.Requests() {
+			if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
+				asked++
 			}
-			assert.Equal(t, 1, asked)
-			assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
-			w.pingPong()
-			assert.Len(t, w.offers(conversation), 1)
-		})
+		}
+		assert.Equal(t, 1, asked)
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 1)
+	})
 }
 
 func TestOffers_endsTheLinksOfAConversationThatIsGoneWithAnOfferInDoubt(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
-		func(w *world, s *server, conversation string) {
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-			w.pingPong()
-			time.Sleep(20 * time.Second) // the notes are written
-			w.desk.DeleteConversation(conversation)
-			time.Sleep(time.Minute)
-			assert.Equal(t, 1.0, count(t, s, "liveactivity_links_total", "ended"))
-		})
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		time.Sleep(20 * time.Second) // the notes are written
+		w.desk.DeleteConversation(conversation)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_links_total", "ended"))
+	})
 }
 
 // The clock of Redis may be ahead of the desk's.
 func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
-			runWith(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, _ *connector.Options) {
+			runWith(t, keeping, func(w *world, _ *connector.Options) {
 				w.sees = func(log eventlog.Log) eventlog.Log { return otherClock{log, by} }
 			}, func(w *world, s *server, _ string) {
 				w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
@@ -556,7 +571,7 @@ func (l otherClock) Now() time.Time { return l.Log.Now().Add(l.by) }
 
 func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	metered := 0
-	runWith(t, proactive.Config{Enabled: true}, func(_ *world, opts *connector.Options) {
+	runWith(t, offering, func(_ *world, opts *connector.Options) {
 		opts.Meter = func(productID string, f activity.Flow) {
 			assert.Equal(t, acme, productID)
 			metered += f.Offers
@@ -574,7 +589,7 @@ func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 }
 
 func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Status: 503})
 		w.pingPong()
 		time.Sleep(11 * time.Second)
@@ -585,7 +600,7 @@ func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 }
 
 func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)
 		assert.Empty(t, w.offers(conversation))
@@ -595,7 +610,7 @@ func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
 // Many actions and messages at once, of two sessions that share a conversation, at
 // two servers.
 func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		second := w.start(connector.Options{})
 		w.visitAs("s2", jane, "/home")
 		w.says(second, conversation, "Hi")
@@ -607,11 +622,8 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				for j, page := range []string{"/pricing", "/docs", "/pricing"} {
-					a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
-					_, err := w.recorder.Record(w.t.Context(), acme,
-						[]activity.Event{{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
-							SessionID: fmt.Sprint("s", 1+i%2), Email: jane, Action: &a}})
-					assert.NoError(t, err)
+					w.record(viewed(page), activity.Event{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
+						SessionID: fmt.Sprint("s", 1+i%2), Email: jane})
 				}
 			})
 		}
@@ -642,23 +654,22 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 
 // A step that has to be retried, or is delivered twice, is counted once.
 func TestOffers_countsWhatBecameOfOffers(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle},
-		func(w *world, s *server, conversation string) {
-			offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
-			w.pingPong()
-			time.Sleep(40 * time.Second)
-			assert.Equal(t, 1.0, offers("ignored"))
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-			w.pingPong()
-			require.Equal(t, 1.0, offers("ambiguous"))
-			time.Sleep(40 * time.Second)
-			require.Equal(t, 1.0, offers("lost"))
-			w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-			w.pingPong()
-			time.Sleep(40 * time.Second)
-			assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
-			assert.Equal(t, 2.0, offers("ambiguous"))
-		})
+	run(t, keeping, func(w *world, s *server, conversation string) {
+		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 1.0, offers("ignored"))
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		require.Equal(t, 1.0, offers("ambiguous"))
+		time.Sleep(40 * time.Second)
+		require.Equal(t, 1.0, offers("lost"))
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
+		assert.Equal(t, 2.0, offers("ambiguous"))
+	})
 }
 
 // The server that shows an offer, or writes a note, loses its storage before it has
@@ -710,7 +721,7 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 
 func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 	var conflicts atomic.Int32
-	runWith(t, proactive.Config{Enabled: true}, func(w *world, _ *connector.Options) {
+	runWith(t, offering, func(w *world, _ *connector.Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, func(name string) bool {
 				return strings.HasPrefix(name, "conversations/") && conflicts.Add(-1) >= 0
@@ -731,7 +742,7 @@ func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	var conversation atomic.Value
 	var failures atomic.Int32
-	runWith(t, proactive.Config{Enabled: true}, func(w *world, _ *connector.Options) {
+	runWith(t, offering, func(w *world, _ *connector.Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
 				id, _ := conversation.Load().(string)
@@ -743,15 +754,13 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 		w.pingPong()
 		time.Sleep(2 * time.Minute)
 		require.Positive(t, failures.Load())
-		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)
-		require.NoError(t, err)
-		assert.False(t, linked)
+		assert.False(t, s.isLinked(t, id))
 	})
 }
 
 // What is due is found again long after the actions that led to it.
 func TestOffers_goesOnAfterALongOutage(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		s.end()
@@ -764,8 +773,7 @@ func TestOffers_goesOnAfterALongOutage(t *testing.T) {
 
 // The session is linked after its last action.
 func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
-	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
-	run(t, config, func(w *world, s *server, conversation string) {
+	run(t, dwelling, func(w *world, s *server, conversation string) {
 		time.Sleep(50 * time.Second)
 		require.Empty(t, w.offers(conversation))
 		time.Sleep(12 * time.Second)
@@ -774,8 +782,7 @@ func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 }
 
 func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
-	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
-	run(t, config, func(w *world, s *server, conversation string) {
+	run(t, dwelling, func(w *world, s *server, conversation string) {
 		for i := range 12 {
 			w.visit(fmt.Sprint("/page-", i))
 			time.Sleep(5 * time.Second)
@@ -788,13 +795,10 @@ func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
 
 // The stay of one person on a page is no other person's.
 func TestOffers_offersNoHelpForWhatThePersonBeforeDid(t *testing.T) {
-	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
-	run(t, config, func(w *world, s *server, conversation string) {
+	run(t, dwelling, func(w *world, s *server, conversation string) {
 		visit := func(user, page string) {
-			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
-			_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: page, Time: time.Now(), SessionID: "s1",
-				UserID: user, Email: user + "@acme.example", Identified: true, Action: &a}})
-			require.NoError(t, err)
+			w.record(viewed(page), activity.Event{ID: page, Time: time.Now(), SessionID: "s1", UserID: user,
+				Email: user + "@acme.example", Identified: true})
 			synctest.Wait()
 		}
 		visit("jane", "/jane")
@@ -814,7 +818,7 @@ func TestOffers_offersNoHelpForWhatThePersonBeforeDid(t *testing.T) {
 // Pages can say of any session that it belongs to a conversation: what it does leads
 // to no offer there, though the conversation is another user's by the desk's word.
 func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		r := httptest.NewRequest(http.MethodPost, "/sessions/link", strings.NewReader(
 			`{"product_id":"acme","session_id":"s2","conversation_id":"`+conversation+`"}`))
@@ -832,7 +836,7 @@ func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 }
 
 func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
-	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Delay: 2 * time.Second})
@@ -871,10 +875,7 @@ func (w *world) press(id, label, mark string, at time.Time) {
 	if mark != "" {
 		a.Marks = []string{mark}
 	}
-	_, err := w.recorder.Record(w.t.Context(), acme,
-		[]activity.Event{{ID: id, Time: at, SessionID: "s1", UserID: "u-s1", Email: jane,
-			Action: &a, Markable: mark == ""}})
-	require.NoError(w.t, err)
+	w.record(a, activity.Event{ID: id, Time: at, SessionID: "s1", UserID: "u-s1", Email: jane, Markable: mark == ""})
 }
 
 // A click that comes again with marks has one line in a note that is still to be written,

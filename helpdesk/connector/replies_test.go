@@ -72,6 +72,20 @@ func (d *doors) attempt(t testing.TB) error {
 	return nil
 }
 
+// answered sends a message, and works on it until it waits no longer.
+func (d *doors) answered(t testing.TB, e helpdesk.Event) {
+	t.Helper()
+	d.event(t, chatPath, "chat", e)
+	require.NoError(t, d.attempt(t))
+}
+
+// newChat returns doors, and their model, which answers with Hello.
+func newChat(t testing.TB) (*doors, *fakeModel) {
+	t.Helper()
+	model := &fakeModel{text: "Hello"}
+	return newDoors(t, model.answer), model
+}
+
 func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	model := &fakeModel{text: " Try the Team plan. \n"}
 	d := newDoors(t, model.answer)
@@ -97,8 +111,7 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 
 // A byte of these messages is six in the conversation's document.
 func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, _ := newChat(t)
 	for i, size := range []int{maxStored, maxStored, 43_580} {
 		code, says := d.event(t, chatPath, "chat", userReply(fmt.Sprint("d", i), "c1", strings.Repeat("<", size)))
 		require.Equal(t, 200, code)
@@ -124,8 +137,7 @@ func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 
 // The ID of a delivery may come in a header that nobody signed.
 func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	second := newService(t, d.store.log, Product{Notes: DefaultNotes(), Desks: []Desk{{"chat", d.chat}}},
 		&Options{Model: model.answer})
 	mux := http.NewServeMux()
@@ -157,8 +169,7 @@ func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 // Who signs in and then asks is known from the first click. Who used the session
 // before is somebody else. The session is the boundary: another one of the user's stays out.
 func TestReply_isMadeFromEverythingTheUserDidInTheSessionAlone(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	now := time.Now()
 	d.visitAs(t, "other", "ada", "", now.Add(-3*time.Second), "salaries")
 	d.visitAs(t, "s1", "bob", "", now.Add(-3*time.Second), "salaries")
@@ -167,8 +178,7 @@ func TestReply_isMadeFromEverythingTheUserDidInTheSessionAlone(t *testing.T) {
 		[]activity.Event{{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
 			SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"}})
 	require.NoError(t, err)
-	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-	require.NoError(t, d.attempt(t))
+	d.answered(t, userReply("d1", "c1", "Hi"))
 	require.Len(t, model.prompts, 1)
 	assert.Contains(t, model.prompts[0], "\nUser visited pricing\n")
 	assert.NotContains(t, model.prompts[0], "salaries")
@@ -222,8 +232,7 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				model := &fakeModel{text: "Hello"}
-				d := newDoors(t, model.answer)
+				d, model := newChat(t)
 				d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 				if tt.operation == "find" {
 					d.chat.script("reply", lost, true)
@@ -248,8 +257,7 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 // A desk that applies a reply late, or takes longer than a request may, gets it once.
 func TestReply_isNotSentAgainToASlowDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := &fakeModel{text: "Hello"}
-		d := newDoors(t, model.answer)
+		d, _ := newChat(t)
 		slow := &slowDesk{scriptDesk: d.chat, after: requestTime + 2*settleTime}
 		d.configure(always(Product{Desks: []Desk{{"chat", slow}}}))
 		d.follows(t, nil)
@@ -337,8 +345,7 @@ func TestReply_isWithheldIfItIsTooLongOrLinksElsewhere(t *testing.T) {
 		known, _, _ := d.products.Product("acme")
 		known.LinkHosts = []string{"app.acme.example", "help.acme.example"}
 		d.configure(always(known))
-		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-		require.NoError(t, d.attempt(t))
+		d.answered(t, userReply("d1", "c1", "Hi"))
 		assert.Len(t, d.chat.written(), want, "%.60s", text)
 		assert.Len(t, model.prompts, 1, "the model is not asked again")
 		assert.InDelta(t, 1-want, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "withheld")), 0)
@@ -347,18 +354,15 @@ func TestReply_isWithheldIfItIsTooLongOrLinksElsewhere(t *testing.T) {
 
 // A reply tells nobody what another participant of the conversation did.
 func TestReply_isComposedOfTheAskersSessionsAlone(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
-	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-	require.NoError(t, d.attempt(t))
+	d.answered(t, userReply("d1", "c1", "Hi"))
 	require.Contains(t, model.prompts[0], "salaries")
 	d.visitAs(t, "s2", "bob", "bob@acme.example", time.Now(), "pricing")
 	for i, text := range []string{"And I?", "Once more."} { // the first links his session to the conversation, too
 		e := userReply(fmt.Sprint("b", i), "c1", text)
 		e.Contact = helpdesk.Contact{Email: "Bob@acme.example"}
-		d.event(t, chatPath, "chat", e)
-		require.NoError(t, d.attempt(t))
+		d.answered(t, e)
 		assert.NotContains(t, model.prompts[1+i], "salaries")
 		assert.Contains(t, model.prompts[1+i], "pricing")
 	}
@@ -366,15 +370,13 @@ func TestReply_isComposedOfTheAskersSessionsAlone(t *testing.T) {
 
 // An asker of whom the desk says only an ID is known once it was looked up.
 func TestReply_isComposedOfTheSessionsOfAnAskerWhoIsLookedUp(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
 	d.chat.contacts = map[string]helpdesk.Contact{"k0": {Email: "ada@acme.example"}, "k1": {Email: "bob@acme.example"}}
 	for i := range 3 { // of k2 the desk knows nothing
 		e := userReply(fmt.Sprint("d", i), "c1", "Hi")
 		e.Contact, e.ContactID = helpdesk.Contact{}, fmt.Sprint("k", i)
-		d.event(t, chatPath, "chat", e)
-		require.NoError(t, d.attempt(t))
+		d.answered(t, e)
 		require.Len(t, model.prompts, i+1)
 		assert.Equal(t, i == 0, strings.Contains(model.prompts[i], "salaries"))
 	}
@@ -384,22 +386,19 @@ func TestReply_isComposedOfTheSessionsOfAnAskerWhoIsLookedUp(t *testing.T) {
 // composed of it would show one user what another did, and without a reply any page
 // could switch replies off.
 func TestReply_isComposedOfNothingThatOnlyABrowserLinked(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
 	_, err := d.link(t.Context(), "chat", "c1", "victim", byBrowser, time.Now())
 	require.NoError(t, err)
 	e := userReply("d1", "c1", "What did I do?")
 	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
-	d.event(t, chatPath, "chat", e)
-	require.NoError(t, d.attempt(t))
+	d.answered(t, e)
 	assert.Equal(t, []string{"Hello"}, d.chat.written())
 	require.Len(t, model.prompts, 1)
 	assert.NotContains(t, model.prompts[0], "salaries")
 
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	d.event(t, chatPath, "chat", userReply("d2", "c1", "And now?"))
-	require.NoError(t, d.attempt(t))
+	d.answered(t, userReply("d2", "c1", "And now?"))
 	require.Len(t, model.prompts, 2)
 	assert.Contains(t, model.prompts[1], "User visited pricing")
 	assert.NotContains(t, model.prompts[1], "salaries", "what a browser linked stays out")
@@ -427,8 +426,7 @@ func TestReply_isGivenUp(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			model := &fakeModel{text: "Hello"}
-			d := newDoors(t, model.answer)
+			d, model := newChat(t)
 			d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 			tt.change(d)
 			require.NoError(t, d.attempt(t))
@@ -441,8 +439,7 @@ func TestReply_isGivenUp(t *testing.T) {
 
 func TestReply_toAConversationThatIsGoneEndsItsLinks(t *testing.T) {
 	for operation, status := range map[string]int{"reply": 422, "whose": 404} {
-		model := &fakeModel{text: "Hello"}
-		d := newDoors(t, model.answer)
+		d, _ := newChat(t)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 		require.Equal(t, "chat/c1", d.linkedTo(t, "s1"))
@@ -543,8 +540,7 @@ func TestFollow_asksForFourRepliesOfAProductAtOnce(t *testing.T) {
 // wait for longer than the model would need.
 func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := &fakeModel{text: "Hello"}
-		d := newDoors(t, model.answer)
+		d, model := newChat(t)
 		d.visitAs(t, "s", "ada", "", time.Now(), "home")
 		key := keyOf("chat", "c1")
 		held := musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
@@ -604,8 +600,7 @@ func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 		{activity.Signed, activity.Signed, bySigned, false, true},
 		{activity.Signed, activity.Signed, byBrowser, true, false},
 	} {
-		model := &fakeModel{text: "Hello"}
-		d := newDoors(t, model.answer)
+		d, model := newChat(t)
 		known, _, _ := d.products.Product("acme")
 		known.TakesClaims = tt.takes
 		d.configure(always(known))
@@ -620,8 +615,7 @@ func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 			_, err = d.link(t.Context(), "chat", "c1", "s1", tt.by, time.Now())
 			require.NoError(t, err)
 		}
-		d.event(t, chatPath, "chat", asks)
-		require.NoError(t, d.attempt(t))
+		d.answered(t, asks)
 		require.Len(t, model.prompts, 1)
 		assert.Equal(t, tt.told, strings.Contains(model.prompts[0], "visited pricing"), "%+v", tt)
 		assert.Len(t, d.chat.written(), 1, "the message is answered all the same")
@@ -648,8 +642,7 @@ func TestQuestion_confinesDataInThePrompt(t *testing.T) {
 }
 
 func TestReply_isThatOfTheProgram(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	var asked Question
 	c, err := New(d.store.log, d.products, &Options{Model: model.answer,
 		Reply: func(_ context.Context, q Question) (string, error) {
@@ -659,8 +652,7 @@ func TestReply_isThatOfTheProgram(t *testing.T) {
 	require.NoError(t, err)
 	d.opts.Reply = c.opts.Reply
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	d.event(t, chatPath, "chat", userReply("d1", "c1", "Which plan?"))
-	require.NoError(t, d.attempt(t))
+	d.answered(t, userReply("d1", "c1", "Which plan?"))
 	assert.Equal(t, []string{"From our knowledge base."}, d.chat.written())
 	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?",
 		Actions: []string{"User visited pricing"}}, asked)
@@ -678,8 +670,7 @@ func (offeringDesk) FindOffer(context.Context, string, helpdesk.Offer, time.Time
 // A chat answers every message but the label of an offer that starts a guidance.
 func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := &fakeModel{text: "Hello"}
-		d := newDoors(t, model.answer)
+		d, _ := newChat(t)
 		var guided []proactive.Guidance
 		d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g); return nil }
 		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}},
@@ -713,8 +704,7 @@ func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
 }
 
 func TestServeChat_takesALongMessage(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
+	d, model := newChat(t)
 	_, says := d.event(t, chatPath, "chat", userReply("d1", "c1", strings.Repeat("é", 100<<10)))
 	assert.Equal(t, "accepted", says)
 	assert.LessOrEqual(t, len(d.messages(t)[0].Text), maxStored)

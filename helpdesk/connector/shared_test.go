@@ -113,14 +113,12 @@ func TestLink_isOfOnePerson(t *testing.T) {
 // A session that another user has linked again has nothing of what the one before did, but for the notes: an erasure
 // has them redacted.
 func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
-	notes := promptNotes()
-	notes.SummaryThreshold = 2
+	notes := summaries(2)
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		for range 3 {
 			f.records(t, did("alice", "a", 0))
 		}
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
+		f.links(t, "7", "s")
 		f.records(t, did("alice", "a", 0))
 		synctest.Wait()
 		before := f.stored(t, "zendesk/7").Sessions[0]
@@ -163,8 +161,7 @@ func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
 			synctest.Wait()
 			for _, user := range []string{"alice", "bob"} {
 				f.records(t, did(user, "of "+user, 0))
-				f.linkAs(t, "7", "s", byWebhook)
-				synctest.Wait()
+				f.links(t, "7", "s")
 				time.Sleep(time.Second)
 			}
 			require.Equal(t, []string{"[1] User visited home", "[1] User visited of alice", "[1] User visited of bob"},

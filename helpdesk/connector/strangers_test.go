@@ -73,8 +73,7 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 		chats.takes = func() time.Duration { return 100 * time.Millisecond }
 		opened, err := zendesk.Kind.Open(tickets.Config(), &helpdesk.Options{HTTP: tickets.Client()})
 		require.NoError(t, err)
-		notes := promptNotes()
-		notes.SummaryThreshold = 0
+		notes := summaries(0)
 		f := newService(t, musttest.New(memorylog.New(nil)), Product{Notes: notes, Desks: []Desk{{"zendesk", opened},
 			{"chat", chats}}, AllowedOrigins: []string{"https://app.acme.example"}}, nil).follows(t, nil)
 		own, _ := tickets.NewTicket("/", "ada@acme.example", "Help!")

@@ -218,6 +218,20 @@ func opened(id, conversation string, contact helpdesk.Contact) helpdesk.Event {
 		At: time.Now()}
 }
 
+// openedByK1 is opened by a contact that the desk calls k1.
+func openedByK1(id, conversation string) helpdesk.Event {
+	e := opened(id, conversation, helpdesk.Contact{})
+	e.ContactID = "k1"
+	return e
+}
+
+// says requires the status of the answer to an event of the desk plain.
+func (d *doors) says(t testing.TB, want string, e helpdesk.Event, why ...any) {
+	t.Helper()
+	_, says := d.event(t, webhookPath, "plain", e)
+	require.Equal(t, want, says, why...)
+}
+
 // linkedTo returns the conversation that a session is linked to.
 func (d *doors) linkedTo(t testing.TB, sessionID string) string {
 	t.Helper()
@@ -301,10 +315,8 @@ func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 				want = "s2"
 			}
 			assert.Equal(t, "plain/c1", d.linkedTo(t, want))
-			_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
-			assert.Equal(t, "already_linked", says, "the same again")
-			_, says = d.event(t, webhookPath, "plain", opened("d3", "c2", contact))
-			assert.Equal(t, "already_linked", says, "the first link is sticky")
+			d.says(t, "already_linked", opened("d2", "c1", contact), "the same again")
+			d.says(t, "already_linked", opened("d3", "c2", contact), "the first link is sticky")
 			assert.Equal(t, "plain/c1", d.linkedTo(t, want))
 		})
 	}
@@ -315,8 +327,7 @@ func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 func TestServeWebhook_doesNotLinkTheSessionOfAnotherAddress(t *testing.T) {
 	d := newDoors(t, nil)
 	d.visitAs(t, "s1", "7", "bob@acme.example", time.Now(), "pricing")
-	_, says := d.event(t, webhookPath, "plain", opened("d", "c", helpdesk.Contact{Email: "ada@acme.example", UserID: "7"}))
-	assert.Equal(t, "pending", says)
+	d.says(t, "pending", opened("d", "c", helpdesk.Contact{Email: "ada@acme.example", UserID: "7"}))
 	assert.Empty(t, d.linkedTo(t, "s1"))
 }
 
@@ -324,8 +335,7 @@ func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
 	d := newDoors(t, nil)
 	e := opened("d", "c", helpdesk.Contact{Email: "ada@acme.example"})
 	e.ContactID = "k1"
-	_, says := d.event(t, webhookPath, "plain", e)
-	assert.Equal(t, "pending", says)
+	d.says(t, "pending", e)
 	assert.Nil(t, d.stored(t, "plain/c").Contact, "there is nothing to look up")
 	assert.Len(t, d.waiting(t), 1)
 }
@@ -347,8 +357,7 @@ func TestServeWebhook_ignoresASessionTooMany(t *testing.T) {
 func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
 	d := newDoors(t, nil)
 	for i := range 2 {
-		e := opened(fmt.Sprint(i), "c1", helpdesk.Contact{})
-		e.ContactID = "k1"
+		e := openedByK1(fmt.Sprint(i), "c1")
 		d.event(t, webhookPath, "plain", e)
 		d.work(t, "plain/c1")
 	}
@@ -358,16 +367,12 @@ func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
 func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 	d := newDoors(t, nil)
 	contact := helpdesk.Contact{Email: "ada@acme.example"}
-	_, says := d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
-	require.Equal(t, "pending", says)
+	d.says(t, "pending", opened("d1", "c1", contact))
 	d.visitAs(t, "s1", "ada", contact.Email, time.Now(), "pricing")
-	_, says = d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
-	assert.Equal(t, "pending", says, "a repeated delivery is answered as it was, and does nothing")
+	d.says(t, "pending", opened("d1", "c1", contact), "a repeated delivery is answered as it was, and does nothing")
 	assert.Empty(t, d.linkedTo(t, "s1"))
-	_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
-	assert.Equal(t, "linked", says)
-	_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
-	assert.Equal(t, "linked", says)
+	d.says(t, "linked", opened("d2", "c1", contact))
+	d.says(t, "linked", opened("d2", "c1", contact))
 }
 
 func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
@@ -382,8 +387,7 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	assert.NotEmpty(t, w.Header().Get("Retry-After"))
 	assert.NotContains(t, w.Body.String(), "away")
 	d.docs.err = nil
-	_, says := d.event(t, webhookPath, "plain", e)
-	assert.Equal(t, "linked", says)
+	d.says(t, "linked", e)
 	d.configure(productsFunc(func(string) (Product, bool, error) {
 		return Product{}, false, errors.New("storage is away")
 	}))
@@ -408,8 +412,7 @@ func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 		d.follows(t, nil)
 		name := func(conversations ...string) {
 			for _, conversation := range conversations {
-				e := opened(conversation, conversation, helpdesk.Contact{})
-				e.ContactID = "k1"
+				e := openedByK1(conversation, conversation)
 				d.event(t, webhookPath, "plain", e)
 			}
 			synctest.Wait()
@@ -456,10 +459,8 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 			d.plain.contacts = map[string]helpdesk.Contact{"k1": tt.found}
 			d.plain.script("contact", tt.err, false)
 			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-			e := opened("d1", "c1", helpdesk.Contact{})
-			e.ContactID = "k1"
-			_, says := d.event(t, webhookPath, "plain", e)
-			assert.Equal(t, "pending", says)
+			e := openedByK1("d1", "c1")
+			d.says(t, "pending", e)
 			assert.Empty(t, d.plain.asked, "not before the answer")
 
 			require.NotNil(t, d.stored(t, "plain/c1").Contact)
@@ -475,8 +476,7 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	d.plain.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
 	d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	e := opened("d1", "c1", helpdesk.Contact{})
-	e.ContactID = "k1"
+	e := openedByK1("d1", "c1")
 	d.event(t, webhookPath, "plain", e)
 	d.work(t, "plain/c1")
 	require.NotNil(t, d.stored(t, "plain/c1").Contact)
