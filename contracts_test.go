@@ -623,13 +623,7 @@ func (c contracted) operation(t *testing.T, id string) contractstest.Operation {
 func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	c = c.fresh(t, func(o *liveactivity.Options) { o.Log = forgetful{musttest.New(memorylog.New(nil))} })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.service.Run(ctx) }()
-	defer func() {
-		cancel()
-		assert.NoError(t, <-ended)
-	}()
+	c.run(t)
 	op := c.operation(t, "callMCP")
 	calls := 0
 	for _, r := range c.requests(t, op) {
