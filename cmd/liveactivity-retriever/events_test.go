@@ -1,15 +1,11 @@
 package main_test
 
 import (
-	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -19,7 +15,6 @@ func TestRecords_areTheSameOnBothWays(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	s := follow(t, stream)
-	begun := time.Now().Truncate(time.Millisecond)
 	for _, thing := range []string{"a", "b", "c", "d", "e", "f"} {
 		stream.Send(did("s1", "ada@example.com", thing))
 		waittest.Until(t, "it knows "+thing, func() bool {
@@ -29,23 +24,10 @@ func TestRecords_areTheSameOnBothWays(t *testing.T) {
 	assert.Equal(t, []string{"f", "e", "d", "c", "b", "a"}, s.records("s1"), "one of each batch, newest first")
 	assert.Equal(t, s.get("/events?session_id=s1"), s.get("/events?email=ada@example.com"))
 
-	var events, retrieval struct{ Records []record }
 	status, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", retrieveS1,
 		"Content-Type: application/json") // as Dify does
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, []string{"f", "e", "d", "c", "b"}, said(t, body), "the top_k newest")
-	require.NoError(t, json.Unmarshal([]byte(body), &retrieval))
-	require.NoError(t, json.Unmarshal([]byte(s.get("/events?session_id=s1")), &events))
-	for i, r := range retrieval.Records {
-		assert.JSONEq(t, `{}`, string(r.Metadata), "never null")
-		r.Metadata = nil
-		assert.Equal(t, events.Records[i], r)
-		assert.EqualValues(t, 1, r.Score)
-		assert.Regexp(t, regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: User clicked [a-f]$`), r.Content)
-		at, err := time.Parse("events @ 2006-01-02T15:04:05.000Z", r.Title)
-		require.NoError(t, err)
-		assert.WithinRange(t, at, begun, time.Now())
-	}
 	s.Stop()
 	assert.NotContains(t, s.Stderr.String(), "ada@example.com")
 }

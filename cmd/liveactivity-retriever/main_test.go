@@ -70,17 +70,10 @@ func did(sessionID, email string, things ...string) activity.Batch {
 	return b
 }
 
-// record is one of an answer; Metadata is nil where it is not there.
-type record struct {
-	Content, Title string
-	Score          float64
-	Metadata       json.RawMessage
-}
-
 // said returns what the records of a response say, newest first: for each its
 // things joined by "+", or its summary.
 func said(t require.TestingT, answer string) []string {
-	var body struct{ Records []record }
+	var body struct{ Records []struct{ Content string } }
 	require.NoError(t, json.Unmarshal([]byte(answer), &body), answer)
 	require.NotNil(t, body.Records, answer)
 	all := make([]string, len(body.Records))
