@@ -104,7 +104,8 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 		{"form that is not in the chain", "submit", ``, "a form"},
 		{"in capitals", "SUBMIT", `form:attr__name="signup"`, "the signup form"},
 
-		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`, "the email field"},
+		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`,
+			"the email field"},
 		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "the E-mail field"},
 		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "the Search field"},
 		{"field by id", "change", `input:attr__id="email"`, "the #email field"},
