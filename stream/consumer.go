@@ -236,13 +236,9 @@ func (o *ConsumerOptions) setDefaults(wrong *options.Mistakes) {
 // that is set.
 func checkBackoff(wrong *options.Mistakes, least, most time.Duration) (time.Duration, time.Duration) {
 	wrong.Require(least <= most || most <= 0, "MinBackoff", "must not be above MaxBackoff")
-	isSet := most != 0
 	most = options.Default(wrong, "MaxBackoff", most, max(DefaultMaxBackoff, least))
 	least = options.Default(wrong, "MinBackoff", least, DefaultMinBackoff)
-	if isSet {
-		least = min(least, most)
-	}
-	return least, most
+	return min(least, most), most
 }
 
 // Connected reports whether the consumer has an open stream. A log in this
