@@ -103,8 +103,8 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
 		assert.Equal(t, map[string]any{
 			"session_id": "s",
-			"summary": "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 " +
-				"form is missing.",
+			"summary": "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked. " +
+				"Missing documents: W-9 form.",
 			"actions": []any{
 				map[string]any{"type": "pageview", "title": "Page Load: Vendors", "description": "User visited vendors",
 					"timestamp_start": start, "timestamp_end": start + 1.5, "index": 0.0,

@@ -19,7 +19,7 @@
 //
 // for a [Context]: the actions, the vendor reported last, and a summary such as
 //
-//	Hi! I can see you clicked Approve vendor. Acme Supplies is blocked: the W-9 form is missing.
+//	Hi! I can see you clicked Approve vendor. Acme Supplies is blocked. Missing documents: W-9 form.
 //
 // A client that prefers text/plain gets only that text. GET / serves a demo, a
 // small vendor portal that contains such a widget.

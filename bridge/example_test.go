@@ -46,7 +46,7 @@ func Example() {
 	// Output:
 	// 202 Accepted {"status":"accepted","count":1}
 	// 202 Accepted {"status":"accepted","count":2}
-	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.
+	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked. Missing documents: W-9 form, insurance certificate.
 }
 
 // Inside the same program no HTTP is needed.

@@ -27,7 +27,7 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 	}
 	text := "Hi! I can see you " + did(actions[max(0, len(actions)-maxSummed):]) + "."
 	if vendor != nil {
-		text += " " + vendor.sentence()
+		text += " " + vendor.sentences()
 	}
 	return text
 }
@@ -91,76 +91,22 @@ func lowerFirst(s string) string {
 	return string(unicode.ToLower(r)) + s[size:]
 }
 
-// sentence says how the vendor stands: "Acme Supplies is blocked: the W-9 form
-// is missing."
-func (v *Vendor) sentence() string {
-	name := cmp.Or(v.Name, "Vendor "+activity.CleanLabel(v.ID))
-	status := strings.ReplaceAll(string(v.Status), "_", " ")
-	switch missing := missingClause(v.MissingDocuments); {
-	case missing == "" && v.Status == Approved:
-		return fmt.Sprintf("%s is approved, and no documents are missing.", name)
-	case missing == "":
-		return fmt.Sprintf("%s is %s, but no documents are missing.", name, status)
-	case v.Status == Approved:
-		return fmt.Sprintf("%s is approved, but %s.", name, missing)
-	default:
-		return fmt.Sprintf("%s is %s: %s.", name, status, missing)
-	}
-}
-
-// maxNamed is how many documents a sentence names.
+// maxNamed is how many missing documents are named.
 const maxNamed = 8
 
-// missingClause returns a clause with the missing documents; it is empty when none is missing.
-// More than maxNamed are counted instead of named.
-func missingClause(documents []string) string {
-	if len(documents) == 0 {
-		return ""
+// sentences says how the vendor stands: "Acme Supplies is blocked. Missing documents: W-9 form."
+func (v *Vendor) sentences() string {
+	text := cmp.Or(v.Name, "Vendor "+activity.CleanLabel(v.ID)) + " is " +
+		strings.ReplaceAll(string(v.Status), "_", " ") + "."
+	missing := v.MissingDocuments
+	if len(missing) == 0 {
+		return text + " No documents are missing."
 	}
-	named := make([]string, 0, maxNamed)
-	for _, d := range documents {
-		named = append(named, withThe(d))
+	text += " Missing documents: " + strings.Join(missing[:min(len(missing), maxNamed)], ", ")
+	if more := len(missing) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	if len(named) > maxNamed {
-		rest := len(named) - (maxNamed - 1)
-		named = append(named[:maxNamed-1], fmt.Sprintf("%d more documents", rest))
-	}
-	verb := "are"
-	if len(documents) == 1 && !isPlural(documents[0]) {
-		verb = "is"
-	}
-	return list(named) + " " + verb + " missing"
-}
-
-// list joins words, of which there is at least one, as in "a, b and c".
-func list(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
-
-// determiners are words before which no article goes.
-var determiners = map[string]bool{"the": true, "a": true, "an": true, "your": true, "their": true, "its": true,
-	"our": true}
-
-func withThe(noun string) string {
-	first, _, _ := strings.Cut(noun, " ")
-	if determiners[strings.ToLower(first)] {
-		return noun
-	}
-	return "the " + noun
-}
-
-// isPlural guesses whether a noun is one of several things: "bank details".
-func isPlural(noun string) bool {
-	for _, singular := range []string{"ss", "us", "is"} {
-		if strings.HasSuffix(noun, singular) {
-			return false
-		}
-	}
-	return strings.HasSuffix(noun, "s")
+	return text + "."
 }
 
 // describe returns a sentence for an action that was reported without one.

@@ -26,8 +26,8 @@ func TestContext_returnsWhatWasReported(t *testing.T) {
 
 	c := s.context("s1")
 	assert.Equal(t, "s1", c.SessionID)
-	assert.Equal(t, "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 "+
-		"form is missing.", c.Summary)
+	assert.Equal(t, "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked. "+
+		"Missing documents: W-9 form.", c.Summary)
 	assert.Equal(t, []string{"Vendors", "Approve vendor"}, s.titles("s1"))
 	assert.Equal(t, &bridge.Vendor{ID: "7", Name: "Acme Supplies", Status: bridge.Blocked,
 		MissingDocuments: []string{"W-9 form"}}, c.Vendor)

@@ -103,7 +103,7 @@ func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
 	awaitRecorded(tab, 4)
 
 	assert.Equal(t, "Hi! I can see you visited vendors and Acme Supplies, and clicked Approve vendor and Send reminder. "+
-		"Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.", openChat(tab))
+		"Acme Supplies is blocked. Missing documents: W-9 form, insurance certificate.", openChat(tab))
 	assert.Equal(t, "W-9 form\nInsurance certificate", tab.Texts("#chat-log .missing li"))
 
 	tab.Do("ask", chromedp.SendKeys(chromedp.ID("chat-input"), "What did I do?"+kb.Enter))
@@ -167,7 +167,7 @@ func TestBridge_whatIsReportedStaysText(t *testing.T) {
 	portal.post(`{"session_id":"` + session + `","title":` + quoted + `,"description":` + quoted + `,
 		"vendor":{"id":"7","name":` + quoted + `,"status":"blocked","missing_documents":[` + quoted + `]}}`)
 
-	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked: the "+markup+" is missing.", openChat(tab))
+	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked. Missing documents: "+markup+".", openChat(tab))
 	assert.Equal(t, markup, tab.Texts("#chat-log .missing li"))
 	tab.Do("ask", chromedp.Click(named("button", "What did I do?")))
 	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 2`)
