@@ -96,10 +96,12 @@ func (s *Service) awaitCatchUp(ctx context.Context) error {
 }
 
 // whenCaughtUp lets requests wait a while until the service has caught up, and answers 503 if
-// it has not.
+// it has not: within 5 seconds.
 func (s *Service) whenCaughtUp(next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.awaitCatchUp(r.Context()); err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), catchUpPatience-100*time.Millisecond)
+		defer cancel()
+		if err := s.awaitCatchUp(ctx); err != nil {
 			return httpx.Unavailable(err)
 		}
 		next.ServeHTTP(w, r)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,18 @@ func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 	s.Handler().ServeHTTP(w, r)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Less(t, time.Since(began), catchUpPatience)
+}
+
+// Storage that hangs from the start is answered for as soon as any other.
+func TestWhenCaughtUp_answersWithin5Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{caughtUp: make(chan struct{}), stopping: make(chan struct{})}
+		w := httptest.NewRecorder()
+		began := time.Now()
+		s.whenCaughtUp(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Less(t, time.Since(began), 5*time.Second)
+	})
 }
 
 func TestProgress_isHowFarTheLogIsReadBack(t *testing.T) {
