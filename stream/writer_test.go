@@ -777,49 +777,20 @@ func TestWriter_countsWhatWasWrittenOnly(t *testing.T) {
 	})
 }
 
-func TestWriter_triesAgainWhatWasNotSummedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, model := summingUp(t, 0, stream.WriterOptions{})
-		model.fails = 1
-		w.add(t, clicked("s", "a", "b", "c"))
-		require.Equal(t, []string{"0s write s: a b c", "0s model"}, w.after(time.Minute))
-		w.add(t, clicked("s", "d"))
-		require.Equal(t, []string{"1m0s write s: d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
-		w.after(time.Hour)
-	})
-}
-
 func TestWriter_stopsWhileItSumsUp(t *testing.T) {
-	cases := map[string]struct {
-		model time.Duration
-		stop  time.Duration
-		want  []string
-		end   time.Duration
-	}{
-		"model": {10 * time.Second, time.Second,
-			[]string{"0s write s: a b c", "0s model", "1s model: context canceled"}, time.Second},
-		"in overwrite": {0, time.Second / 2, []string{"0s write s: a b c", "0s model", "0s overwrite s: 3", "1s overwritten"},
-			time.Second},
-	}
-	for name, c := range cases {
-		inBubble(t, name, func(t *testing.T) {
-			w, model := summingUp(t, c.model, stream.WriterOptions{})
-			w.add(t, clicked("s", "a", "b", "c"))
-			time.Sleep(c.stop)
-			w.stopped(t)
-			require.Equal(t, c.end, time.Since(w.began))
-			require.Equal(t, c.want, w.take())
-			model.takes = 0
-			w.run(t)
-			w.add(t, clicked("s", "d", "e", "f"))
-			lines := withoutTimes(w.after(time.Minute))
-			want := "overwrite s: 6"
-			if name == "in overwrite" { // which succeeded
-				want = "overwrite s: 3"
-			}
-			require.Equal(t, []string{"write s: d e f", "model", want, "overwritten"}, lines)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
+		w.add(t, clicked("s", "a", "b", "c"))
+		time.Sleep(time.Second)
+		w.stopped(t)
+		require.Equal(t, time.Second, time.Since(w.began))
+		require.Equal(t, []string{"0s write s: a b c", "0s model", "1s model: context canceled"}, w.take())
+		model.takes = 0
+		w.run(t)
+		w.add(t, clicked("s", "d", "e", "f"))
+		require.Equal(t, []string{"write s: d e f", "model", "overwrite s: 6", "overwritten"},
+			withoutTimes(w.after(time.Minute)))
+	})
 }
 
 // A summary that waits for a write in flight does not come after the end.
