@@ -21,9 +21,10 @@ func (f Fields[E]) Field(r *Reader, e *E, key []byte) {
 
 // WithProof adds the properties that prove an identity, and returns f.
 func (f Fields[E]) WithProof(proof func(*E) *Proof) Fields[E] {
-	for _, name := range []string{"$user_hash", "user_hash", "$email_hash", "email_hash", "$identity_token"} {
-		f[name] = func(r *Reader, e *E) { r.SetString(proof(e).Field(name), MaxProof) }
-	}
+	f["$user_hash"] = func(r *Reader, e *E) { r.SetString(&proof(e).UserHash, MaxProof) }
+	f["$email_hash"] = func(r *Reader, e *E) { r.SetString(&proof(e).EmailHash, MaxProof) }
+	f["$identity_token"] = func(r *Reader, e *E) { r.SetString(&proof(e).Token, MaxProof) }
+	f["user_hash"], f["email_hash"] = f["$user_hash"], f["$email_hash"]
 	return f
 }
 

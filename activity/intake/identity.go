@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
@@ -25,27 +26,9 @@ type Proof struct {
 // MaxProof is how many bytes of a field of a proof are read, at most.
 const MaxProof = 4 << 10
 
-// Field returns the field of the proof that a property is, and nil for other properties.
-func (p *Proof) Field(property string) *string {
-	switch property {
-	case "$user_hash", "user_hash":
-		return &p.UserHash
-	case "$email_hash", "email_hash":
-		return &p.EmailHash
-	case "$identity_token":
-		return &p.Token
-	}
-	return nil
-}
-
 // Or returns the proof, with the fields of another where it has none.
 func (p Proof) Or(other Proof) Proof {
-	for _, name := range []string{"$user_hash", "$email_hash", "$identity_token"} {
-		if field := p.Field(name); *field == "" {
-			*field = *other.Field(name)
-		}
-	}
-	return p
+	return Proof{cmp.Or(p.UserHash, other.UserHash), cmp.Or(p.EmailHash, other.EmailHash), cmp.Or(p.Token, other.Token)}
 }
 
 // voucher decides the standing of the identities in a request's events.
