@@ -135,6 +135,18 @@ func (r *Reader) finish() error {
 	}
 }
 
+// first returns the first event as it stands, empty where there is none.
+func (p *payload) first() (event []byte) {
+	r := &Reader{}
+	p.each(r, func() bool {
+		start := r.Offset()
+		r.Skip()
+		event = p.events[start:r.Offset()]
+		return false
+	})
+	return event
+}
+
 // each calls read for each of the events, until it returns false. read must read exactly the
 // event: it finds the reader in front of it.
 func (p *payload) each(r *Reader, read func() bool) {

@@ -145,68 +145,31 @@ func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, source
 	if err != nil {
 		return false
 	}
-	signed := [][]byte{b.Bytes()}
-	if json, err := b.JSON(ctx); err == nil {
-		if signed = [][]byte{firstEvent(json, []*Source{recognize(json, sources)})}; json[0] == '{' {
-			signed = append(signed, b.Bytes())
-		}
-	}
-	return slices.ContainsFunc(signed, func(part []byte) bool {
+	isSigned := func(part []byte) bool {
 		mac := hmac.New(sha1.New, []byte(secret))
 		mac.Write(part)
 		return len(part) > 0 && hmac.Equal(got, mac.Sum(nil))
-	})
+	}
+	json, err := b.JSON(ctx)
+	if err != nil {
+		return isSigned(b.Bytes())
+	}
+	read, _ := recognize(json, sources).parse(json)
+	return isSigned(read.first()) || json[0] == '{' && isSigned(b.Bytes())
 }
 
 // recognize returns the source of the first event, the last one if no other recognizes it.
 // sources must not be empty.
 func recognize(json []byte, sources []*Source) *Source {
-	last := sources[len(sources)-1]
-	if len(sources) == 1 {
-		return last
-	}
-	fields := outline(firstEvent(json, sources))
 	for _, s := range sources {
-		if s.form.Recognizes != nil && s.form.Recognizes(fields) {
+		if s.form.Recognizes == nil {
+			continue
+		}
+		if p, err := s.parse(json); err == nil && s.form.Recognizes(outline(p.first())) {
 			return s
 		}
 	}
-	return last
-}
-
-// firstEvent returns the JSON of the first event as it stands: the first element of an
-// array or of a source's batch, or the object. It is empty where there is none.
-func firstEvent(json []byte, sources []*Source) []byte {
-	r := &Reader{}
-	r.Reset(json)
-	switch r.Kind() {
-	case '[':
-		return r.first()
-	case '{':
-		start := r.Offset()
-		r.BeginObject()
-		for key, ok := r.Key(); ok; key, ok = r.Key() {
-			isBatch := slices.ContainsFunc(sources, func(s *Source) bool { return string(key) == s.form.Batch })
-			if isBatch && r.Kind() == '[' {
-				return r.first()
-			}
-			r.Skip()
-		}
-		return json[start:r.Offset()]
-	}
-	return nil
-}
-
-// first returns the first element of the array that comes next, as it stands, nil for an empty
-// array.
-func (r *Reader) first() []byte {
-	r.BeginArray()
-	if !r.Element() {
-		return nil
-	}
-	start := r.Offset()
-	r.Skip()
-	return r.json[start:r.Offset()]
+	return sources[len(sources)-1]
 }
 
 // An outline has so many fields, and of their values so many bytes.
