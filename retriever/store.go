@@ -214,10 +214,11 @@ func userOf(b *activity.Batch) string {
 // Add never fails.
 func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	now := time.Now()
-	if b.SessionID == "" || len(b.Actions) == 0 || s.isExpired(b.ForwardedAt, now) {
+	at, expired := s.forwarded(b.ForwardedAt, now)
+	if b.SessionID == "" || len(b.Actions) == 0 || expired {
 		return nil
 	}
-	c := chunk{text: strings.Clone(b.Text()), at: s.believe(b.ForwardedAt, now), user: userOf(&b)}
+	c := chunk{text: strings.Clone(b.Text()), at: at, user: userOf(&b)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(b.SessionID, now)
@@ -226,16 +227,6 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	ss.insert(len(ss.chunks), c, s.maxChunks)
 	s.keep(ss)
 	return nil
-}
-
-// maxAge is the age beyond which a time is taken for no time at all: no stream
-// retains anything for as long.
-const maxAge = 7 * 24 * time.Hour
-
-// isExpired reports whether a batch forwarded at that epoch second is too old to
-// be kept.
-func (s *Store) isExpired(forwardedAt float64, now time.Time) bool {
-	return forwardedAt < activity.Seconds(now.Add(-s.ttl)) && forwardedAt > activity.Seconds(now.Add(-maxAge))
 }
 
 // Overwrite replaces chunks by a summary of them, as the overwrite function of a
@@ -258,7 +249,8 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
-	place, at := ss.replace(max(sum.Replaces, 0), s.believe(sum.ForwardedAt, now))
+	at, _ := s.forwarded(sum.ForwardedAt, now)
+	place, at := ss.replace(max(sum.Replaces, 0), at)
 	ss.insert(place, chunk{text: strings.Clone(sum.Text), at: at, last: ss.summed}, s.maxChunks)
 	s.keep(ss)
 	return nil
@@ -286,13 +278,14 @@ func (ss *session) replace(actions int, at int64) (place int, _ int64) {
 	return place, min(at, newest)
 }
 
-// believe returns when something was forwarded, in epoch microseconds: at that
-// epoch second, or now if that is in the future or has expired.
-func (s *Store) believe(forwardedAt float64, now time.Time) int64 {
-	if forwardedAt >= activity.Seconds(now.Add(-s.ttl)) && forwardedAt <= activity.Seconds(now) {
-		return int64(math.Round(forwardedAt * 1e6))
+// forwarded returns when something was forwarded, in epoch microseconds: at that epoch second, or
+// now where that has expired, is in the future or is no time.
+func (s *Store) forwarded(at float64, now time.Time) (micros int64, expired bool) {
+	micros = int64(math.Round(at * 1e6))
+	if expired = micros < now.Add(-s.ttl).UnixMicro(); expired || micros > now.UnixMicro() {
+		return now.UnixMicro(), expired && micros > 0
 	}
-	return now.UnixMicro()
+	return micros, false
 }
 
 // open returns the session, a new one where none is held, which is to be kept.
