@@ -273,16 +273,6 @@ func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
 	}
 }
 
-func TestRecorder_dropsARequestThatIsRepeated(t *testing.T) {
-	r := newRecording(t)
-	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u2", "b", 2)}
-	r.record(t, events...)
-	require.Len(t, r.batches(t), 2)
-	require.Equal(t, activity.Result{Duplicate: 2}, r.record(t, events...))
-	require.Empty(t, r.batches(t))
-	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
-}
-
 // Of a request that was seen in part only the new part is appended, as if it
 // had come alone.
 func TestRecorder_appendsOnlyWhatIsNew(t *testing.T) {
