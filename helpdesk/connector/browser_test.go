@@ -155,8 +155,8 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 
 func TestServeLink_withoutStorageAsksToRepeat(t *testing.T) {
 	d := newDoors(t, nil)
-	d.docs.err = errors.New("storage is away")
-	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, d.docs.err })
+	d.away = errors.New("storage is away")
+	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, d.away })
 	code, _ := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)
 	assert.Equal(t, 503, code)
 }

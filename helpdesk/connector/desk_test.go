@@ -224,7 +224,6 @@ func capable(d any) (c helpdesk.Capabilities) {
 }
 
 func (d *scriptDesk) Capabilities() helpdesk.Capabilities  { return capable(d) }
-func (d plainDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
 func (d pacedDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
 func (d *slowDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
 func (d offeringDesk) Capabilities() helpdesk.Capabilities { return capable(d) }

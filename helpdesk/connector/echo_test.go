@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -60,33 +59,19 @@ func TestServeChat_ignoresTheEchoOfAReplyWithoutWords(t *testing.T) {
 	assert.Equal(t, "accepted", says)
 }
 
-// echoingDesk is a scriptDesk whose trigger is faster than its answer.
-type echoingDesk struct {
-	*scriptDesk
-	echo func(text string)
-}
-
-func (d *echoingDesk) Capabilities() helpdesk.Capabilities { return capable(d) }
-
-func (d *echoingDesk) Reply(ctx context.Context, conversationID, text string) (string, error) {
-	d.echo(text)
-	return d.scriptDesk.Reply(ctx, conversationID, text)
-}
-
 // Another server sees the echo of a reply whose writing is under way, or whose writer has died.
 func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
 	for name, err := range map[string]error{"written": nil, "lost": &helpdesk.APIError{Ambiguous: true}} {
 		t.Run(name, func(t *testing.T) {
 			model := &fakeModel{text: ownReply}
 			d := newDoors(t, model.answer)
-			desk := &echoingDesk{scriptDesk: d.chat}
-			product := Product{Desks: []Desk{{"chat", desk}}}
+			product := Product{Desks: []Desk{{"chat", d.chat}}}
 			d.configure(always(product))
 			second := *d
 			second.service = newService(t, d.store.log, product, &Options{Model: model.answer})
 			second.mux = http.NewServeMux()
 			second.mux.Handle("POST /chat/chat/{product_id}", second.ServeChat("chat"))
-			desk.echo = func(text string) {
+			d.chat.echo = func(text string) {
 				_, says := second.event(t, chatPath, "chat", userReply("e1", "c1", text))
 				assert.Equal(t, "ignored", says)
 			}

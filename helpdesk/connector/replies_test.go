@@ -543,7 +543,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		d, model := newChat(t)
 		d.visitAs(t, "s", "ada", "", time.Now(), "home")
 		key := keyOf("chat", "c1")
-		held := musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
+		held := musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+key, time.Hour))
 		product := Product{TakesClaims: true, Labels: []string{"Yes"}}
 		began := time.Now()
 		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", key, product, "s"))
@@ -553,7 +553,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.False(t, late.Stop())
 		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
 
-		held = musttest.New(document.Acquire(t.Context(), d.docs, "acme", modelLease+key, time.Hour))
+		held = musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+key, time.Hour))
 		go func() { _, _ = d.delivery("acme").summarize(t.Context(), key, "Summarize") }()
 		time.Sleep(time.Minute)
 		assert.Empty(t, model.prompts)

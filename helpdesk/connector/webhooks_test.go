@@ -12,17 +12,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -35,10 +34,11 @@ type scriptDesk struct {
 	mu       sync.Mutex
 	contacts map[string]helpdesk.Contact
 	replies  []string
-	answer   map[string]error // by operation
-	lost     bool             // whether a failed reply was written all the same
-	asked    []string         // operations
-	mine     map[string]bool  // messages that the requester did not write
+	answer   map[string]error  // by operation
+	lost     bool              // whether a failed reply was written all the same
+	asked    []string          // operations
+	mine     map[string]bool   // messages that the requester did not write
+	echo     func(text string) // by a trigger that is faster than the answer to a reply; nil for none
 }
 
 func (d *scriptDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
@@ -80,6 +80,9 @@ func (d *scriptDesk) Contact(_ context.Context, id string) (helpdesk.Contact, er
 }
 
 func (d *scriptDesk) Reply(_ context.Context, _, text string) (string, error) {
+	if d.echo != nil {
+		d.echo(text)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.do("reply")
@@ -123,15 +126,12 @@ func (d *scriptDesk) script(operation string, err error, lost bool) {
 }
 
 // plainDesk is a scriptDesk without chat.
-type plainDesk struct{ inner *scriptDesk }
+type plainDesk struct{ *scriptDesk }
 
-func (d plainDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
-func (d plainDesk) Fits(string) bool                                     { return true }
-func (d plainDesk) Webhook(h http.Header, b []byte, now time.Time) (helpdesk.Event, error) {
-	return d.inner.Webhook(h, b, now)
-}
-func (d plainDesk) Contact(ctx context.Context, id string) (helpdesk.Contact, error) {
-	return d.inner.Contact(ctx, id)
+func (d plainDesk) Capabilities() helpdesk.Capabilities {
+	can := capable(d)
+	can.Replier, can.Chatter = nil, nil
+	return can
 }
 
 // doors are the endpoints of a connector of product acme with the desks plain,
@@ -139,28 +139,14 @@ func (d plainDesk) Contact(ctx context.Context, id string) (helpdesk.Contact, er
 type doors struct {
 	*service
 	plain, chat *scriptDesk
-	docs        *failingDocs
+	away        error // of storage; nil while it is there
 	mux         *http.ServeMux
-}
-
-// failingDocs are documents that can be away.
-type failingDocs struct {
-	document.Store
-	err error
-}
-
-func (d *failingDocs) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if d.err != nil {
-		return nil, d.err
-	}
-	return d.Store.Get(ctx, productID, names...)
 }
 
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
-	log, err := memorylog.New(nil)
-	require.NoError(t, err)
+	log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string) error { return d.away }}
 	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(),
 		AllowedOrigins: []string{"https://app.acme.example"},
 		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
@@ -171,11 +157,6 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 		}
 		return known.Product(id)
 	}))
-	d.docs = &failingDocs{Store: d.service.store.docs}
-	d.service.store.docs = d.docs
-	d.service.store.dir = musttest.New(directory.New(d.docs, 0))
-	d.service.recorder, err = eventlog.NewRecorder(log, nil)
-	require.NoError(t, err)
 	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)
 	d.mux.Handle("POST /chat/chat/{product_id}", d.ServeChat("chat"))
 	d.mux.Handle("POST /plain/chat/{product_id}", d.ServeChat("plain"))
@@ -378,7 +359,7 @@ func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	d := newDoors(t, nil)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	d.docs.err = errors.New("storage is away")
+	d.away = errors.New("storage is away")
 	e := opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"})
 	body, err := json.Marshal(e)
 	require.NoError(t, err)
@@ -386,7 +367,7 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	assert.Equal(t, 503, w.Code)
 	assert.NotEmpty(t, w.Header().Get("Retry-After"))
 	assert.NotContains(t, w.Body.String(), "away")
-	d.docs.err = nil
+	d.away = nil
 	d.says(t, "linked", e)
 	d.configure(productsFunc(func(string) (Product, bool, error) {
 		return Product{}, false, errors.New("storage is away")
@@ -507,16 +488,13 @@ func TestServeWebhook_takesConcurrentDuplicatesOnce(t *testing.T) {
 // A body that breaks off is not taken.
 func TestServeWebhook_ofABodyThatBreaksOff(t *testing.T) {
 	d := newDoors(t, nil)
-	r := httptest.NewRequest(http.MethodPost, webhookPath, io.MultiReader(strings.NewReader(`{"Type":2`), errReader{}))
+	body := io.MultiReader(strings.NewReader(`{"Type":2`), iotest.ErrReader(io.ErrUnexpectedEOF))
+	r := httptest.NewRequest(http.MethodPost, webhookPath, body)
 	r.Header.Set("X-Desk", "plain")
 	w := httptest.NewRecorder()
 	d.mux.ServeHTTP(w, r)
 	assert.Equal(t, 400, w.Code)
 }
-
-type errReader struct{}
-
-func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // signedDesk takes signed webhooks only.
 type signedDesk struct{ *scriptDesk }
