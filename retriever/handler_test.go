@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -179,17 +180,14 @@ func (b brokenBody) Read([]byte) (int, error) {
 func TestHandler_leavesErrorsForTheLog(t *testing.T) {
 	mux := newMux(newStore(t), nil)
 	cause := errors.New("connection reset by 10.0.0.1")
-	r := httptest.NewRequest(http.MethodPost, "/retrieval", io.MultiReader(strings.NewReader(`{"know`), failing{cause}))
+	r := httptest.NewRequest(http.MethodPost, "/retrieval", io.MultiReader(strings.NewReader(`{"know`),
+		iotest.ErrReader(cause)))
 	w := httpxtest.NewReporter()
 	mux.ServeHTTP(w, r)
 	assert.NotContains(t, requireCode(t, http.StatusBadRequest, 2001, w.ResponseRecorder), "10.0.0.1")
 	require.NotNil(t, w.Err)
 	assert.ErrorIs(t, w.Err, cause)
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestParseKeyBy(t *testing.T) {
 	for name, want := range map[string]retriever.KeyBy{"session_id": retriever.KeyBySession,
