@@ -90,7 +90,7 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	}
 	actions := make([]activity.Action, len(batch.Actions))
 	for i, a := range batch.Actions {
-		actions[i] = compact(bounded(a.Action))
+		actions[i] = compact(a.Action.Clean())
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,23 +121,10 @@ func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
 	return nil
 }
 
-// bounded returns the action with texts cut to the limits of a report, and
-// without a URL that is too long to keep.
-func bounded(a activity.Action) activity.Action {
-	a.ID = ""
-	a.Title, a.Description = activity.CleanLabel(a.Title), cleanText(a.Description, maxDescription)
-	if len(a.RawURL) > maxURL {
-		a.RawURL = ""
-	}
-	if len(a.CanonicalURL) > maxURL {
-		a.CanonicalURL = ""
-	}
-	return a
-}
-
-// compact returns the action with texts that share no memory with a request: a
-// label must not keep a whole request alive.
+// compact returns the action without its ID, with a title of a label's length and with texts that
+// share no memory with a request: a label must not keep a whole request alive.
 func compact(a activity.Action) activity.Action {
+	a.ID, a.Title = "", activity.CleanLabel(a.Title)
 	for _, text := range []*string{&a.Type, &a.Title, &a.Description, &a.RawURL, &a.CanonicalURL} {
 		*text = strings.Clone(*text)
 	}

@@ -19,11 +19,10 @@ import (
 
 // Limits of a report, in bytes unless named otherwise.
 const (
-	maxBody        = 64 << 10
-	maxID          = 1 << 10 // bytes of the id of a session or a vendor
-	maxURL         = 2 << 10 // bytes
-	maxDescription = 500     // characters
-	maxDocuments   = 50
+	maxBody      = 64 << 10
+	maxID        = 1 << 10 // bytes of the id of a session or a vendor
+	maxURL       = 2 << 10 // bytes
+	maxDocuments = 50
 )
 
 // report is the body of POST /demo/actions, as it comes. Fields it does not have are ignored.
@@ -82,8 +81,8 @@ var typeName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 // action returns the reported action, without its times. Its texts may share memory with the
 // body.
 func (r report) action() (a activity.Action, err error) {
-	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title)}
-	a.RawURL, a.CanonicalURL = activity.CleanURL(r.URL)
+	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title),
+		Description: r.Description, RawURL: r.URL}
 	switch {
 	case a.Title == "":
 		return a, httpx.BadRequest("The field title is required and must not be empty.")
@@ -93,7 +92,8 @@ func (r report) action() (a activity.Action, err error) {
 	case !isWebURL(r.URL):
 		return a, httpx.BadRequest("The field url must be an absolute http or https URL of at most %d bytes.", maxURL)
 	}
-	a.Description = cmp.Or(cleanText(r.Description, maxDescription), describe(a))
+	a = a.Clean()
+	a.Description = cmp.Or(a.Description, describe(a))
 	return a, nil
 }
 
@@ -155,21 +155,4 @@ func statusNames() []string {
 		names[i] = string(s)
 	}
 	return names
-}
-
-// cleanText is [activity.CleanLabel] for texts of several sentences: it cleans word by word,
-// and cuts at a word after at most limit characters, plus an ellipsis.
-func cleanText(s string, limit int) string {
-	var words []string
-	for word := range strings.FieldsSeq(s) {
-		if word = activity.CleanLabel(word); word != "" {
-			words = append(words, word)
-		}
-	}
-	s = strings.Join(words, " ")
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	cut := string([]rune(s)[:limit])
-	return cut[:strings.LastIndexByte(cut, ' ')] + "…" // words are shorter than the limit
 }
