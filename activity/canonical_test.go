@@ -244,7 +244,7 @@ func FuzzCanonicalURL(f *testing.F) {
 
 var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*:$`)
 
-// authority returns what is between scheme and path.
+// authority returns the part between scheme and path.
 func authority(url string) string {
 	scheme, rest, ok := strings.Cut(url, "//")
 	if !ok || scheme != "" && !schemeForm.MatchString(scheme) {
@@ -254,7 +254,7 @@ func authority(url string) string {
 	return host
 }
 
-// afterHost returns what follows the authority.
+// afterHost returns the part after the authority.
 func afterHost(url string) string {
 	host := authority(url)
 	_, rest, _ := strings.Cut(url, host)

@@ -90,7 +90,7 @@ func TestNewAction_cutsLongLabels(t *testing.T) {
 	assert.Equal(t, "User clicked "+activity.CleanLabel(label)+" on the home page", a.Description)
 }
 
-// The list of types may grow, and a source of one's own may have more.
+// The list of types may grow, and a custom source may have types of its own.
 func TestNewAction_makesASentenceOfAnUnknownType(t *testing.T) {
 	for _, target := range []activity.Target{{Label: "Reports", Element: "list"}, {Element: "list"}} {
 		a := activity.NewAction("scroll", target, "https://app.example.com/dashboard")

@@ -27,7 +27,7 @@ func ExampleDigest() {
 	// Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
 }
 
-// What an agent reads, without what may be secret in the address.
+// The text for an agent leaves out the parts of an address that may be secret.
 func ExampleBatch_Text() {
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
 		"https://app.example.com/dashboard?token=secret")

@@ -93,7 +93,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// A later summary covers what an earlier one did.
+// The text after further actions still covers the earlier ones.
 func TestDigest_growsWithWhatIsAdded(t *testing.T) {
 	var d activity.Digest
 	assert.Empty(t, d.String())
@@ -108,9 +108,9 @@ func TestDigest_growsWithWhatIsAdded(t *testing.T) {
 func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 	type kind struct {
 		make    func(n int) activity.Action
-		one     string // what is said of one earlier
+		one     string // the beginning with one earlier action
 		several string
-		rest    string // what is said of a phrase after them
+		rest    string // a format of the later phrases
 	}
 	path := func(n int) string { return fmt.Sprintf("/p-%d", n) }
 	kinds := map[string]kind{
@@ -147,7 +147,7 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 	}
 }
 
-// However the actions come, they make the same text.
+// The division of the actions into calls of Add does not change the text.
 func TestDigest_isTheSameInWhateverDivision(t *testing.T) {
 	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "scroll"}
 	for seed := range uint64(50) {
@@ -170,8 +170,7 @@ func TestDigest_isTheSameInWhateverDivision(t *testing.T) {
 	}
 }
 
-// A digest that was stored goes on as if it had not been, and stays bounded
-// whatever is decoded.
+// A stored digest goes on like one that was not stored. It stays bounded after decoding any text.
 func TestDigest_goesOnFromItsJSON(t *testing.T) {
 	visit := func(n int) activity.Action { return did(activity.TypePageview, "", fmt.Sprintf("/p-%d", n)) }
 	var want, got activity.Digest

@@ -18,7 +18,8 @@ func sharedBatch(users ...string) *activity.Batch {
 	return b
 }
 
-// A batch says whose its session is: of ada's actions alone that may be bob.
+// A batch names its session's user. A part with ada's actions alone names ada, also in a session
+// whose user is bob.
 func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 	ada := &activity.Erasure{UserID: "ada", SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}}
 	bob := &activity.Erasure{UserID: "bob", SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"ada"}}}
@@ -44,7 +45,8 @@ func TestBatch_isDividedWithoutTheOtherPerson(t *testing.T) {
 	assert.Nil(t, whole.Left(bob))
 }
 
-// The log has a visitor's ID with the actions of who signed in.
+// The log holds a signed-in user's actions under the visitor's ID, so an erasure of the visitor
+// leaves them.
 func TestErasure_coversNothingThatIsKept(t *testing.T) {
 	for _, sessions := range [][]string{{}, {"s"}} {
 		anon := &activity.Erasure{UserID: "anon", SessionIDs: sessions, Kept: map[string][]string{"s": {"anon", "bob"}}}

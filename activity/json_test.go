@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// The JSON of a batch is, to the byte, what encoding/json makes of it.
+// The JSON of a batch equals the output of encoding/json, to the byte.
 func FuzzBatch_AppendJSON(f *testing.F) {
 	for _, text := range []string{"", "Click Save", "https://x/?a=1&b=<2>", "\"\\/\b\f\n\r\t\x00\x1f\x7f",
 		"\u0085\u2028\u2029\ufffd", "\xff\xed\xa0\x80", "größer ☕ 👩\u200d👧", "\\u0085"} {
@@ -57,8 +57,8 @@ func TestBatch_AppendJSON_refusesTimesThatAreNone(t *testing.T) {
 	}
 }
 
-// The times of the recorder's clock are the shortest text of their number, as
-// long as clocks have 16 digits.
+// A time of the recorder's clock is written as the shortest text of its number, as long as clocks
+// have 16 digits.
 func TestBatch_AppendJSON_writesTimesAsMarshalDoes(t *testing.T) {
 	for micros := int64(1); micros < 1<<54; micros += micros/1000 + 1 {
 		for _, at := range []int64{micros, -micros, micros - micros%1000, micros - micros%100_000} {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzFold holds labels against a plain definition of what they are.
+// FuzzFold checks labels against a plain definition.
 func FuzzFold(f *testing.F) {
 	long := strings.Repeat("word ", 30)
 	for _, s := range []string{"", " ", "Save", " Save  changes\n", "a\u200db", "\u200d a \u200d", "a \u200d b",

@@ -16,9 +16,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 )
 
-// evening is when the tests' sessions begin.
 const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
 
+// evening is the time at which the tests' sessions begin.
 var evening = time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC)
 
 // clicks is a batch of clicks that start so many seconds after evening.
@@ -159,8 +159,7 @@ func FuzzBatch_Text(f *testing.F) {
 	})
 }
 
-// requireOneLine asserts that nothing in a text could end a line, hide or
-// reorder what is shown.
+// requireOneLine asserts that no character of a text could end its line, or hide or reorder text.
 func requireOneLine(t *testing.T, text string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(text), "%q", text)

@@ -138,7 +138,7 @@ func TestKeyring_refusesToAddADigest(t *testing.T) {
 	require.NoError(t, k.Check("key", "acme", access.MCP))
 }
 
-// What is mounted wrongly serves nobody, and says so.
+// A wrong mount answers 500 to every caller. A wrong argument of it is also logged.
 func TestKeyring_requireSaysWhatItCannotServe(t *testing.T) {
 	k := keyring(t)
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -197,7 +197,7 @@ func TestKeyring_rotates(t *testing.T) {
 	assert.NoError(t, k.Check("acme-new", "acme", access.MCP))
 }
 
-// Enough keys for some to share a bucket.
+// There are enough keys for some to share a bucket.
 func TestKeyring_holdsManyKeys(t *testing.T) {
 	const count = 10_000
 	k := access.NewKeyring()
@@ -360,8 +360,8 @@ func requireNothingSecret(t *testing.T, w *httptest.ResponseRecorder, header str
 	}
 }
 
-// A caller without a valid key learns nothing: neither which products exist
-// nor what was wrong with the credentials.
+// A caller without a valid key learns neither the existing products nor the fault of its
+// credentials.
 func TestKeyring_requireAnswersAllUnknownCallersAlike(t *testing.T) {
 	k := keyring(t)
 	first, _ := serve(k, "", "acme")

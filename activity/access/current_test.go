@@ -26,7 +26,7 @@ func (r *refresher) Refresh(productID string) error {
 func TestCheckCurrent_refusesByWhatTheProductIsNow(t *testing.T) {
 	errOther := errors.New("something else")
 	for name, tt := range map[string]struct {
-		said      []error // by one check after the other
+		said      []error // the answers of successive checks
 		refresh   error
 		want      int
 		refreshes int
@@ -58,7 +58,7 @@ func TestCheckCurrent_refusesByWhatTheProductIsNow(t *testing.T) {
 	}
 }
 
-// status is that of the answer to a check, zero for none.
+// status returns the status of a check's answer, zero for none.
 func status(err error) int {
 	var answer *httpx.Error
 	switch {

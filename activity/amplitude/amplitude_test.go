@@ -72,7 +72,7 @@ func TestDecode_recordedTraffic(t *testing.T) {
 		"Click Export CSV" + home + anonymous,
 		"Click Close dialog" + home + anonymous,
 		"identity" + ada + " | was DEVICE | ada@example.com",
-		"Click See plans" + home + ada + device, // whose location is the next page already
+		"Click See plans" + home + ada + device, // the event's location is already the next page
 		"Page Load: Settings" + settings + "?tab=billing" + ada + device,
 		"Change #plan field" + settings + ada + device,
 		"Change #email field" + settings + ada + device,
@@ -179,7 +179,7 @@ func TestDecode_timesAndProofs(t *testing.T) {
 		`"time":1795406195728,"insert_id":"i",` +
 		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},` +
 		`"event_properties":{"$identity_token":"cc"}}]}`
-	for _, webhook := range []bool{false, true} { // whose times Amplitude has corrected
+	for _, webhook := range []bool{false, true} { // Amplitude has corrected a webhook's times
 		_, err := amplitude.Source.Decode([]byte(body), intake.Request{Webhook: webhook}, func(m *intake.Meaning) {
 			assert.Equal(t, "i", m.ID)
 			assert.Equal(t, int64(1795406195728), m.Time.UnixMilli())

@@ -44,7 +44,7 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// record does with the directory what a request of one session needs.
+// record makes the calls that a request of one session makes.
 func record(ctx context.Context, d *directory.Directory, docs document.Store, sessionID string,
 	events []activity.Event) error {
 	book, err := d.Open(ctx, "acme", events)

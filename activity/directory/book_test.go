@@ -167,8 +167,8 @@ func TestBook_losesNothingUnderConcurrency(t *testing.T) {
 	assert.Equal(t, fmt.Sprint("user", books-1), s.UserID, "the newest event's")
 }
 
-// The newest event says what is known of a user and an address: an event that
-// comes late changes nothing, however little older it is than the newest.
+// The newest event decides a user's and an address's facts. A late event changes nothing, however
+// little older it is than the newest.
 func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -210,8 +210,8 @@ func TestBook_newestEventWinsHoweverLateOthersCome(t *testing.T) {
 	}
 }
 
-// However often a user is seen, the address is known for as long as the
-// session is, and the session for as long as the retention from the last event.
+// An address stays known as long as its session, and a session stays known for the retention after
+// its last event, however often the user is seen.
 func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 	const ttl = 8 * time.Hour
 	for seed := range uint64(20) {
@@ -241,8 +241,7 @@ func TestBook_keepsUsersAndAddressesForTheirTime(t *testing.T) {
 	}
 }
 
-// A user that the events do not name is read when it is needed. When that
-// fails it can be repeated.
+// A user that the events do not name is read on demand. A failed read can be repeated.
 func TestBook_readsFurtherUsersWhenNeeded(t *testing.T) {
 	d := newDirectory(0)
 	d.learn(t, seen(1, "s", "ada", ""))

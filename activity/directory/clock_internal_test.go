@@ -13,14 +13,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// day is when the clocks of the tests are at zero.
+// day is the zero of the tests' clocks.
 var day = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
 
 func after(seconds float64) time.Time {
 	return day.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// shown is an event by its seconds; sent below zero stands for none.
+// shown is an event by its seconds; a negative sent stands for none.
 func shown(stamp, sent, received float64) activity.Event {
 	e := activity.Event{ID: fmt.Sprint(stamp), Time: after(stamp), Received: after(received)}
 	if sent >= 0 {
@@ -111,7 +111,7 @@ func TestClock_settle(t *testing.T) {
 	}
 }
 
-// However many events of the future a session sends, they are now.
+// A session's events from the future are settled at the present, however many there are.
 func TestClock_settlesTheFutureNow(t *testing.T) {
 	var k clock
 	events := make([]activity.Event, 9000)
@@ -123,8 +123,8 @@ func TestClock_settlesTheFutureNow(t *testing.T) {
 	require.WithinRange(t, settled[len(events)-1].Time, after(5), after(5.2))
 }
 
-// An event without a stamp of its session's clock goes by the service's, and
-// into the same order.
+// An event without a stamp of its session's clock is settled by the service's clock. Both kinds
+// share one order.
 func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
 	var k clock
 	k.settle(nil, []activity.Event{shown(3600, 3601, 1)}, time.Hour)
@@ -187,7 +187,7 @@ func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
 	require.Less(t, len(k.Points), 50)
 }
 
-// simulated is what one session sends: batches of stamps, and when each request
+// simulated is the traffic of one session: batches of stamps, and the times at which each request
 // leaves and arrives.
 type simulated struct {
 	stamps         []float64
@@ -272,9 +272,8 @@ func inverted(events []activity.Event) (n int) {
 	return n
 }
 
-// TestClock_neverInvertsWhatANetworkHeldUp simulates requests that waited for a
-// network and then came within some milliseconds, in any order: what arrives late
-// finds room between the times that were given.
+// TestClock_neverInvertsWhatANetworkHeldUp simulates requests that waited for a network and then
+// arrived within some milliseconds, in any order. A late event finds room between the given times.
 func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
 	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 9))

@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// What a clock that was ahead has left gives way to what happens now; what is
-// known from within a second of now does not.
+// A fact from a clock that was more than a second ahead gives way to a present one. A fact from up
+// to a second ahead stays.
 func TestDirectory_doesNotWaitForAClockThatWasAhead(t *testing.T) {
 	for _, c := range []struct {
 		ahead time.Duration

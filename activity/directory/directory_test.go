@@ -78,8 +78,8 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 	}
 }
 
-// A link that is of an anonymous visitor is of the user that the visitor turns out to be,
-// and of no other user.
+// The link of an anonymous visitor passes to the user whose event names that visitor, and to no
+// other user.
 func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 	}
 }
 
-// An erasure has to find them.
+// A session lists its last conversations, because an erasure has to find them.
 func TestSession_remembersItsLastConversations(t *testing.T) {
 	var s directory.Session
 	for i, user := range []string{"ada", "bob", "ada"} {
@@ -121,9 +121,8 @@ func TestSession_remembersItsLastConversations(t *testing.T) {
 	assert.Len(t, s.Conversations(), 6)
 }
 
-// Where no event says that a user is identified, two user IDs with two addresses are two
-// persons: nothing of one is written into the other's conversation, whichever way the
-// session was linked.
+// Without an identified user, two user IDs with two addresses are two persons. No action of one is
+// written into the other's conversation, however the session was linked.
 func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
 	known := func(e activity.Event) activity.Event { e.Identified = true; return e }
@@ -177,7 +176,7 @@ func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
 	}
 }
 
-// A user who is identified at the visitor's device is the visitor, whatever the form of its ID.
+// A user who is identified on the visitor's device is the visitor, for any form of the user's ID.
 func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "")
 	bob.Identified = true
@@ -193,9 +192,9 @@ func TestSession_keepsItsLinkAtTheVisitorsDevice(t *testing.T) {
 	}
 }
 
-// One person, named by every order of events that state the ID, the address, that the ID is
-// a user's or a visitor's, in order of their times or against it, is one: nothing is kept out
-// of the conversation.
+// One person stays one in every order of events that state the ID and the address and mark the ID
+// as a user's or a visitor's, also against the order of their times. No event is kept out of the
+// conversation.
 func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	var tell func(told []activity.Event)
 	tell = func(told []activity.Event) {
@@ -230,8 +229,8 @@ func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 	tell(nil)
 }
 
-// A session that is more than claimed is not the one of a person who is only claimed to be
-// there, by an ID or an address.
+// A session with a reported or signed user is not the session of a person whose ID or address is
+// only claimed.
 func TestSession_isNotOfWhoIsOnlyClaimed(t *testing.T) {
 	for _, at := range []activity.Standing{reported, verified} {
 		for _, address := range []string{"ivy@x.example", ""} {
@@ -251,7 +250,8 @@ func TestSession_isNotOfWhoIsOnlyClaimed(t *testing.T) {
 	assert.True(t, claims.IsOf("ivy@x.example", "ivy"), "nothing is known of the visitor")
 }
 
-// The address that a claimed user is known by is not another, signed user's.
+// The address of a claimed user does not pass to a signed user, unless the claimed ID is a
+// device's.
 func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	next := standing(verified, claimed, seen(2, "s", "bob", ""))
 	const old = "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1"
@@ -265,8 +265,8 @@ func TestSession_keepsAnAddressFromTheNextUser(t *testing.T) {
 	}
 }
 
-// A person whose word stands lower than the session's says nothing about its user, and what
-// a batch has further is learnt alike.
+// A person of a lower standing than the session's is not one of its identified users. The session
+// learns from a batch's further events in the same way.
 func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 	d := newDirectory(0)
 	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
@@ -281,8 +281,8 @@ func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
 	assert.ElementsMatch(t, []string{"ivy", "bob"}, s.Identified())
 }
 
-// A session that was linked by the address of an unidentified visitor stays linked for the
-// first identified user, unless that user's events state another address.
+// A session linked by the address of an unidentified visitor stays linked for the first identified
+// user, unless that user's events state another address.
 func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 	identify := func(second int, email string) activity.Event {
 		e := seen(second, "s", "bob", email)
@@ -292,7 +292,7 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		after  []activity.Event
-		linked bool // whether it stays so
+		linked bool // whether the link stays
 	}{
 		{"the address", []activity.Event{identify(2, "ivy@x.example")}, true},
 		{"no address", []activity.Event{identify(2, "")}, true},
@@ -343,7 +343,7 @@ func TestSession_remembersTheNewestStatements(t *testing.T) {
 	assert.Equal(t, want[12:], s.Stated())
 }
 
-// fixture is a directory under test, and the documents that it is a view of.
+// fixture is a directory under test, with its documents.
 type fixture struct {
 	*directory.Directory
 	docs *meddling
@@ -398,7 +398,7 @@ func (d fixture) known(t testing.TB, sessionID string) bool {
 	return ok
 }
 
-// sessionOf returns the session of an e-mail address, empty for none.
+// sessionOf returns the session of an email address, empty for none.
 func (d fixture) sessionOf(t testing.TB, email string) string {
 	t.Helper()
 	id, ok, err := d.SessionOf(t.Context(), "acme", email)
@@ -414,7 +414,7 @@ func (d fixture) open(t testing.TB, events ...activity.Event) *directory.Book {
 	return b
 }
 
-// close writes what a book has learned.
+// close writes a book's changes.
 func (d fixture) close(t testing.TB, b *directory.Book) error {
 	t.Helper()
 	_, err := d.docs.Write(t.Context(), "acme", b.Changes()...)
@@ -438,7 +438,7 @@ func learn(t testing.TB, b *directory.Book, events ...activity.Event) directory.
 	return s
 }
 
-// seen is an event of that second.
+// seen returns an event at that second.
 func seen(second int, session, user, email string) activity.Event {
 	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session,
 		UserID: user, Email: email}
@@ -464,7 +464,8 @@ func TestDirectory_remembersWhatWasChanged(t *testing.T) {
 	assert.Equal(t, "c", kept.ConversationID)
 }
 
-// What was learned counts when the session is read again, not only what it says.
+// A session that is read from storage remembers the rank of its facts: an older event without an
+// identified user does not override them.
 func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
 	d := newDirectory(0)
 	identified := seen(5, "s", "ada", "ada@x.example")
@@ -640,8 +641,8 @@ func TestDirectory_updateEndsWithItsContext(t *testing.T) {
 	assert.Equal(t, 3, tries)
 }
 
-// A user who comes back is known by the e-mail address seen before, in another
-// session or outside any; another user's session never gets it.
+// A returning user is known by the email address of an earlier event, in another session or outside
+// any. Another user's session never gets that address.
 func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
 	d := newDirectory(0)
 	assert.Equal(t, "ada@x.example", d.learn(t, seen(0, "", "ada", "ada@x.example")).Email)
@@ -747,8 +748,6 @@ func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
 	assert.ErrorIs(t, err, d.docs.failGet)
 }
 
-// Ids are kept apart whatever they look like: those that are too long for a
-// name, and those that look like what such an id goes by.
 func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {
 	d := newDirectory(0)
 	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
@@ -761,6 +760,8 @@ func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {
 	assert.Empty(t, got)
 }
 
+// IDs of any form stay apart. An ID too long for a document's name goes by its digest, and another
+// ID may look like that digest.
 func TestDirectory_takesAnyID(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	digest := func(id string) string {
@@ -792,7 +793,7 @@ func TestDirectory_takesAnyID(t *testing.T) {
 	}
 }
 
-// What is kept is read by other versions of the program.
+// Other versions of the program read the stored form.
 func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	d := newDirectory(0)
 	e := seen(1, "s", "ada", "Ada@x.example")
@@ -817,7 +818,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}, got)
 }
 
-// A document that cannot be decoded is treated as missing, and rewritten.
+// A document that cannot be decoded counts as missing and is rewritten.
 func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
 	for _, value := range []string{
 		"", "{", "null ,", "[]", `"text"`, "42", "\x00\xff", `{"user_id":42,"session_id":42,"email":42}`,
@@ -923,8 +924,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"directory.store", "directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
 }
 
-// An event that names a visitor as a user identifies the user, though it does not say so: an
-// alias.
+// An event that names a visitor as a user is an alias. It identifies the user without saying so.
 func TestSession_takesAnAliasForIdentified(t *testing.T) {
 	d := newDirectory(0)
 	e := seen(1, "s", "ivy", "")

@@ -74,7 +74,8 @@ func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 	require.Equal(t, []Conversation{{"zendesk", "2", "bob"}}, s.Conversations())
 }
 
-// Nobody of the session is identified, so the links are of an address or of whoever is there.
+// Nobody in the session is identified, so a link belongs to its address, or to the session's user
+// without one.
 func TestSession_keepsLinksOfNobodyYetFromAnothersErasure(t *testing.T) {
 	link := func(id, email string) formerLink { return formerLink{"zendesk", id, "", time.Time{}, email} }
 	session := func() Session {

@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// A directory learns who a session belongs to from any event that says so.
+// A directory learns a session's user from any event that states it.
 func ExampleDirectory_Amend() {
 	ctx := context.Background()
 	docs, err := document.NewMemory(nil)

@@ -18,7 +18,7 @@ import (
 func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
 	const own = "own"
 	type session struct {
-		id, user string // whose it is; the action in it is ada's
+		id, user string // a session and its user; the action in it is ada's
 		standing activity.Standing
 	}
 	claim := &activity.Event{UserID: "ada", Action: &activity.Action{}}

@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 )
 
-// standing is an identified event of that second whose user and address stand so high.
+// standing returns an identified event with these standings of its user and its address.
 func standing(user, email activity.Standing, e activity.Event) activity.Event {
 	e.Identified, e.Standing, e.EmailStanding = e.UserID != "", user, email
 	return e
@@ -43,7 +43,7 @@ const (
 	verified = activity.Signed
 )
 
-// Whatever the order of arrival and the times, the highest standing is what is known.
+// The highest standing wins in every order of arrival and of times.
 func TestDirectory_keepsTheHighestStanding(t *testing.T) {
 	inEveryOrder(t, []activity.Event{
 		standing(claimed, claimed, seen(9, "s", "eve", "eve@x.example")),
@@ -79,7 +79,7 @@ func TestDirectory_findsTheSessionOfTheHighestStanding(t *testing.T) {
 	})
 }
 
-// The address known of a user is what stands highest as that user's: neither a claim
+// The known address of a user is the one with the highest standing as that user's. Neither a claim
 // to be the user nor a claimed address overrides it.
 func TestDirectory_keepsAUsersSignedAddress(t *testing.T) {
 	inEveryOrder(t, []activity.Event{
@@ -110,7 +110,7 @@ func TestDirectory_lendsAClaimNoStanding(t *testing.T) {
 	assert.Equal(t, "s1", d.sessionOf(t, "ada@x.example"))
 }
 
-// Claims crowd out neither the user nor what keeps the user's actions from others.
+// Claims displace neither the user nor the record that keeps the user's actions from others.
 func TestSession_isNotTakenOverByClaims(t *testing.T) {
 	var s directory.Session
 	ada := standing(verified, claimed, seen(1, "s", "ada", ""))
@@ -132,8 +132,8 @@ func TestSession_isNotTakenOverByClaims(t *testing.T) {
 	}
 }
 
-// What was learned of standings lasts as long as the session does: an event that says
-// less keeps it, and after that a claim counts again.
+// A claim by a user's session prolongs the stored session, user and address. A claim of another
+// address in another session does not prolong the user.
 func TestDirectory_forgetsStandingsInTime(t *testing.T) {
 	d := newDirectory(time.Hour)
 	d.learn(t, standing(verified, verified, seen(1, "s", "ada", "ada@x.example")))

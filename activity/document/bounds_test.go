@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// All products together stay within the bound, whatever they write.
+// All products together stay within the bound, for writes of any kind.
 func TestMemory_staysWithinItsTotalBound(t *testing.T) {
 	const total, products, writes = 8 << 20, 10, 50_000
 	for name, doc := range map[string]func(i int) document.Document{

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever an entry is, its head and its body are text and agree with each
-// other, read in either way.
+// The head and the body of any entry are text and agree with each other, read in either way.
 func FuzzNewMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"actions","session_id":"s1","actions":[{"title":"a"}]}`, `{"type":"summary","session_id":"","summary":"x"}`,

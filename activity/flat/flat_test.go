@@ -106,7 +106,7 @@ func TestDecode_meanings(t *testing.T) {
 	}
 }
 
-// An event without an ID has the same one whenever it is sent again.
+// An event without an ID gets the same ID each time it is sent.
 func TestDecode_eventsWithoutAnID(t *testing.T) {
 	id := func(body string) string { return strings.Fields(decode(t, example(t), body)[0])[0] }
 	const event = `{"name":"Clicked","device":"d"}`
@@ -114,7 +114,7 @@ func TestDecode_eventsWithoutAnID(t *testing.T) {
 	assert.NotEqual(t, id(event), id(`{"name":"Clicked","device":"e"}`))
 }
 
-// Without a path to the properties they are the event's own fields.
+// Without a path to the properties, they are the event's own fields.
 func TestDecode_propertiesOfTheEventItself(t *testing.T) {
 	c := example(t)
 	c.Fields.Properties = ""

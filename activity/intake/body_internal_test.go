@@ -19,8 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// Passes over large bodies leave processors to what is small: when as many run as
-// may, another waits for its turn, packed or not, and a small one does not.
+// Passes over large bodies leave processors to small ones. At the limit of running passes another
+// large body waits for its turn, packed or not, and a small one does not wait.
 func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 	if n := int64(runtime.GOMAXPROCS(0)); n > 1 {
 		assert.Less(t, admission.MaxPasses(), n)
@@ -49,7 +49,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			require.NoError(t, err)
 		}
 		small, large := `{"api_key":"x"}`, `{"api_key":"x","y":"`+strings.Repeat("y", smallBody)+`"}`
-		// One that announces less than it holds grows more than once, in one turn.
+		// A body that announces less than it holds grows more than once, in one turn.
 		modest := append(packed(strings.TrimSuffix(large, `"}`)+strings.Repeat("y", 8*smallBody)), packed(`"}`)...)
 		for _, body := range [][]byte{[]byte(small), packed(small), []byte(large), packed(large), modest} {
 			requirePasses(body)
@@ -71,7 +71,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 	})
 }
 
-// Whatever becomes of them, requests leave no room taken behind.
+// A request gives its room back in every outcome.
 func TestIntake_releasesItsRoom(t *testing.T) {
 	in := musttest.New(New(noSink{}, noProducts{}, &Options{MaxDecoded: 1 << 20}))
 	var bomb bytes.Buffer

@@ -27,7 +27,7 @@ func tokenOf(secret, header, claims string) string {
 
 const hs256 = `{"alg":"HS256","typ":"JWT"}`
 
-// vouched returns the event of a user with an address after it was vouched for.
+// vouched returns an event of a user with an address, after a check of the proof.
 func vouched(now time.Time, proof Proof) activity.Event {
 	v := voucher{secrets: []string{"another", signing}, now: now}
 	e := activity.Event{UserID: "ada", Email: "Ada@x.example"}
@@ -123,7 +123,7 @@ func TestVouch_tokens(t *testing.T) {
 	assert.Equal(t, activity.Claimed, e.EmailStanding)
 }
 
-// No token but one that the secret signed makes an identity signed, and none panics.
+// Only a token that the secret signed makes an identity signed. No token causes a panic.
 func FuzzVerifyToken(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	good := tokenOf(signing, hs256, `{"sub":"ada","exp":1800003600,"email":"a@x.example"}`)

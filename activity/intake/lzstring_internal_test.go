@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packed are texts and what the lz-string of posthog-js-lite makes of them.
+// packed maps outputs of posthog-js-lite's lz-string to their texts.
 var packed = map[string]string{
 	"N4XyA===":                     "{}",
 	"NoXSA===":                     "[]",
@@ -29,7 +29,8 @@ func room() error   { return nil }
 
 // A long text waits for room before it is unpacked, as gzip does.
 func TestUnpackLZ64_asksForRoom(t *testing.T) {
-	// Codes of runs that are about to be entered: each is longer by one than the run before it.
+	// Each code names the entry that is about to be added, so each run is one unit longer than the
+	// run before it.
 	run := func(runs int) []byte {
 		var bits []byte
 		put := func(v, n uint32) {
@@ -78,7 +79,8 @@ func TestUnpackLZ64(t *testing.T) {
 	}
 }
 
-// Text that breaks off or has a foreign byte is refused, and whatever a bit does, there is an answer.
+// Text that breaks off or has a foreign byte is refused. A flipped bit gives an error or a text
+// within the limit.
 func TestUnpackLZ64_refusesWhatIsDamaged(t *testing.T) {
 	unpack := func(text string) ([]byte, error) {
 		return (&unpacker{limit: 1 << 20, room: room}).unpackLZ64([]byte(text))
@@ -101,7 +103,7 @@ func TestUnpackLZ64_refusesWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// Zeros are the dearest digits: each code is a new character, which enters twice.
+// Zeros cost the most memory per digit: each code is a new character with two entries.
 func TestUnpackLZ64_takesMemoryInProportion(t *testing.T) {
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()

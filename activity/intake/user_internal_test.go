@@ -11,8 +11,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// No character makes an id longer in JSON than is counted; only control characters
-// that have a short escape count as more.
+// The count of escapes is never below an ID's growth in JSON. Only control characters with a short
+// escape count as more.
 func TestEscapes_areWhatJSONAdds(t *testing.T) {
 	for r := range rune(0x3000) {
 		data, err := jsontext.Marshal(string(r))
@@ -26,7 +26,7 @@ func TestEscapes_areWhatJSONAdds(t *testing.T) {
 	}
 }
 
-// A program's own events are held to what the sources hold theirs to.
+// A program's own events meet the rules for the sources' events.
 func TestSound(t *testing.T) {
 	const broken = "a\xff"
 	e := func(change func(e *activity.Event)) activity.Event {

@@ -53,7 +53,7 @@ func TestHandler_completesABatchThatRepeatsOneID(t *testing.T) {
 	assert.NotZero(t, w.Body.Len())
 }
 
-// Whatever the SDK would decode is rejected first.
+// Large batches, deep nesting and too many values are rejected before the SDK decodes them.
 func TestHandler_boundsWhatItDecodes(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	const batches, depth, values = "A batch must contain at most 20 calls.", "nested deeper than 64",
@@ -86,7 +86,7 @@ func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (
 	return s.Store.Recent(ctx, productID, userID, 1<<30)
 }
 
-// wide returns a store whose every lookup is about size bytes of JSON.
+// wide returns a store with lookups of about size bytes of JSON each.
 func wide(t *testing.T, size int) recent.Store {
 	t.Helper()
 	const each = 1000
@@ -154,7 +154,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An unauthorized message's id is echoed only if it is valid.
+// An unauthorized message's ID is echoed only if it is valid.
 func TestHandler_echoesNoInvalidID(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for _, id := range []string{`null`, `{"a":1}`, `[1]`, `true`, `false`} {
@@ -232,8 +232,8 @@ func (g *gate) Recent(ctx context.Context, productID, userID string, limit int) 
 	return g.Store.Recent(ctx, productID, userID, limit)
 }
 
-// Answers hold memory until they are sent: a product holds room for a few, what
-// waits gets an answer in time, and another product's calls go on.
+// Answers hold memory until they are sent. A product has room for a few, a waiting call gets an
+// answer in time, and another product's calls go on.
 func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
 	const requests = 40
 	synctest.Test(t, func(t *testing.T) {
@@ -269,8 +269,8 @@ func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
 	})
 }
 
-// The copies of a batch's answer take several times its bytes while it is made: of
-// a product one batch at a time is served, beside calls that come alone.
+// The copies of a batch's answer take several times its bytes while it is made. One batch of a
+// product is served at a time, beside single calls.
 func TestHandler_countsTheCopiesOfABatchsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{Store: filled(t, 3), open: make(chan struct{})}

@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// contexts returns options with a context of everybody, and what it is asked for.
+// contexts returns options with a context for every query, and the last query that it gets.
 func contexts() (*mcptool.Options, *agent.Query) {
 	asked := &agent.Query{}
 	return &mcptool.Options{Context: func(_ context.Context, productID string, q agent.Query) (*agent.Context, error) {
@@ -74,7 +74,7 @@ func TestContextTool(t *testing.T) {
 	}
 }
 
-// An address that is no user's ID is answered with a hint to where it belongs.
+// A lookup by an address instead of a user's ID is answered with a hint to the right argument.
 func TestTool_hintsAtTheContextOfAnAddress(t *testing.T) {
 	opts, _ := contexts()
 	for user, want := range map[string]int{"ada@example.com": 2, "ada": 1, "nobody": 1} {

@@ -25,7 +25,7 @@ func (key withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// An agent looks up what a user just did.
+// An agent looks up a user's last actions.
 func Example() {
 	store, err := recent.NewMemory(nil)
 	if err != nil {

@@ -152,7 +152,8 @@ func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
 	}
 }
 
-// The wire size is never larger than what was taken from the budget.
+// The sent bytes never exceed the bytes taken from the budget, which are at most twice the sent
+// ones.
 func TestWireSize_isAnUpperBound(t *testing.T) {
 	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €",
 		strings.Repeat("<&>\"", 1000)} {

@@ -23,13 +23,13 @@ func callSessions(arguments string) string {
 	return strings.Replace(call(arguments), mcptool.ToolName, mcptool.SessionsToolName, 1)
 }
 
-// asked is what a list was asked for.
+// asked is a product and a query of its list.
 type asked struct {
 	productID string
 	sessions.Query
 }
 
-// lists returns options with this listing of sessions, and what it is asked for.
+// lists returns options with this listing of sessions, and the last query that it gets.
 func lists(listing sessions.Listing, err error) (*mcptool.Options, *asked) {
 	a := &asked{}
 	return &mcptool.Options{Sessions: func(_ context.Context, productID string,

@@ -9,7 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/otlp"
 )
 
-// A program exports what its service does where OTEL_EXPORTER_OTLP_ENDPOINT is set.
+// A program exports its traces and metrics where OTEL_EXPORTER_OTLP_ENDPOINT is set.
 func ExampleOpen() {
 	ctx := context.Background()
 	exporter, err := otlp.Open(ctx, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
-// spansOf returns the spans that two exporters, with a sampler each, make of steps in turn.
+// spansOf returns the spans of two exporters, with a sampler each, for steps in turn.
 func spansOf(t *testing.T, sampler sdk.Sampler, steps ...tracing.Step) (spans tracetest.SpanStubs) {
 	t.Helper()
 	memory := tracetest.NewInMemoryExporter()
@@ -65,7 +65,7 @@ func TestTracer_linksStepsByTheirActions(t *testing.T) {
 	assert.NotEqual(t, ingest.SpanContext.TraceID(), spansOf(t, sdk.AlwaysSample(), elsewhere)[0].SpanContext.TraceID())
 }
 
-// With a ratio either all spans of an action are exported or none.
+// With a ratio, either all spans of an action are exported or none.
 func TestSampler_givesTheSpansOfAnActionOneFate(t *testing.T) {
 	sampler, err := samplerOf("parentbased_traceidratio", "0.5")
 	require.NoError(t, err)

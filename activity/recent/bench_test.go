@@ -22,8 +22,8 @@ import (
 // perUser is how many actions each user of the benchmarks has.
 const perUser = recent.DefaultMaxEvents
 
-// session is what a user did in the last minute: page views and clicks whose
-// JSON is about 300 bytes each.
+// session returns a user's actions of the last minute: page views and clicks whose JSON is about
+// 300 bytes each.
 func session(user int, actions int) activity.Batch {
 	at := time.Now().Add(-time.Minute)
 	did := make([]activity.Action, actions)
@@ -113,7 +113,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// footprint is what a memory takes, and what it would serve.
+// footprint is the heap of a memory, with the JSON and the actions that it would serve.
 type footprint struct{ heap, json, actions int64 }
 
 func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }

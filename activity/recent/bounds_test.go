@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// What all products hold together stays within the bound, whatever is sent.
+// All products together hold no more than the bound, for actions of any kind.
 func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 	const total, products, batches = 2 << 20, 10, 5_000
 	long := strings.Repeat("x", 1000)

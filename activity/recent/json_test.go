@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// What a lookup sends of an action, to the byte.
+// The JSON of an action in a lookup's answer is specified to the byte.
 func TestRecent_AppendJSON_isTheSpecifiedAction(t *testing.T) {
 	const head = `{"type":"click","title":"Click \"Save\"","description":"User clicked \"Save\""`
 	const tail = `"timestamp_start":1700000000.5,"timestamp_end":1700000000.5,"index":`

@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// A text cannot pass for marks, whatever is in it.
+// No text passes for marks.
 func TestRecord_hasMarks(t *testing.T) {
 	a := activitytest.Click(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC), "Save", page)
 	a.Description = `,"marks":["rage"]`
@@ -45,7 +45,7 @@ func TestRecord_hasMarks(t *testing.T) {
 
 var aMinuteAgo = activity.Seconds(time.Now().Add(-time.Minute))
 
-// recently returns the batch's action as another event, of one moment.
+// recently returns the batch's action as another event, at one moment.
 func recently(b activity.Batch) activity.Batch {
 	a := b.Actions[0].Action
 	a.ID, a.TimestampStart = uuid.NewString(), aMinuteAgo

@@ -67,7 +67,7 @@ func count(t testing.TB, s recent.Store, user string) int {
 	return len(found)
 }
 
-// room returns the bytes of so many users of an action each, and half of one.
+// room returns the bytes of that many users with one action each, and of half a user more.
 func room(t testing.TB, users int) int64 {
 	t.Helper()
 	var before, bytes int64
@@ -119,9 +119,9 @@ func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
 	assert.Equal(t, 1, count(t, m, "ada"))
 }
 
-// An erasure knows no session in which its user only signed in. What the session said of the user
-// goes all the same, so a late action is the visitor's own, as it is for an engine that reads its
-// log after the erasure.
+// An erasure names no session in which its user only signed in. The session's statement about the
+// user goes all the same, so a late action is the visitor's own, as in an engine that reads its log
+// after the erasure.
 func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 2}))
 	now := time.Now()
@@ -141,8 +141,8 @@ func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	assert.Equal(t, 2, count(t, m, "bob"))
 }
 
-// Sessions without a user share the bytes of their product with its users: what was
-// written first goes first, of either kind, and no other product loses anything.
+// Sessions without a user share their product's bytes with its users. The first written goes first,
+// of either kind, and no other product loses anything.
 func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 64 << 10}))
 	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("globex", "s", "eve",
@@ -291,7 +291,7 @@ func TestMemory_isBounded(t *testing.T) {
 	})
 }
 
-// What users and sessions take is what they are said to, however much each did.
+// The heap of users and sessions matches their reported bytes, for any number of actions.
 func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 	start := time.Now().Add(-time.Minute)
 	for name, add := range map[string]func(m *recent.Memory, i int){

@@ -13,8 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// lastMicro is the end of what epoch seconds in a float64 tell to the
-// microsecond: the year 2106.
+// lastMicro is the last microsecond that epoch seconds in a float64 tell exactly, in the year 2106.
 const lastMicro = 1<<32*1_000_000 - 1
 
 func TestRecord_encodesTimes(t *testing.T) {
@@ -72,8 +71,8 @@ func TestRecent_refusesADamagedRecord(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// FuzzRecord holds records against encoding/json: both must decode to the same
-// action, whatever the texts and times.
+// FuzzRecord holds records against encoding/json: both must decode to the same action, for all
+// texts and times.
 func FuzzRecord(f *testing.F) {
 	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456),
 		int64(1_700_000_000_123_457), uint8(0))
@@ -100,7 +99,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// throughJSON returns what encoding/json makes of an action.
+// throughJSON returns an action after a round trip through encoding/json.
 func throughJSON(t *testing.T, a activity.Action) activity.Action {
 	t.Helper()
 	data, err := json.Marshal(a)
@@ -118,7 +117,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"recent.store", "recent.maxEvents"}, musttest.Mistakes(t, err))
 }
 
-// A visitor is on a page since the last of its own session's actions elsewhere.
+// A visitor's stay on a page begins after the last action of the same session elsewhere.
 func TestRecent_knowsTheStayOnAPage(t *testing.T) {
 	record := func(second int64, session, url string) recent.Record {
 		r, err := recent.NewRecord(session, activity.Action{CanonicalURL: url, TimestampStart: float64(second)})

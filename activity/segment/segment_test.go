@@ -68,7 +68,7 @@ func captures(t testing.TB, file string) (all []capture) {
 	return all
 }
 
-// What the SDKs send was recorded from the packages that the file names.
+// Recorded traffic of the SDKs is decoded to these meanings. The file names the recorded packages.
 func TestDecode_recordedTraffic(t *testing.T) {
 	const settings = "/projects/123/settings?tab=billing | user_42 | "
 	for file, want := range map[string][]string{
@@ -205,7 +205,7 @@ func TestDecode_times(t *testing.T) {
 	}
 }
 
-// A batch says when it was sent for all of its events, and may come as an array.
+// A batch states one time of sending for all of its events, and may come as an array.
 func TestDecode_batches(t *testing.T) {
 	const page = `{"type":"page","userId":"u","timestamp":"2026-11-23T03:56:00Z","properties":{"url":"https://` +
 		`x.example/"}}`
@@ -220,7 +220,7 @@ func TestDecode_batches(t *testing.T) {
 	}
 }
 
-// Proofs may stand wherever a site can put them, and are not kept elsewhere.
+// Proofs are found in every place where a site can put them.
 func TestDecode_proofs(t *testing.T) {
 	for _, field := range []string{"properties", "traits", "context", "context.traits"} {
 		outer, inner, nested := strings.Cut(field, ".")

@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
 
-// noon is when the tests begin.
+// noon is the time at which the tests begin.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
@@ -30,10 +30,10 @@ func seen(id string, at time.Time) sessions.Entry {
 	}
 }
 
-// id is the id of the session with that number.
+// id returns the ID of the session with that number.
 func id(n int) string { return fmt.Sprintf("0198c2f4-7a6b-7000-8000-%012d", n) }
 
-// fill adds so many sessions, a millisecond apart, and returns when the last one was seen.
+// fill adds so many sessions, a millisecond apart, and returns the time of the last one.
 func fill(m *sessions.Memory, product string, n int) time.Time {
 	at := noon
 	for i := range n {
@@ -56,7 +56,7 @@ func list(t require.TestingT, m *sessions.Memory, q sessions.Query,
 	return listing.Sessions, next
 }
 
-// walk returns the ids of all listings.
+// walk returns the IDs of all listings.
 func walk(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (ids []string) {
 	for {
 		found, next := list(t, m, q, now)

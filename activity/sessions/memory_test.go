@@ -38,7 +38,7 @@ func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
 	assert.Equal(t, sessions.Listing{Sessions: []sessions.Session{}}, nobody)
 }
 
-// What comes late is not what the user did last, but says who the user is.
+// A late entry does not replace the user's last action, but it names the user.
 func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon))
@@ -82,9 +82,8 @@ func TestMemory_limitsAListing(t *testing.T) {
 	assert.Empty(t, next, "a full listing that is the last says so")
 }
 
-// Of the sessions that do nothing while their list is read, each is found once;
-// one that is new or moves is found once at most, however many are seen at the
-// same moment.
+// A session that does nothing while the list is read is found exactly once. A new or moved one is
+// found at most once, however many are seen at the same moment.
 func TestMemory_listsWhileSessionsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := sessions.NewMemory(nil)
@@ -162,7 +161,7 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 	}
 }
 
-// A search is continued however far apart its results are.
+// A search goes on, however far apart its results are.
 func TestMemory_examinesABoundedPart(t *testing.T) {
 	m := newMemory(t, nil)
 	now := fill(m, "acme", 25_000)
@@ -180,7 +179,7 @@ func TestMemory_examinesABoundedPart(t *testing.T) {
 	assert.Empty(t, next)
 }
 
-// At exactly as many as are examined there is nothing to continue.
+// A search through exactly the limit of examined sessions has no cursor.
 func TestMemory_endsWithTheLastSession(t *testing.T) {
 	for _, n := range []int{999, 1000, 1001, 9999, 10_000, 10_001} {
 		m := newMemory(t, nil)
@@ -275,7 +274,7 @@ func TestMemory_dropsAProduct(t *testing.T) {
 	m.Expire(noon.Add(24 * time.Hour))
 }
 
-// A product loses its own oldest sessions, and none of another.
+// A product loses its own oldest sessions, and no other product's.
 func TestMemory_isBoundedByBytes(t *testing.T) {
 	const most = 256 << 10
 	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: most, TotalBytes: 2 * most})
@@ -330,7 +329,7 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 	}
 }
 
-// A session of a real app, after a while, takes less than a kilobyte.
+// A session of a real app takes less than a kilobyte after a while.
 func TestMemory_takesLessThanAKilobyteOfASession(t *testing.T) {
 	const n = 2000
 	m := newMemory(t, nil)
@@ -407,7 +406,7 @@ func BenchmarkMemory_Add(b *testing.B) {
 	}
 }
 
-// A visitor who signs in is listed as the user, before doing anything more.
+// A visitor who signs in is listed as the user before any further action.
 func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) sessions.Entry {
