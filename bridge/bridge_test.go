@@ -51,7 +51,7 @@ func accepted(t testing.TB, w *httptest.ResponseRecorder) int {
 	return answer.Count
 }
 
-// get asks for the path, escaped already.
+// get requests a path, which is escaped already.
 func get(b *bridge.Bridge, target string, header http.Header) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil)
 	maps.Copy(r.Header, header)
@@ -59,7 +59,7 @@ func get(b *bridge.Bridge, target string, header http.Header) *httptest.Response
 	return w
 }
 
-// ask returns what GET /context returns for the session.
+// ask returns the answer of GET /context for the session.
 func ask(t testing.TB, b *bridge.Bridge, escapedID string) bridge.Context {
 	t.Helper()
 	w := get(b, "/context/"+escapedID, nil)
@@ -438,7 +438,7 @@ func TestRegister_sharesAMux(t *testing.T) {
 	}
 }
 
-// newBridge returns a bridge with options that are right.
+// newBridge returns a bridge with valid options.
 func newBridge(opts *bridge.Options) *bridge.Bridge {
 	b, err := bridge.New(opts)
 	if err != nil {
@@ -460,7 +460,7 @@ func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
 		"https://portal.acme.example")
 }
 
-// What a report says is kept, not the report: it may be padded to any size.
+// A bridge keeps the words of a report, not its bytes: a report may be padded to any size.
 func TestBridge_keepsNothingOfARequestButItsWords(t *testing.T) {
 	b := newBridge(nil)
 	pad := strings.Repeat(" ", 60<<10)

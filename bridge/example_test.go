@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 )
 
-// A page reports what is done on it, and a chat widget introduces itself with
-// what the bridge makes of that.
+// A page reports its visitor's actions, and a chat widget introduces itself with the bridge's
+// summary of them.
 func Example() {
 	b, err := bridge.New(&bridge.Options{AllowedOrigins: []string{"https://portal.acme.example"}})
 	if err != nil {
@@ -63,7 +63,7 @@ func ExampleBridge_Context() {
 	// Hi! I have not seen any activity in this session yet. Look around, and ask me whenever you need a hand.
 }
 
-// The bridge's endpoints share a mux with those of the program.
+// The bridge's endpoints share a mux with the program's own.
 func ExampleBridge_Register() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })

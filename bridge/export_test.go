@@ -1,6 +1,6 @@
 package bridge
 
-// ReadSession returns the session that a report's body is of.
+// ReadSession returns the session of a report's body.
 func ReadSession(body []byte) (string, error) {
 	r, err := readReport(body)
 	if err != nil {

@@ -138,7 +138,7 @@ func corsHeaders(w *httptest.ResponseRecorder) http.Header {
 	return found
 }
 
-// A name in Host may belong to anyone who points it here.
+// A name in Host may belong to anyone who points it at this machine.
 func TestCORS_doesNotTrustTheHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"127.0.0.1:8070": true, "localhost:8070": true, "[::1]:8070": true, "10.1.2.3": true, "localhost": true,
@@ -151,8 +151,8 @@ func TestCORS_doesNotTrustTheHost(t *testing.T) {
 	}
 }
 
-// A site may point its own name at this machine once its page has loaded, which
-// then is of the same origin as the bridge.
+// A site may point its own name at this machine once its page has loaded. The page then has the
+// bridge's origin.
 func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
 	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example", "https://*.acme.example"}})
 	server := httptest.NewServer(b.Handler())
@@ -186,7 +186,7 @@ func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
 	}
 }
 
-// Browsers send such bodies for any page without asking first.
+// Browsers send bodies of these types for any page without asking first.
 func TestServeActions_takesNoFormOfAnotherOrigin(t *testing.T) {
 	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example"}})
 	const json, text = "application/json; charset=utf-8", "text/plain"
@@ -272,8 +272,7 @@ func TestServePage_allowsNothingButItsOwn(t *testing.T) {
 		"trusted-types": "'none'"}, directives)
 }
 
-// Nothing in the page's files may make HTML or code out of text, or ask anybody
-// else for anything.
+// The page's files neither turn text into HTML or code nor load outside resources.
 func TestPage_hasNoSinksAndNoOutsideResources(t *testing.T) {
 	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new ` +
 		`Function|srcdoc|\son[a-z]+=|style="|<script>|<style|javascript:`)

@@ -227,8 +227,8 @@ func encodeAll(id string) string {
 	return b.String()
 }
 
-// FuzzServeActions: whatever is posted is taken, or refused with a sentence;
-// what is taken is within its limits and can be asked for.
+// FuzzServeActions: every posted body is accepted, or refused with a sentence. An accepted action
+// is within its limits and can be read back.
 func FuzzServeActions(f *testing.F) {
 	for _, body := range []string{
 		`{"session_id":"s","title":"Click Approve vendor","type":"click","description":"d","url":"https://a.example/#/x/1"}`,

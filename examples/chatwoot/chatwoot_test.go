@@ -116,7 +116,7 @@ func sign(secret, body string, at time.Time) http.Header {
 	return header
 }
 
-// webhook returns what a desk makes of a webhook that was signed at this time.
+// webhook returns a desk's reading of a webhook that was signed at this time.
 func webhook(desk helpdesk.Desk, secret, body string, at time.Time) (helpdesk.Event, error) {
 	return desk.Webhook(sign(secret, body, at), []byte(body), time.Now())
 }
@@ -183,7 +183,7 @@ func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 	assert.JSONEq(t, `{"status":"linked"}`, post("/chatbot-webhook/acme", created, sign("secret", created, time.Now())))
 }
 
-// The command checks the file's desk, which cannot be checked any further.
+// The command loads the file's desk, which it cannot check any further.
 func TestCommand_knowsTheDesk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "products.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {

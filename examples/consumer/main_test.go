@@ -31,7 +31,7 @@ func args(server *streamtest.Server, file string) []string {
 	return []string{"--stream-url", server.URL(), "--token", server.Token(), "--cursor-file", file}
 }
 
-// clicked is what is streamed of a click.
+// clicked returns the streamed batch of a click.
 func clicked(sessionID, email, label string) activity.Batch {
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: label},
 		"https://app.example.com/reports/42?tab=x")
@@ -39,7 +39,7 @@ func clicked(sessionID, email, label string) activity.Batch {
 	return activity.Batch{SessionID: sessionID, Email: email, Actions: []activity.BatchAction{{Action: click}}}
 }
 
-// printed is what is printed of it.
+// printed returns the printed text of a click.
 func printed(sessionID, who, label string) string {
 	return sessionID + ", " + who + "\n2026-11-22 02:15:04 UTC: User clicked " + label +
 		" on the reports detail page (https://app.example.com/reports/:id)\n\n"
@@ -63,7 +63,7 @@ func start(t *testing.T, args []string) (stdout *os.File, stop func()) {
 	}
 }
 
-// prints checks what is printed next.
+// prints checks the next printed text.
 func prints(t *testing.T, stdout io.Reader, want string) {
 	t.Helper()
 	got := make([]byte, len(want))

@@ -108,7 +108,7 @@ func TestShop_refusesRequestsWithoutAKey(t *testing.T) {
 	}
 }
 
-// A reader of the stream gets everything that was acknowledged, and then a proper end.
+// A reader of the stream gets every acknowledged event, and then a proper end.
 func TestShop_stopsInOrder(t *testing.T) {
 	s := start(t)
 	r, err := http.NewRequest(http.MethodGet, s.url+"/stream/shop?since=0", nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// viewed is what is streamed of page views that come together.
+// viewed returns the streamed batch of page views that come together.
 func viewed(sessionID string, pages ...string) activity.Batch {
 	b := activity.Batch{SessionID: sessionID}
 	for _, page := range pages {
@@ -33,7 +33,7 @@ func viewed(sessionID string, pages ...string) activity.Batch {
 	return b
 }
 
-// line is what is printed of one of them.
+// line returns the printed line of a page view.
 func line(page string) string {
 	return fmt.Sprintf("2026-11-22 02:15:04 UTC: User landed on the %s page (https://app.example.com/%s)\n", page, page)
 }
@@ -71,8 +71,8 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 	return p
 }
 
-// pipe opens a pipe for what is read and returns its other end. The buffer is larger
-// than any output here.
+// pipe opens a pipe, sets r to its reading end and returns the other one. The buffer is larger than
+// any output here.
 func (p *program) pipe(r **os.File) (w *os.File) {
 	p.t.Helper()
 	var err error
@@ -81,7 +81,7 @@ func (p *program) pipe(r **os.File) (w *os.File) {
 	return w
 }
 
-// prints checks what is printed next.
+// prints checks the next printed text.
 func (p *program) prints(parts ...string) {
 	p.t.Helper()
 	want := strings.Join(parts, "")
@@ -98,7 +98,7 @@ type model struct {
 	mu     sync.Mutex
 	fails  bool
 	called int
-	prompt string        // the newest
+	prompt string        // the newest one
 	hold   chan struct{} // it answers when this is closed
 	asked  chan struct{} // gets a value at every call
 }
@@ -174,7 +174,7 @@ func TestRun_sumsUpWithAModel(t *testing.T) {
 	assert.Contains(t, prompt, "Summary number 1.", "a summary builds on the one before")
 }
 
-// What is done while the model is at work stays as notes.
+// Actions that come while the model is at work stay as notes.
 func TestRun_keepsWhatASummaryDoesNotCover(t *testing.T) {
 	m := newModelServer(t)
 	hold := make(chan struct{})

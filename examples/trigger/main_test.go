@@ -51,7 +51,7 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	product, _ := liveactivity.NewProduct("shop")
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": desk.Config()}
 	product.IntegrationConfig.Proactive = &proactive.Config{Enabled: true,
-		AssistanceIdleS: new(1), // for so long her question keeps offers away
+		AssistanceIdleS: new(1), // her question keeps offers away for that long
 		Triggers:        []proactive.TriggerConfig{{ID: "undecided"}}}
 	guided := make(chan proactive.Guidance, 1)
 	service, err := liveactivity.New(&liveactivity.Options{

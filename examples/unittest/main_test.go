@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// A handler is a function: most of what it does needs no stream to be tested.
+// A handler is a function, so most of its tests need no stream.
 func TestWatch_alertsOnce(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -50,9 +50,8 @@ func TestWatch_alertsOnce(t *testing.T) {
 	}
 }
 
-// The rest of this file is about what happens between the server and the
-// handler. Time stands still in a bubble of synctest until everybody waits, so
-// back-offs take none.
+// The rest of this file tests the way from the server to the handler. Time in a synctest bubble
+// stands still until everybody waits, so back-offs take none.
 
 func TestWatch_countsOnceThroughADisconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestWatch_endsWhenItsKeyIsTakenAway(t *testing.T) {
 	})
 }
 
-// An alert that fails is tried again, and what led to it is not counted twice.
+// A failed alert is tried again, and the views before it are not counted twice.
 func TestWatch_repeatsAnAlertThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -127,7 +126,7 @@ func TestWatch_repeatsAnAlertThatFails(t *testing.T) {
 	})
 }
 
-// What is not for this consumer does not stop it.
+// A message of no use to this consumer does not stop it.
 func TestWatch_passesOverTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -140,7 +139,7 @@ func TestWatch_passesOverTheRest(t *testing.T) {
 	})
 }
 
-// The program as it is started, over a real connection.
+// The whole program runs over a real connection.
 func TestRun(t *testing.T) {
 	server, err := streamtest.NewServer(nil)
 	require.NoError(t, err)
@@ -157,7 +156,7 @@ func TestRun(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// writes is a writer that hands over what is written to it.
+// writes is a writer that hands over each written text.
 type writes chan string
 
 func (w writes) Write(p []byte) (int, error) {
@@ -165,7 +164,7 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// views are of the page that matters, by somebody in one session.
+// views returns views of the watched page by somebody in one session.
 func views(name string, times int) activity.Batch {
 	return on("https://app.example.com/account/cancel", name, times)
 }
@@ -182,8 +181,8 @@ func on(url, name string, times int) activity.Batch {
 	return b
 }
 
-// consuming is a watch that consumes the stream of a server in memory. Its
-// fields are looked at when everything has settled.
+// consuming is a watch that consumes the stream of a server in memory. A test reads its fields when
+// everything has settled.
 type consuming struct {
 	server   *streamtest.Server
 	alerts   []string
@@ -225,8 +224,8 @@ func (c *consuming) alert(_ context.Context, email string) error {
 	return nil
 }
 
-// settle lets a minute pass, which takes no time, and returns when nothing is
-// left to be done: back-offs are over, and what was sent has been handled.
+// settle lets a minute pass, which takes no time, and returns when nothing is left to do: back-offs
+// are over, and all sent batches have been handled.
 func (c *consuming) settle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
