@@ -25,7 +25,7 @@ func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
 	return release
 }
 
-// refused asserts that there is no room within a time.
+// refused asserts that no room becomes free within a second.
 func refused(t *testing.T, p *admission.Pool, key string, n int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -81,7 +81,7 @@ func TestPool_servesKeysInTurn(t *testing.T) {
 	})
 }
 
-// Nor do many keys with many waiters each.
+// Many keys with many waiters each do not hold up another key.
 func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := admission.NewPool(10, 5, 1000)
@@ -114,7 +114,7 @@ func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
 	})
 }
 
-// One that needs much is not overtaken forever by those that need little.
+// A large request is not overtaken forever by small ones.
 func TestPool_starvesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := admission.NewPool(10, 10, 1000)
@@ -163,8 +163,8 @@ func TestPool_boundsWhatWaits(t *testing.T) {
 	})
 }
 
-// A caller that has given up holds nothing, of its key or of all. Alone it may wait whatever it
-// holds elsewhere.
+// A caller that has given up holds nothing of its key's share or of the whole. A caller that waits
+// alone may hold any amount elsewhere.
 func TestPool_holdsNothingForACallerThatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := admission.NewPool(10, 5, 100)

@@ -113,7 +113,7 @@ func TestHandler_servesTheDocument(t *testing.T) {
 	}
 }
 
-// visit calls f with every object of a document and with where it is.
+// visit calls f with every object of a document and its path.
 func visit(value any, at string, f func(at string, o object)) {
 	switch value := value.(type) {
 	case object:
@@ -130,7 +130,7 @@ func visit(value any, at string, f func(at string, o object)) {
 
 var component = regexp.MustCompile(`^#/components/(\w+)/(\w+)$`)
 
-// Nothing is defined that is not referred to, and the other way round.
+// Every defined component is referred to, and every reference has a definition.
 func TestDocuments_haveTheComponentsThatTheyUse(t *testing.T) {
 	for name, data := range documents() {
 		d := contractstest.Parse(t, data)
@@ -188,8 +188,8 @@ func TestAsyncAPI_examplesSatisfyTheirSchemas(t *testing.T) {
 	}
 }
 
-// What clients are generated from: each operation has a name of its own, a group,
-// a credential or none, and an example for what stands in its path.
+// Client generators need whole operations: each has a name of its own, a group, a credential or
+// none, and an example for each parameter in its path.
 func TestOpenAPI_operationsAreWhole(t *testing.T) {
 	d := contractstest.Parse(t, contracts.OpenAPI(""))
 	ids, tags := map[string]bool{}, map[string]bool{}
@@ -225,14 +225,15 @@ func TestOpenAPI_operationsAreWhole(t *testing.T) {
 	}
 }
 
-// The action of the stream is the action of a lookup, with whose it is.
+// An action of the stream is an action of a lookup with its session, user, address and
+// conversation.
 func TestDocuments_agreeOnWhatAnActionIs(t *testing.T) {
 	action := func(document []byte) object {
 		return decoded(t, document)["components"].(object)["schemas"].(object)["Action"].(object)["properties"].(object)
 	}
 	lookup, stream := action(contracts.OpenAPI("")), action(contracts.AsyncAPI(""))
 	for name, schema := range lookup {
-		if name != "index" { // which is counted over something else
+		if name != "index" { // it counts over another list
 			assert.Equal(t, schema, stream[name], name)
 		}
 		delete(stream, name)
@@ -241,8 +242,7 @@ func TestDocuments_agreeOnWhatAnActionIs(t *testing.T) {
 		slices.Collect(maps.Keys(stream)))
 }
 
-// Generators such as oapi-codegen know neither schemas that are true or false nor
-// types that are a list.
+// Generators such as oapi-codegen support neither boolean schemas nor lists of types.
 func TestOpenAPI_usesOnlySchemasThatGeneratorsKnow(t *testing.T) {
 	var check func(value any, path string)
 	check = func(value any, path string) {
@@ -268,7 +268,7 @@ func TestOpenAPI_usesOnlySchemasThatGeneratorsKnow(t *testing.T) {
 	check(decoded(t, contracts.OpenAPI("")), "")
 }
 
-// A client of another kind than a browser has no Origin, and is told so by a 403.
+// A client other than a browser has no Origin, and learns that from a 403.
 func TestOpenAPI_requiresNoHeaderThatBrowsersSet(t *testing.T) {
 	assert.NotRegexp(t, `"name": "Origin", "in": "header", "required": true`, string(contracts.OpenAPI("")))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// openScripts opens an empty page in a browser, beside which the demo's scripts are, and these
-// endpoints.
+// openScripts opens an empty page in a browser, with the demo's scripts and these endpoints beside
+// it.
 func openScripts(t *testing.T, endpoints map[string]http.HandlerFunc) *browsertest.Tab {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -37,7 +37,8 @@ func openScripts(t *testing.T, endpoints map[string]http.HandlerFunc) *browserte
 	return tab
 }
 
-// While the server was away more came together than a browser sends for a page that may be left.
+// During a long outage more events gather than a browser sends for a page that may be left. The page
+// reports them all afterwards.
 func TestPage_reportsALongOutageAfterIt(t *testing.T) {
 	var isAway atomic.Bool
 	var mu sync.Mutex
@@ -73,7 +74,7 @@ func TestPage_reportsALongOutageAfterIt(t *testing.T) {
 	})
 }
 
-// A conversation is chosen in the desk while the list of all is on its way.
+// The desk shows a conversation that was chosen while the list of all is on its way.
 func TestPage_showsAConversationChosenMeanwhile(t *testing.T) {
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	tab := openScripts(t, map[string]http.HandlerFunc{

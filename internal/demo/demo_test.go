@@ -33,7 +33,7 @@ type shop struct {
 	service *liveactivity.Service
 	product liveactivity.Product
 	key     string
-	cookie  *http.Cookie // which the page's address gives
+	cookie  *http.Cookie // set by the page's address
 	handler http.Handler
 }
 
@@ -109,7 +109,7 @@ func (s *shop) get(path string) string {
 
 const message = `{"text":"Where is my order?","contact":{"email":"","user_id":"visitor-1"}}`
 
-// write posts a message, which must be taken, and returns the conversation's id.
+// write posts a message, which must be accepted, and returns the conversation's ID.
 func (s *shop) write(path string) string {
 	s.t.Helper()
 	w := s.serve(request(http.MethodPost, path, message))
@@ -157,7 +157,7 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 	})
 }
 
-// A visitor looks around, signs in and asks: the reply shows what came before.
+// A visitor looks around, signs in and asks: the reply shows the earlier actions.
 func TestDemo_answersWhoSignsInFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -314,7 +314,7 @@ func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "evil")
 }
 
-// The OpenAPI document of the server says what the page's address answers.
+// The server's OpenAPI document describes the answers of the page's address.
 func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

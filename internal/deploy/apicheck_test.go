@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change that breaks those who import the module is found, and must be announced.
+// A change that breaks importers of the module is found and must be announced.
 func TestAPICheck_comparesWithTheLastTag(t *testing.T) {
 	t.Parallel()
 	script, err := filepath.Abs("../../scripts/apicheck.sh")

@@ -31,11 +31,10 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// object is one of YAML.
+// object is an object of YAML.
 type object = map[string]any
 
-// at returns what is at the end of a path in a value of YAML, such as
-// "spec.containers.0.image".
+// at returns the value at the end of a path in a value of YAML, such as "spec.containers.0.image".
 func at[T any](t *testing.T, value any, path string) T {
 	t.Helper()
 	for part := range strings.SplitSeq(path, ".") {
@@ -93,7 +92,7 @@ func TestCompose_filesFollowTheSpecification(t *testing.T) {
 
 var variable = regexp.MustCompile(`\bLIVEACTIVITY_[A-Z_]+`)
 
-// A variable that the server does not know would be passed over in silence.
+// The server silently ignores an unknown variable.
 func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
 	source, err := os.ReadFile("../../cmd/liveactivity-server/servercmd/flags.go")
 	require.NoError(t, err)
@@ -113,7 +112,7 @@ func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
 	}
 }
 
-// The product file needs what env.example lists, and is valid with that.
+// The product file needs no variables beyond those in env.example and is valid with them.
 func TestProducts_areValidWithTheSecretsOfTheExample(t *testing.T) {
 	secrets := regexp.MustCompile(`(?m)^(\w+)=$`).FindAllStringSubmatch(read(t, "env.example"), -1)
 	lookup := func(name string) (string, bool) {
@@ -131,10 +130,10 @@ func TestProducts_areValidWithTheSecretsOfTheExample(t *testing.T) {
 	}
 }
 
-// whole is how long a stop takes at most, with what a process needs to end.
+// whole is the longest time of a stop, with the time that a process needs to end.
 const whole = serve.ShutdownTime + 2*time.Second
 
-// Whatever stops a server waits until it has stopped by itself.
+// Every service manager here gives a server enough time to stop by itself.
 func TestFiles_giveAStopTheTimeItTakes(t *testing.T) {
 	unit := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(read(t, "liveactivity.service"))
 	require.NotNil(t, unit)
@@ -180,13 +179,13 @@ func TestKubernetes_namesFitTogether(t *testing.T) {
 		"value": "0.0.0.0:" + strconv.Itoa(ports["metrics"])})
 }
 
-// The user of the image is the user of the pod.
+// The image runs as the same user as the pod.
 func TestDockerfile_runsAsTheUserOfThePod(t *testing.T) {
 	user := at[int](t, manifests(t)["Deployment"], "spec.template.spec.securityContext.runAsUser")
 	assert.Contains(t, read(t, "Dockerfile"), "\nUSER "+strconv.Itoa(user)+":"+strconv.Itoa(user)+"\n")
 }
 
-// The image is built with the Go of go.mod, from a command that is there.
+// The image is built with the Go version of go.mod, from an existing command.
 func TestDockerfile_buildsWhatIsThere(t *testing.T) {
 	module, err := os.ReadFile("../../go.mod")
 	require.NoError(t, err)

@@ -22,11 +22,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// folder is that of the files.
+// folder is the path of the deployment files.
 const folder = "../../deploy"
 
-// recorder is a registry that remembers the labels of what is registered, by the
-// names of the metrics.
+// recorder is a registry that remembers the labels of registered metrics by name.
 type recorder struct {
 	*prometheus.Registry
 	labels map[string][]string
@@ -64,10 +63,10 @@ func exported(t *testing.T) map[string][]string {
 	return reg.labels
 }
 
-// scraped are the labels that scraping adds, or that evaluation does.
+// scraped are the labels that scraping or evaluation adds.
 var scraped = []string{"job", "instance", "le"}
 
-// words are what an expression consists of beside metrics and functions.
+// words are the keywords of PromQL expressions.
 var words = []string{"and", "or", "unless", "by", "without", "on", "ignoring", "offset", "bool"}
 
 var (
@@ -182,7 +181,7 @@ func promtool(t *testing.T, args ...string) {
 	require.NoError(t, err, "%s", output)
 }
 
-// What fires when is said in the tests of the rules, of which every alert has one.
+// Tests of the rules show for every alert when it fires and when it does not.
 func TestAlerts_fireWhenTheyShould(t *testing.T) {
 	rules := filepath.Join(folder, "prometheus-alerts.yaml")
 	tests := filepath.Join(folder, "prometheus-alerts-test.yaml")
@@ -196,7 +195,7 @@ func TestAlerts_fireWhenTheyShould(t *testing.T) {
 	}
 }
 
-// panel is one of Grafana.
+// panel is a panel of Grafana.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -227,7 +226,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 
 var labelInLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// The reference has a row for each metric of the server, and for nothing else.
+// The reference has a row for each metric of the server and for nothing else.
 func TestReference_listsEveryMetric(t *testing.T) {
 	reference, err := os.ReadFile("../../docs/reference.md")
 	require.NoError(t, err)
@@ -240,7 +239,7 @@ func TestReference_listsEveryMetric(t *testing.T) {
 	assert.Equal(t, all, listed)
 }
 
-// The dashboard shows every metric of the server, and names none that it has not.
+// The dashboard shows every metric of the server and names no unknown one.
 func TestDashboard_showsWhatTheServerExports(t *testing.T) {
 	all := exported(t)
 	shown := map[string]bool{}
@@ -293,7 +292,7 @@ func TestDashboard_isLaidOut(t *testing.T) {
 	}
 }
 
-// Every expression of the dashboard is one that Prometheus can evaluate.
+// Prometheus can evaluate every expression of the dashboard.
 func TestDashboard_expressionsAreValid(t *testing.T) {
 	type recording struct {
 		Record string `yaml:"record"`

@@ -53,7 +53,7 @@ func TestWorkflows_areYAML(t *testing.T) {
 	}
 }
 
-// The products of the chart's values are a product file that is taken.
+// The products of the chart's values form a valid product file.
 func TestChart_hasProductsThatAreValid(t *testing.T) {
 	products, err := json.Marshal(at[object](t, parsed(t, "deploy/chart/values.yaml"), "products"))
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestChart_hasProductsThatAreValid(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What a user verifies a release by is what the workflow signs.
+// The documented verification names the files and the workflow of the signature.
 func TestRelease_isVerifiedByWhatItIsSignedWith(t *testing.T) {
 	sign := at[object](t, parsed(t, ".goreleaser.yaml"), "signs.0")
 	sums := at[string](t, parsed(t, ".goreleaser.yaml"), "checksum.name_template")

@@ -17,7 +17,7 @@ import (
 
 type cache = fair.Cache[string, string]
 
-// one is what a value costs that is put with no bytes of its own.
+// one returns the cost of a value that is put with no bytes of its own.
 func one(t testing.TB) int64 {
 	t.Helper()
 	c := fair.New[string, string](nil, nil)
@@ -27,7 +27,7 @@ func one(t testing.TB) int64 {
 	return c.Bytes("p") - first
 }
 
-// base is what a product costs beyond its values.
+// base returns the cost of a product beyond its values.
 func base(t testing.TB) int64 {
 	t.Helper()
 	c := fair.New[string, string](nil, nil)
@@ -181,8 +181,8 @@ func TestCache_evictsNothingPinned(t *testing.T) {
 	assert.Equal(t, 200, c.Len())
 }
 
-// Of all products the one that holds most gives way, whichever product writes, and only
-// its own oldest.
+// Each call of Evict takes one value of the product alone, never a pinned one. A Last value goes
+// after the others, except one that was just written.
 func TestCache_evictsOneValueOfAProduct(t *testing.T) {
 	var gone []string
 	c := fair.New(nil, func(e *fair.Entry[string, string]) { gone = append(gone, e.Key()) })
@@ -278,8 +278,8 @@ type entry struct {
 	item         fair.Item
 }
 
-// TestCache_agreesWithAList makes any calls and compares with a list: what
-// stays is counted to the byte, and what goes is older than what stays.
+// TestCache_agreesWithAList makes random calls and compares with a list. The remaining values are
+// counted to the byte, and every evicted value is older than the remaining ones.
 func TestCache_agreesWithAList(t *testing.T) {
 	const products, keys = 4, 12
 	size, base := one(t), base(t)
@@ -322,7 +322,7 @@ func TestCache_agreesWithAList(t *testing.T) {
 	}
 }
 
-// remaining returns what of the list the cache still has.
+// remaining returns the entries of the list that the cache still has.
 func remaining(t testing.TB, c *cache, list []entry) []entry {
 	t.Helper()
 	var left []entry
@@ -351,7 +351,7 @@ func TestCache_readsAndRenewsWithoutAllocating(t *testing.T) {
 	}))
 }
 
-// What a cache holds takes what it counts, whatever it is and was.
+// A cache takes the memory that it counts, in any state and after any history.
 func TestCache_costsWhatItSays(t *testing.T) {
 	const total, products = 2 << 20, 8
 	item := func(key string) fair.Item { return fair.Item{Bytes: fair.Size(len(key)), Due: 1} }

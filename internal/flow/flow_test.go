@@ -18,7 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// server is a meter and what it is asked to report.
+// server is a meter with the values that it reports.
 type server struct {
 	*Meter
 	mu       sync.Mutex
@@ -52,7 +52,7 @@ func (s *server) gauges() gauges {
 	return s.now
 }
 
-// set sets what is true of now; the conversations that wait are of one desk.
+// set sets the current values. All waiting conversations belong to one desk.
 func (s *server) set(readers int, lag time.Duration, waiting ...Desk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *server) register(version document.Version, products ...string) {
 	s.version, s.products = version, products
 }
 
-// run runs the server's meter in a bubble, and returns how to end it at once.
+// run runs the server's meter in a bubble, and returns a function that ends it at once.
 func (s *server) run(t *testing.T) (kill func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go s.Run(ctx)
@@ -92,7 +92,7 @@ func (s *server) sum(t *testing.T) Sum {
 	return sum
 }
 
-// total returns what the last hour came to.
+// total returns the sum of the last hour.
 func (s *server) total(t *testing.T) (total activity.Flow) {
 	t.Helper()
 	for _, m := range s.sum(t).Minutes {
@@ -289,7 +289,7 @@ func TestServers_knowAtOnceThatOneHasLeft(t *testing.T) {
 	})
 }
 
-// A stop cuts a pass off, whose write may be made all the same.
+// A stop cuts a pass off, and its write may be made all the same.
 func TestServers_knowTheCountsOfOneThatWasStoppedWithinAPass(t *testing.T) {
 	docs := newDocuments()
 	lost := &counting{Store: docs, err: context.Canceled}
@@ -318,7 +318,7 @@ func (b *between) Get(ctx context.Context, productID string, names ...string) ([
 	return docs, err
 }
 
-// The write of a pass that was cut off may be made while the last one is under way.
+// The write of a cut-off pass may be made while the last pass is under way.
 func TestMeter_writesOnTopOfAnEarlierWriteThatIsLate(t *testing.T) {
 	docs := newDocuments()
 	late := &between{Store: docs}
@@ -449,7 +449,7 @@ func TestMeter_sharesAgainAfterARemovalThatWentUnnoticed(t *testing.T) {
 		time.Sleep(2 * shareEvery)
 		require.Equal(t, accepted(1), a.total(t))
 		docs.Drop("acme", 1)
-		b.Count("acme", accepted(2)) // from which it finds out
+		b.Count("acme", accepted(2)) // it finds out by this
 		time.Sleep(2 * shareEvery)
 		assert.Zero(t, a.total(t), "nothing of before")
 		assert.Zero(t, b.total(t))
@@ -461,7 +461,7 @@ func TestMeter_sharesAgainAfterARemovalThatWentUnnoticed(t *testing.T) {
 	})
 }
 
-// A document may be evicted, or removed by an operator: the counts are still there.
+// The counts outlive a document that was evicted or removed by an operator.
 func TestMeter_sharesAgainWhatStorageHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments()

@@ -31,7 +31,7 @@ func TestDo_commitsTogetherWhatComesDuringACommit(t *testing.T) {
 
 func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 	const callers, calls = 16, 200
-	var committed [callers]int // guarded by there being one commit at a time
+	var committed [callers]int // one commit runs at a time
 	g := groupcommit.New(7, func(values []int) {
 		for _, caller := range values {
 			committed[caller]++
@@ -49,8 +49,8 @@ func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 	running.Wait()
 }
 
-// Who stops waiting for a turn leaves nothing behind; a commit in flight goes on,
-// and so do those after it.
+// A caller that stops waiting for a turn leaves nothing behind. A commit in flight goes on, and so
+// do the later ones.
 func TestDo_returnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits [][]int

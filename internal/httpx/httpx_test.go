@@ -179,8 +179,8 @@ func TestReadBody_readsNothingOfABodyThatSaysItIsTooLarge(t *testing.T) {
 	assert.Equal(t, 413, e.Status)
 }
 
-// A Content-Length costs its sender nothing, so it must not cost the server
-// memory before the bytes are there.
+// A Content-Length costs its sender nothing, so it must not cost the server memory before the bytes
+// arrive.
 func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.ContentLength = 8 << 20
@@ -193,7 +193,7 @@ func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
 }
 
-// A connection whose client sends the beginning of a body of a megabyte and no more.
+// stalled returns a connection whose client sends one byte of a body of 100,000 bytes.
 func stalled(t *testing.T, server *httptest.Server, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -220,7 +220,7 @@ func TestWriteError_doesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// A client that sends all of a body before it reads the answer finds one.
+// A client that sends all of a body before it reads the answer finds an answer.
 func TestReadBody_answersABodyThatIsMuchTooLarge(t *testing.T) {
 	server := httptest.NewServer(httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		_, err := httpx.ReadBody(w, r, 1<<20, "")
@@ -244,7 +244,8 @@ func TestReadBody_answersABodyThatIsMuchTooLarge(t *testing.T) {
 	}
 }
 
-// A body that never ends is 408, and one that has arrived outlives its time.
+// A body that never ends is answered with 408. A request goes on after the time for its body if the
+// body has arrived.
 func TestReadBody_waitsForABodyForSomeSecondsOnly(t *testing.T) {
 	ends := make(chan error, 1)
 	server := httptest.NewServer(httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {

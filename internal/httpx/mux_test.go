@@ -22,7 +22,7 @@ func echo(name string, values ...string) http.Handler {
 	})
 }
 
-// newMux returns a mux of a few routes whose fallback serves what ends in /sdk.
+// newMux returns a mux of a few routes whose fallback serves paths that end in /sdk.
 func newMux() *httpx.Mux {
 	m := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/sdk") {

@@ -50,7 +50,8 @@ func value(s *jsonscan.Scanner, limit int) any {
 	return json.Number(s.Text(limit))
 }
 
-// requireSameAsJSON asserts that a scanner takes what encoding/json takes, and reads the same.
+// requireSameAsJSON asserts that a scanner accepts the same texts as encoding/json and reads the
+// same values.
 func requireSameAsJSON(t *testing.T, b []byte) {
 	t.Helper()
 	valid := json.Valid(b)
@@ -97,7 +98,7 @@ func FuzzScanner(f *testing.F) {
 		f.Add([]byte(sample))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) <= 256 { // no key of which is cut
+		if len(b) <= 256 { // none of its keys is cut
 			requireSameAsJSON(t, b)
 		}
 	})
@@ -200,7 +201,7 @@ func BenchmarkScanner_skip(b *testing.B) {
 	}
 }
 
-// The bytes that end a run of plain ones are found wherever they stand in a word.
+// The bytes that end a run of plain ones are found at every place in a word.
 func TestScanner_findsTheEndOfAString(t *testing.T) {
 	for before := range 20 {
 		for _, last := range []string{`"`, `\"`, `\u0041"`, `\u00`, `\`, `\x`, "\x1f", "\x00", ""} {

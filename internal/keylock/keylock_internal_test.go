@@ -13,7 +13,7 @@ import (
 )
 
 // inLine starts callers that ask for a key one after another, hold it for a second each and then
-// note their number. cancels ends the ones with a context of their own.
+// note their number. cancels ends each caller's context.
 func inLine(t *testing.T, l *Locks[string],
 	callers int) (served *[]int, cancels []context.CancelFunc, all *sync.WaitGroup) {
 	served, all = &[]int{}, &sync.WaitGroup{}
@@ -62,7 +62,7 @@ func TestLocks_passOverWhoHasStoppedWaiting(t *testing.T) {
 	})
 }
 
-// Nobody begins work whose time is over.
+// A caller whose time is over does not begin its work.
 func TestLocks_failWhereTheContextEndsAsTheKeyIsHandedOver(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLocks_giveBackSeveralKeysAtOnce(t *testing.T) {
 	require.Empty(t, l.held)
 }
 
-// Whoever gives up at the moment in which the key is handed over passes it on.
+// A caller that gives up while the key is handed over passes it on.
 func TestLocks_loseNoKeyToCallersThatGiveUp(t *testing.T) {
 	var l Locks[int]
 	var all sync.WaitGroup

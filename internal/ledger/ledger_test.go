@@ -139,8 +139,8 @@ func TestLedger_finishesAnEntryOnce(t *testing.T) {
 	})
 }
 
-// A key that is held in a pass is looked at until the pass has read what the
-// live reader passed over; then it waits.
+// A pass looks at a held key until it has read the entries that the live reader passed over. Then
+// the key waits.
 func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
 	l := load(t, `{"id":"4-0","behind":{"a":"","b":""}}`, opts)
 	ends := 0
@@ -290,14 +290,13 @@ func (s *sim) work() {
 	}
 }
 
-// restart loses everything but what was saved.
+// restart loses everything but the saved account.
 func (s *sim) restart() {
 	l := load(s.t, s.l.String(), opts)
 	s.l, s.pass, s.hand = l, -1, map[string][]*ledger.Entry{}
 }
 
-// Whatever fails and whenever the process is restarted: every entry is written
-// once, and those of a key in order.
+// Every entry is written once, and a key's entries in order, through any failures and restarts.
 func TestLedger_loses_andRepeatsNothing(t *testing.T) {
 	for seed := range uint64(80) {
 		s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 7)), l: load(t, "", opts), pass: -1,

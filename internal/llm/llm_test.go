@@ -27,7 +27,7 @@ const (
 	prompt = "Sum up: ada <ada@example.com> exported a report & left."
 )
 
-// left is what the vendor answers unless it is told otherwise.
+// left is the vendor's default answer.
 var left = llmtest.Say("Ada left.")
 
 // refuse answers with the vendor's error object. The parameter and the code
@@ -127,7 +127,7 @@ func TestModel_sends(t *testing.T) {
 	}
 }
 
-// What OpenAI's newer models answer to the older parameters.
+// OpenAI's newer models answer this to the older parameters.
 const (
 	noMaxTokens = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' " +
 		"instead."
@@ -252,7 +252,7 @@ func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
 	assert.Contains(t, asked[len(asked)-1].Body, "max_tokens", "what did not work is not remembered")
 }
 
-// repeat answers with what must not leak: the key and the prompt.
+// repeat answers with two secrets: the key and the prompt.
 func repeat(r *http.Request) string { return r.Header.Get("Authorization") + " asked " + prompt }
 
 func TestModel_reportsRefusals(t *testing.T) {
@@ -356,7 +356,7 @@ func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 	assert.Len(t, got, len(text))
 }
 
-// A large error, too, is read to its limit only.
+// A large error, too, is read only up to its limit.
 func TestModel_boundsWhatItReads(t *testing.T) {
 	var sent atomic.Int64
 	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
@@ -467,7 +467,7 @@ func answeringJSON(message, reason string) http.HandlerFunc {
 	}
 }
 
-// answering is the answer of a model, as JSON.
+// answering answers with a model's message, as JSON.
 func answering(content, reasoning, reason string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
@@ -522,7 +522,7 @@ func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
 	assert.Len(t, v.Asked(), 1, "a longer one would be as useless")
 }
 
-// Thoughts use up the room of an answer, so a model that has some gets more.
+// Thoughts use up the room of an answer, so a thinking model gets more.
 func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 	for name, cut := range map[string]http.HandlerFunc{
 		"in its answer":     answering("<think>Let me", "", "length"),

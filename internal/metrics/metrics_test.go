@@ -16,7 +16,7 @@ func counter() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "x_total", Help: "X."})
 }
 
-// values returns those of the metric x_total.
+// values returns the values of the metric x_total.
 func values(t *testing.T, reg prometheus.Gatherer) (all []float64) {
 	t.Helper()
 	families, err := reg.Gather()
@@ -69,7 +69,7 @@ func TestRegister_reportsAnotherCollectorOfTheName(t *testing.T) {
 		require.ErrorAs(t, wrong.Err(), &mistake, name)
 		assert.Equal(t, "Metrics", mistake.Option, name)
 	}
-	// The same description, but of another kind.
+	// The description is the same, but the kind is another.
 	wrong := options.Mistakes{Package: "p"}
 	metrics.Register(&wrong, reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_total", Help: "X."}))
 	require.Error(t, wrong.Err())

@@ -44,7 +44,7 @@ func (o *observed) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// lines returns what was logged.
+// lines returns the log's lines.
 func (o *observed) lines(t *testing.T) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
@@ -263,7 +263,7 @@ func TestNew_withoutRegistry(t *testing.T) {
 	assert.Equal(t, http.StatusNoContent, o.serve(get("/")).Code)
 }
 
-// Handlers below reach what the server's own writer can do.
+// An inner handler can flush and hijack the server's own writer.
 func TestWrap_keepsFlushAndHijack(t *testing.T) {
 	flush := func(w http.ResponseWriter, _ *http.Request) { assert.NoError(t, http.NewResponseController(w).Flush()) }
 	hijack := func(w http.ResponseWriter, _ *http.Request) {

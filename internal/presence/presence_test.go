@@ -57,7 +57,7 @@ func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 	}
 }
 
-// What does not fit into one note is shown in as many as it would be written in.
+// Actions that exceed one note are shown in as many notes as a desk would get.
 func TestDetail_showsSeveralNotes(t *testing.T) {
 	product := bothDesks()
 	detail := detailOf(50)
@@ -80,7 +80,7 @@ func TestDetail_showsSeveralNotes(t *testing.T) {
 	}
 }
 
-// newView returns a view of a log, of products that are registered once.
+// newView returns a view of a log whose products are registered once.
 func newView(log eventlog.Log) *View {
 	return musttest.New(New(log, func(string) (document.Version, bool) { return 1, true }, nil, nil))
 }

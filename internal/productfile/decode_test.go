@@ -19,7 +19,7 @@ func TestDecode_withoutEnvironmentTakesReferencesAsTheyAre(t *testing.T) {
 	assert.Equal(t, "${NOT_SET}", file.Products[0].WebhookSecret)
 }
 
-// What a body costs stays in proportion to its size, whatever is in it.
+// A deeply nested body costs memory in proportion to its size.
 func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
 	const depth = 20_000
 	for name, body := range map[string]string{
@@ -43,9 +43,8 @@ func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes in, Decode returns; what it takes is a valid JSON
-// object that a strict decoder of the standard library takes as well, and
-// means the same.
+// FuzzDecode: Decode returns for every input. An accepted input is a valid JSON object, and a
+// strict decoder of the standard library accepts it with the same meaning.
 func FuzzDecode(f *testing.F) {
 	acme, err := os.ReadFile("testdata/acme.json")
 	require.NoError(f, err)

@@ -55,8 +55,8 @@ func key(fields string) string {
 	return `{"products": [{"product_id": "acme"}], "keys": [{` + fields + `}]}`
 }
 
-// fieldsOf returns what the lines of an error of Load complain about. Every
-// line must name the file, the field and what is wrong with it.
+// fieldsOf returns the fields that an error of Load complains about. Every line must name the file,
+// the field and its fault.
 func fieldsOf(t *testing.T, err error, path string) []string {
 	t.Helper()
 	require.Error(t, err)
@@ -80,7 +80,7 @@ func TestLoad_readsEveryField(t *testing.T) {
 	assert.Equal(t, File{
 		Products: []Product{{
 			ProductID:      "acme",
-			WebhookSecret:  `quote " and \ and ${ACME_KEY}`, // a value is taken as it is
+			WebhookSecret:  `quote " and \ and ${ACME_KEY}`, // a value is not interpreted
 			CaptureTokens:  []string{"phc_acme", "phc_live_acme"},
 			AllowedOrigins: []string{"https://*.acme.example", "http://localhost:3000", "null", "capacitor://localhost"},
 			LinkHosts:      []string{"help.acme.example", "*.acme.test"},
@@ -176,8 +176,7 @@ func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// What a desk is given is its own, but for the variables in its strings, however
-// deep they are.
+// A desk gets its configuration unchanged, except for the variables in its strings, at any depth.
 func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 	var given json.RawMessage
 	desk := helpdesk.Kind{Name: "desk", Open: func(config json.RawMessage, _ *helpdesk.Options) (helpdesk.Desk, error) {
@@ -193,8 +192,7 @@ func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 	assert.Contains(t, warnings[0], "products[0].integration_config.desk.c.d.e: ")
 }
 
-// A desk reports what it knows to be wrong; an error of another kind could hold a
-// secret.
+// A desk reports the mistakes that it knows. An error of another kind could hold a secret.
 func TestLoad_reportsWhatADeskReports(t *testing.T) {
 	const at = "products[0].integration_config.desk"
 	for name, tt := range map[string]struct {
@@ -222,7 +220,7 @@ func TestLoad_reportsWhatADeskReports(t *testing.T) {
 	}
 }
 
-// What is wrong with the form of a field explains what the desk makes of it.
+// A wrong form of a field is reported before the desk's mistakes, because it explains them.
 func TestLoad_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
 	desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
 		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"},

@@ -38,7 +38,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// attached returns a registry on the log, which has taken over what is there.
+// attached returns a registry on the log, with the log's registrations loaded.
 func attached(t *testing.T, log eventlog.Log) *Registry {
 	t.Helper()
 	r := registryOn(log)
@@ -64,7 +64,7 @@ func opens(r *Registry, c Credentials, id string) bool {
 	return err == nil && product.WebhookSecret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
 }
 
-// More registrations than a page of them survive, and so does what was rotated.
+// More registrations than one page survive, with their rotated secrets.
 func TestRegistrations_surviveARestart(t *testing.T) {
 	const registered = 230
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 	}
 }
 
-// What a product was registered with is there again, not only its secrets.
+// The stored registration holds the whole product, not only its secrets.
 func TestRegistrations_keepTheWholeProduct(t *testing.T) {
 	log := newMemoryLog()
 	origins := []string{"https://app.acme.example"}
@@ -107,7 +107,7 @@ func TestRegistrations_keepTheWholeProduct(t *testing.T) {
 	require.Contains(t, string(docs[0].Value), origins[0])
 }
 
-// Whoever gets hold of the file reads products with it no more than before.
+// A reader of the storage file finds no key to a product in it.
 func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	dir := t.TempDir()
 	log := openLog(t, dir)
@@ -127,8 +127,7 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	assert.Contains(t, file, base64.StdEncoding.EncodeToString(digest[:]))
 }
 
-// run keeps the registry up to date until the test ends, and returns what it
-// received of failures.
+// run keeps the registry up to date until the test ends, and returns the reported failures.
 func run(t *testing.T, r *Registry) *failures {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,7 +200,7 @@ func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
 	}
 }
 
-// watchedLog counts how often somebody looks, and fails while it is down.
+// watchedLog counts the looks at storage, and fails while it is down.
 type watchedLog struct {
 	eventlog.Log
 	bounds, lists atomic.Int64
@@ -250,8 +249,8 @@ func (d watchedDocuments) Get(ctx context.Context, productID string, names ...st
 	return d.Store.Get(ctx, productID, names...)
 }
 
-// However many credentials are guessed, storage is asked fifty times a second
-// at most, and reads nothing when nothing is new.
+// Guessed credentials, however many, ask storage at most fifty times a second. They read nothing
+// when nothing is new.
 func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &watchedLog{Log: newMemoryLog()}
@@ -305,7 +304,7 @@ func TestRegistrations_areLookedForTogether(t *testing.T) {
 	})
 }
 
-// slowLog answers what there is after a while.
+// slowLog answers after an hour.
 type slowLog struct{ eventlog.Log }
 
 func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
@@ -316,8 +315,7 @@ func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds,
 	return eventlog.Bounds{}, ctx.Err()
 }
 
-// With storage that does not answer, a guess is over soon, and nobody who is
-// known waits for it.
+// A guess ends soon while storage does not answer, and no known caller waits for it.
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slowLog{newMemoryLog()}
@@ -479,8 +477,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 	})
 }
 
-// A product of the file stays that of the file, whatever was registered before
-// it came into the file.
+// A product of the file stays the file's, also after an earlier registration of its ID.
 func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
@@ -493,8 +490,8 @@ func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	require.ErrorIs(t, err, ErrFixed)
 }
 
-// What another server has just changed of a product counts at once: a request that
-// fits it is taken, and none that may fit is refused while that cannot be known.
+// Another server's change of a product counts at once. A request that fits the new product is
+// accepted. None that may fit is refused while the change cannot be read.
 func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	const event = `"event":"$pageview","distinct_id":"u","properties":{"$session_id":"s","$current_url":"/"}`
 	const ticket = `{"ticket_id":"1","requester_email":"x@acme.example","trigger_type":"new_ticket"}`
@@ -510,7 +507,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 		return r
 	}
 	for name, tt := range map[string]struct {
-		close   func(*productfile.Product) // makes of the product one that refuses the request
+		close   func(*productfile.Product) // changes the product to one that refuses the request
 		refused int
 		request func(Credentials) *http.Request
 	}{
@@ -583,8 +580,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	}
 }
 
-// Two servers that rotate at the same time end with one valid key, and both
-// with the same.
+// Two servers that rotate at the same time end with the same single valid key.
 func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 	log := openLog(t, t.TempDir())
 	register(t, registryOn(log), "acme", false)
@@ -650,8 +646,7 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 	}
 }
 
-// A program that does not know a registered product's desk serves the product
-// without it.
+// A program without a registered product's desk serves the product without it.
 func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	log := newMemoryLog()
 	kind := func(name string) helpdesk.Kind {

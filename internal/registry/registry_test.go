@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// file is a product file with one product, a key of both scopes and one of each.
+// file returns a product file with one product, a key of both scopes and a key of each scope.
 func file() productfile.File {
 	return productfile.File{
 		Products: []productfile.Product{{ProductID: "acme", WebhookSecret: "file-secret",
@@ -57,7 +57,7 @@ func assertOpen(t *testing.T, r *Registry, c Credentials, id string) {
 	assert.Equal(t, id, product)
 }
 
-// assertVoid checks that nothing of the credentials opens anything.
+// assertVoid checks that the credentials open nothing.
 func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 	t.Helper()
 	for _, scope := range []access.Scope{access.MCP, access.Stream} {
@@ -158,7 +158,7 @@ func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
 	assert.Equal(t, []string{"acme", "other"}, r.IDs())
 }
 
-// Who follows the hint of a 409 does not lose the help desk and the list of origins.
+// A caller that follows the hint of a 409 keeps the help desk and the list of origins.
 func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 	for name, tt := range map[string]struct {
 		next productfile.Product

@@ -60,8 +60,8 @@ func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
 	})
 }
 
-// What storage could not remove is removed by the next call, or at the latest
-// before the product is registered again: then it is empty.
+// The next call removes the documents that storage could not remove. A new registration removes
+// them first and starts empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 	errAway := errors.New("away")
 	for name, again := range map[string]func(*Registry) error{
@@ -95,7 +95,7 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 	}
 }
 
-// Of a product that was registered again meanwhile nothing is taken away.
+// A product that was registered again meanwhile loses nothing.
 func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
 	log := newMemoryLog()
 	r := registryOn(log)

@@ -20,7 +20,7 @@ import (
 
 var errAway = errors.New("away")
 
-// bench is a scheduler at work in a bubble, and what became of its items.
+// bench is a scheduler at work in a bubble, with a record of its items.
 type bench struct {
 	t      *testing.T
 	s      *schedule.Scheduler[int]
@@ -102,7 +102,7 @@ func (b *bench) called() []string {
 	return slices.Clone(b.calls)
 }
 
-// all takes what waits in one call, up to four items.
+// all takes the waiting items in one call, up to four.
 func all(waiting []int, _ bool) (int, bool) { return min(len(waiting), 4), len(waiting) >= 4 }
 
 func TestScheduler_keepsTheOrderOfAKeyAndRunsKeysSideBySide(t *testing.T) {
@@ -308,7 +308,7 @@ func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
 	})
 }
 
-// What fails is given up for room only when it takes half of it.
+// A failing key is given up for room only when it takes half of the room.
 func TestScheduler_givesUpForRoomOnlyWhatTakesIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away, more int // items of the key that fails, before and after it has failed
@@ -369,7 +369,7 @@ func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 	})
 }
 
-// Items that announce another wait for it, but not forever.
+// Items that announce another one wait for it, but not forever.
 func TestScheduler_waitsForItemsThatWereAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, schedule.Options[int]{Take: func(w []int, _ bool) (int, bool) {
@@ -462,7 +462,7 @@ func TestScheduler_flushes(t *testing.T) {
 		})
 		b.add("a", 1, 2)
 		b.add("b", 1)
-		go func() { // what comes later need not be waited for
+		go func() { // nothing waits for the later items
 			for i := range 1000 {
 				time.Sleep(100 * time.Millisecond)
 				if b.s.Add(t.Context(), "a", i+3, 1) != nil {
@@ -499,8 +499,8 @@ func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
 	})
 }
 
-// Many keys, work that fails at random, adders that press: every item is
-// finished once, and those of a key in order.
+// With many keys, random failures and eager adders, every item is finished once, and a key's items
+// in order.
 func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -29,7 +29,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func (pipes) Close() error   { return nil }
 
-// connect serves the handler on a connection in memory. The function returned ends that.
+// connect serves the handler on a connection in memory. The returned function ends that.
 func connect(t *testing.T, handler http.Handler) (client net.Conn, stop func()) {
 	t.Helper()
 	server := serve.New(handler, slog.New(slog.DiscardHandler))

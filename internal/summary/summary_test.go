@@ -27,7 +27,7 @@ func TestHistory_confinesDataInThePrompt(t *testing.T) {
 	assert.NotContains(t, summary.History{Digest: &activity.Digest{}}.Prompt("Sum up.", ""), "Done since")
 }
 
-// after returns a history of clicks, of which the newest n are kept as they are.
+// after returns a history of clicks whose newest n are kept as they are.
 func after(clicks string, n int) summary.History {
 	var h summary.History
 	for _, label := range strings.Fields(clicks) {
