@@ -432,7 +432,7 @@ func (l *Ledger) Begin(since int64) {
 	l.since = since
 }
 
-// Compare orders ids as they grow in a log: by the numbers that hyphens part, such as those of
+// Compare orders ids as they grow in a log: by the numbers between their hyphens, such as in
 // "1795187991289-0", which have no leading zeros. Of anything else between hyphens the shorter one
 // comes first. The empty id comes before all.
 func Compare(a, b string) int {

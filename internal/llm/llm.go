@@ -137,8 +137,8 @@ const (
 	endTag   = `</\s*think(?:ing)?\s*>`
 )
 
-// thought matches reasoning, and unpaired, after that is taken out, what a tag without the other
-// leaves of it. A missing start tag was part of the prompt or is nested: everything before the end
+// thought matches reasoning, and unpaired, after that is taken out, the reasoning at a tag without
+// the other. A missing start tag was part of the prompt or is nested: everything before the end
 // tag is reasoning. After a missing end tag everything is.
 var (
 	thought  = regexp.MustCompile(`(?is)` + startTag + `.*?` + endTag)
