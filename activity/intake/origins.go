@@ -84,7 +84,7 @@ func (to Route) serve(w http.ResponseWriter, r *http.Request) error {
 	allowOrigin(w.Header(), r)
 	switch {
 	case r.Method == http.MethodOptions && (to.Serve != nil || r.Header.Get("Origin") != ""):
-		preflight(w, r, cmp.Or(to.Method, "GET, POST"))
+		httpx.Preflight(w, cmp.Or(to.Method, "GET, POST")+", OPTIONS", r.Header.Get("Access-Control-Request-Headers"))
 		return nil
 	case to.Serve == nil:
 		return httpx.NotFound("There is nothing at this path.")
@@ -103,15 +103,4 @@ func allowOrigin(header http.Header, r *http.Request) {
 		header.Set("Access-Control-Allow-Credentials", "true")
 		header.Set("Access-Control-Expose-Headers", "Retry-After")
 	}
-}
-
-// preflight lets a page send a request.
-func preflight(w http.ResponseWriter, r *http.Request, method string) {
-	header := w.Header()
-	header.Set("Access-Control-Allow-Methods", method+", OPTIONS")
-	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {
-		header.Set("Access-Control-Allow-Headers", requested)
-	}
-	header.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
 }

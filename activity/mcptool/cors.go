@@ -1,6 +1,10 @@
 package mcptool
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
 
 // allowCORS lets a page of any origin read the answer, for MCP clients that run in a browser,
 // such as the Inspector. That is safe because a key is a header, never a cookie. It reports
@@ -13,10 +17,7 @@ func allowCORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	if r.Method != http.MethodOptions {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", http.MethodPost)
-	h.Set("Access-Control-Allow-Headers",
+	httpx.Preflight(w, http.MethodPost,
 		"Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id")
-	h.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -66,6 +66,18 @@ func MethodNotAllowed(allow string) *Error {
 		Header: http.Header{"Allow": {allow}}}
 }
 
+// Preflight answers a browser that asks before a call: the page may use these methods, and send
+// these headers. Browsers shorten the day that the answer holds to their own limit.
+func Preflight(w http.ResponseWriter, methods, headers string) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", methods)
+	if headers != "" {
+		h.Set("Access-Control-Allow-Headers", headers)
+	}
+	h.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // retryAfter is the default of Retry-After, in seconds.
 const retryAfter = 1
 

@@ -262,14 +262,9 @@ func open(h httpx.Handler) http.Handler {
 	})
 }
 
-// preflight answers a browser that asks before a call. The headers are the ones MCP clients
-// send; Max-Age is a day, which browsers shorten to their own limit.
+// preflight answers a browser that asks before a call. The headers are the ones MCP clients send.
 func preflight(w http.ResponseWriter, _ *http.Request) error {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Mcp-Protocol-Version")
-	h.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
+	httpx.Preflight(w, "GET, POST", "Authorization, Content-Type, Accept, Mcp-Protocol-Version")
 	return nil
 }
 
