@@ -39,6 +39,26 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
 }
 
+// The text of a note in doubt is made of its whole range, however much of others is in it.
+func TestScan_readsARangeWithAnEndToThatEnd(t *testing.T) {
+	log := musttest.New(memorylog.New(nil))
+	own := musttest.New(json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: "s",
+		Actions: []activity.BatchAction{{SessionID: "s", ConversationID: "7"}}}))
+	add := func(sessionID string, data []byte) eventlog.ID {
+		require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: sessionID, Data: data}}))
+		return musttest.New(log.Bounds(t.Context(), "acme")).Newest
+	}
+	add("s", own)
+	for range 2 * maxScan >> 20 {
+		add("other", fmt.Appendf(nil, `{"type":"summary","summary":"%1048576d"}`, 0))
+	}
+	w := &want{belongs: belongs{conversationID: "7"}, session: "s", to: cursor{After: add("s", own)}}
+	add("s", own)
+	require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
+	assert.Len(t, w.found, 2)
+	assert.False(t, w.more)
+}
+
 // A scan runs while nothing of the product starts, and whoever has the capture token says of what.
 func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
 	const entries, each = 8, 5000
