@@ -52,7 +52,7 @@ type event struct {
 	DistinctID    string
 	Properties    properties
 	Timestamp     string
-	Offset        *float64 // milliseconds before sending
+	Offset        string // a number: milliseconds before sending
 	SentAt        string
 	ClockIsRight  bool // the sender vouches for the timestamp
 	Set           traits
@@ -107,9 +107,11 @@ var fields = intake.Fields[event]{
 	},
 	"timestamp": func(r *intake.Reader, e *event) { r.SetText(&e.Timestamp) },
 	"offset": func(r *intake.Reader, e *event) {
-		if f, ok := r.Float(); ok {
-			e.Offset = &f
+		if r.Kind() == '"' {
+			r.Skip()
+			return
 		}
+		r.SetText(&e.Offset)
 	},
 	"sent_at": func(r *intake.Reader, e *event) { r.SetText(&e.SentAt) },
 	"options": intake.Fields[event]{

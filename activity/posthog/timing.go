@@ -3,6 +3,7 @@ package posthog
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -25,10 +26,10 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 		}
 		out.Time, ok = intake.ParseTime(e.Timestamp)
 		return ok
-	case e.Offset != nil && known:
-		out.Sent, out.Time = sent, before(sent, *e.Offset)
-	case e.Offset != nil:
-		out.ServerTime, out.Time = true, before(from.Arrived, *e.Offset)
+	case e.Offset != "" && known:
+		out.Sent, out.Time = sent, before(sent, e.Offset)
+	case e.Offset != "":
+		out.ServerTime, out.Time = true, before(from.Arrived, e.Offset)
 	default:
 		out.ServerTime, out.Time = true, from.Arrived
 	}
@@ -36,8 +37,9 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 }
 
 // before returns the time so many milliseconds before t, or the zero time where that is longer
-// ago than durations are. A negative number counts as none.
-func before(t time.Time, milliseconds float64) time.Time {
+// ago than durations are. A negative number counts as none, and so does what is no number.
+func before(t time.Time, number string) time.Time {
+	milliseconds, _ := strconv.ParseFloat(number, 64)
 	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
 		return time.Time{}
 	}

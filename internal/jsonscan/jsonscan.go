@@ -217,21 +217,6 @@ func (s *Scanner) Bool() bool {
 	return is
 }
 
-// Float reads a value and returns it if it is a number that a float64 holds. A number that is
-// too large is not.
-func (s *Scanner) Float() (float64, bool) {
-	if !isNumber(s.Kind()) {
-		s.Skip()
-		return 0, false
-	}
-	b := s.number()
-	f, err := strconv.ParseFloat(string(b[:min(len(b), maxNumber)]), 64)
-	return f, err == nil
-}
-
-// maxNumber is how many bytes of a number are looked at. The largest float64 has 309 digits.
-const maxNumber = 400
-
 // Skip reads a value of any kind and forgets it.
 func (s *Scanner) Skip() {
 	switch c := s.Kind(); {
