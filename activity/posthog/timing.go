@@ -37,7 +37,7 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 }
 
 // before returns the time so many milliseconds before t, or the zero time where that is longer
-// ago than durations are. A negative number counts as none, and so does what is no number.
+// ago than durations are. A negative number counts as none, and so does any other text.
 func before(t time.Time, number string) time.Time {
 	milliseconds, _ := strconv.ParseFloat(number, 64)
 	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {

@@ -20,7 +20,7 @@ import (
 // that is there refuses a request without a signature with 401; so a 401 is the good answer,
 // and nothing is written.
 
-// asked returns the status of an answer, 0 for none, and what is wrong with it.
+// asked returns the status of an answer, 0 for none, and its problem.
 func asked(err error) (status int, wrong string) {
 	answered, ok := errors.AsType[*statusError](err)
 	switch {
