@@ -94,7 +94,7 @@ func TestDigest(t *testing.T) {
 }
 
 // The text after further actions still covers the earlier ones.
-func TestDigest_growsWithWhatIsAdded(t *testing.T) {
+func TestDigest_growsWithEachAction(t *testing.T) {
 	var d activity.Digest
 	assert.Empty(t, d.String())
 	d.Add(did(activity.TypePageview, "", "/pricing"))
@@ -105,7 +105,7 @@ func TestDigest_growsWithWhatIsAdded(t *testing.T) {
 	assert.Equal(t, d.String(), d.String())
 }
 
-func TestDigest_countsWhatWasLongAgo(t *testing.T) {
+func TestDigest_countsEarlierPhrases(t *testing.T) {
 	type kind struct {
 		make    func(n int) activity.Action
 		one     string // the beginning with one earlier action
@@ -148,7 +148,7 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 }
 
 // The division of the actions into calls of Add does not change the text.
-func TestDigest_isTheSameInWhateverDivision(t *testing.T) {
+func TestDigest_isTheSameInAnyDivision(t *testing.T) {
 	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "scroll"}
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -203,7 +203,7 @@ func TestDigest_isBounded(t *testing.T) {
 	assert.Less(t, utf8.RuneCountInString(d.String()), 5*50*(120+120+4))
 }
 
-func TestDigest_takesWhatItsSizeSays(t *testing.T) {
+func TestDigest_takesItsStatedSize(t *testing.T) {
 	digests := make([]activity.Digest, 500)
 	grown := heaptest.After(func() {
 		for i := range digests {

@@ -341,7 +341,7 @@ func TestAdd_olderThanAFullWindowChangesNothing(t *testing.T) {
 	assert.Equal(t, []string{"Click -20", "Click -10"}, titles(b.Context("s")))
 }
 
-func TestAdd_boundsWhatItKeeps(t *testing.T) {
+func TestAdd_boundsItsMemory(t *testing.T) {
 	b := newBridge(nil)
 	long := strings.Repeat("long words ", 1000)
 	a := activitytest.Click(time.Now(), "Save", page)
@@ -403,7 +403,7 @@ func TestBridge_concurrentSessionsDoNotMix(t *testing.T) {
 	}
 }
 
-func TestHandler_answersJSONForWhatItDoesNotServe(t *testing.T) {
+func TestHandler_answersUnknownPathsInJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
 		method, target string
 		status         int

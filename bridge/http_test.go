@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 )
 
-func TestServeContext_answersTextToWhoPrefersIt(t *testing.T) {
+func TestServeContext_answersTextToAClientThatPrefersIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		accept []string
 		text   bool

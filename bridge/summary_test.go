@@ -25,7 +25,7 @@ func did(t *testing.T, actions ...string) string {
 	return b.Context("s").Summary
 }
 
-func TestSummary_statesWhatWasDone(t *testing.T) {
+func TestSummary_statesTheActions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		actions []string
 		want    string

@@ -212,7 +212,7 @@ func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
 	proactivetest.Run(t, `t+0s /docs/install; t+60s → offer user_page_dwell`, proactive.Within("/docs", proactive.Dwell{}))
 }
 
-func TestSaying_keepsWhatItDoesNotSay(t *testing.T) {
+func TestSaying_keepsTheTriggersOtherTexts(t *testing.T) {
 	of := proactive.Saying(proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute,
 		Cooldown: time.Hour},
 		proactive.Predicate("p", func(proactive.TriggerContext) bool { return true }))

@@ -220,7 +220,7 @@ func TestConsumer_savesWhereItBegan(t *testing.T) {
 
 // Entries that were finished beyond one that was not are not handled again,
 // wherever the unfinished one is; those that were at work are.
-func TestConsumer_remembersWhatIsFinishedBeyondAStuckEntry(t *testing.T) {
+func TestConsumer_remembersFinishedEntriesBeyondAStuckOne(t *testing.T) {
 	const entries = 20
 	var data []string
 	for i := range entries {
@@ -427,7 +427,7 @@ func (endlessCursor) Load(ctx context.Context) (string, error) {
 func (endlessCursor) Save(context.Context, string) error { return nil }
 
 // What a handler finishes after the consumer was stopped is saved.
-func TestConsumer_savesWhatIsFinishedAtTheEnd(t *testing.T) {
+func TestConsumer_savesItsCursorAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		s := resuming("a", "b")
@@ -470,7 +470,7 @@ func holdUp(t *testing.T, s *fakeServer) *heldUp {
 
 // The cursor does not pass what a writer keeps in memory, so a kill loses
 // nothing of it.
-func TestConsumer_doesNotPassWhatAWriterHolds(t *testing.T) {
+func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := holdUp(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")))
 		time.Sleep(59 * time.Second)
@@ -486,7 +486,7 @@ func TestConsumer_doesNotPassWhatAWriterHolds(t *testing.T) {
 
 // A writer that goes on after the consumer ended, as it does when a process
 // stops in order, is still taken account of.
-func TestConsumer_savesWhatIsWrittenAfterItEnded(t *testing.T) {
+func TestConsumer_savesWritesThatFinishAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := holdUp(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")))
 		time.Sleep(time.Second)

@@ -42,7 +42,7 @@ func (n *notes) everything(raw *atomic.Int64) stream.Handlers {
 
 // What is wrong with an entry concerns that entry only: it is counted, logged
 // without its content, and the stream goes on.
-func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
+func TestConsumer_skipsMalformedEvents(t *testing.T) {
 	const start = `{"type":"actions","session_id":"s1",`
 	nested := func(n int) string { return strings.Repeat("[", n) }
 	tests := map[string]string{
@@ -106,7 +106,7 @@ func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
 }
 
 // What is odd is not malformed.
-func TestConsumer_handlesWhatIsOnlyOdd(t *testing.T) {
+func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 	deep := strings.Repeat("[", 900) + strings.Repeat("]", 900)
 	tests := map[string]struct{ data, want string }{
 		"white space": {" {\t\"type\" : \"actions\" , \"session_id\" : \"s1\" ,\"actions\" : [ { \"title\" : " +
@@ -332,7 +332,7 @@ func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
 	})
 }
 
-func TestConsumer_countsWhatItDoes(t *testing.T) {
+func TestConsumer_countsEntriesAndFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inTurn(down, sends(io.EOF, chunk{text: "event: gap\ndata: {}\n\n"},
 			events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")),

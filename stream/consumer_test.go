@@ -101,7 +101,7 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 	}
 }
 
-func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
+func TestConsumer_handsOverEveryEvent(t *testing.T) {
 	s := newStream(t, nil)
 	batches, summaries, raw := make(chan activity.Batch, 9), make(chan stream.Summary, 9), make(chan stream.Message, 9)
 	c := startConsumer(t, s.URL(), stream.Handlers{
@@ -694,7 +694,7 @@ func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
 }
 
 // A connection that ends while there is no room loses nothing that it brought.
-func TestConsumer_handlesWhatItHadNoRoomFor(t *testing.T) {
+func TestConsumer_handlesEntriesItHadNoRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resuming("a", "b", "c", "d", "e", "f")
 		var n notes
@@ -954,7 +954,7 @@ func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
 }
 
 // What a handler will never take does not hold up its session.
-func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
+func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
 	server := newStream(t, nil)
 	var calls atomic.Int64
 	var raw notes
@@ -1008,7 +1008,7 @@ func did(session string) activity.Batch {
 }
 
 // Also while the server is away later: what was handled is handled.
-func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
+func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
 	server := newStream(t, nil)
 	for range 5 {
 		server.Send(did("a"), did("b"))
@@ -1046,7 +1046,7 @@ func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
 	waittest.Until(t, "it has caught up", c.CaughtUp)
 }
 
-func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
+func TestConsumer_takesAHeartbeatForTheEndOfRetainedEntries(t *testing.T) {
 	server := newStream(t, &streamtest.ServerOptions{Heartbeat: 20 * time.Millisecond})
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	waittest.Until(t, "it has caught up", c.CaughtUp)

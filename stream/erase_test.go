@@ -78,7 +78,7 @@ func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
 }
 
 // What waits to be written when its person is erased is never written.
-func TestWriter_leavesOutWhatIsErased(t *testing.T) {
+func TestWriter_leavesOutErasedActions(t *testing.T) {
 	s := newStream(t, nil)
 	var did notes
 	sums := musttest.New(stream.NewSummarizer(func(_ context.Context, sum stream.Summary) error {

@@ -235,7 +235,7 @@ func TestEventGuard_distinguishesEntriesFromOthers(t *testing.T) {
 // tooLong is what is left of an event over the limit.
 func tooLong(id string) message { return message{id: id, name: tooLargeEvent} }
 
-func TestEventGuard_passesOverWhatIsTooLarge(t *testing.T) {
+func TestEventGuard_skipsTooLargeEvents(t *testing.T) {
 	const max = 50
 	long := strings.Repeat("x", 60)
 	lines := strings.Repeat("data: x\n", 8)
@@ -278,7 +278,7 @@ func TestEventGuard_passesOverWhatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestEventGuard_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
+func TestEventGuard_keepsEventsOfTheLargestSize(t *testing.T) {
 	const max = 50
 	x := strings.Repeat("x", max)
 	fits := map[string]string{

@@ -18,7 +18,7 @@ func actionsOf(sessionID string, n int) activity.Batch {
 }
 
 // A writer that has nothing to do keeps nothing.
-func TestWriter_forgetsWhatIsDone(t *testing.T) {
+func TestWriter_forgetsFinishedSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := musttest.New(NewWriter(func(context.Context, activity.Batch) error { return nil }, &WriterOptions{
 			Summarizer: musttest.New(NewSummarizer(func(context.Context, Summary) error { time.Sleep(time.Second); return nil },

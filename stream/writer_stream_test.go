@@ -85,7 +85,7 @@ func linkedEntry(session, title, conversation string) string {
 
 // What waits for a link is written as one batch at the link, however it is made,
 // and also when the process was started anew in between.
-func TestWriter_keepsWhatWaitsForALinkInTheStream(t *testing.T) {
+func TestWriter_leavesEntriesInTheStreamUntilTheLink(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		for how, byEntry := range map[string]bool{"by SessionLinked": false, "carried by an entry": true} {
 			inBubble(t, name+", "+how, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestWriter_writesAnEntryThatIsLinkedMeanwhile(t *testing.T) {
 	})
 }
 
-func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
+func TestWriter_givesBackFailedEntriesAndWritesThemLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var data []string
 		for i := range 2000 {
@@ -201,7 +201,7 @@ func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
 }
 
 // A refusal for good is one, too, when what failed before is read again.
-func TestWriter_countsWhatIsRefusedWhenItIsReadAgain(t *testing.T) {
+func TestWriter_countsRefusedEntriesWhenTheyAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		p := startPipeline(t, later(resuming(entryOf("s1", "a"), entryOf("s2", "x"))), cursor, stream.WriterOptions{})
@@ -217,7 +217,7 @@ func TestWriter_countsWhatIsRefusedWhenItIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestDelivery_Done_countsOnceAndPassesOverWhatIsRefusedForGood(t *testing.T) {
+func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		var deliveries []*stream.Delivery
@@ -245,7 +245,7 @@ func TestDelivery_Done_countsOnceAndPassesOverWhatIsRefusedForGood(t *testing.T)
 	})
 }
 
-func TestConsumer_boundsWhatIsHeld(t *testing.T) {
+func TestConsumer_boundsHeldEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var data []string
 		for i := range 10 {

@@ -172,7 +172,7 @@ func TestWriter_waitsForAPause(t *testing.T) {
 	})
 }
 
-func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
+func TestWriter_mergesWaitingBatches(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Second}, func(t *testing.T, w *writing) {
 		first, second := clicked("s", "a", "b"), clicked("s", "c")
 		first.Actions[0].Index = 17 // counted over the session
@@ -240,7 +240,7 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 
 // Sessions of two products that have the same id, and what is done outside any
 // session, are not mixed.
-func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
+func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var written []string
@@ -272,7 +272,7 @@ func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
 	})
 }
 
-func TestWriter_repeatsWhatFails(t *testing.T) {
+func TestWriter_repeatsFailedWrites(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{MaxPending: 2000}, func(t *testing.T, w *writing) {
 		w.fails["s"] = 8
 		var attempts []time.Duration
@@ -317,7 +317,7 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 	})
 }
 
-func TestWriter_passesOverWhatIsRefusedAndCounts(t *testing.T) {
+func TestWriter_skipsRefusedBatchesAndCountsThem(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"], w.refuses["gone"] = 1, true
 		w.add(t, clicked("s", "a"), clicked("gone", "b"))
@@ -351,7 +351,7 @@ func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 
 // However fast a stream is read back, what was written before a restart is
 // written again in the same parts.
-func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
+func TestWriter_writesEntriesReadBackUnchanged(t *testing.T) {
 	forwarded := func(second float64, label string) activity.Batch {
 		b := clicked("s", label)
 		b.ForwardedAt = second
@@ -390,7 +390,7 @@ func TestWriter_makesItsCallersWait(t *testing.T) {
 	}
 }
 
-func TestWriter_takesNothingForACallerWhoIsGone(t *testing.T) {
+func TestWriter_takesNothingForACallerThatHasGone(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -563,7 +563,7 @@ func TestWriter_acceptsLinksBeforeTheFirstAction(t *testing.T) {
 	}
 }
 
-func TestWriter_withoutAwaitLinkWritesWhatHasNoLink(t *testing.T) {
+func TestWriter_withoutAwaitLinkWritesUnlinkedSessions(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.add(t, clicked("s", "a"))
 		w.after(0)
@@ -686,7 +686,7 @@ func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
 	running.Wait()
 }
 
-func TestWriter_cannotLinkWhatHasNoSession(t *testing.T) {
+func TestWriter_cannotLinkWithoutASession(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{AwaitLink: true, MaxPending: 1}, func(t *testing.T, w *writing) {
 		w.add(t, clicked("", "a"), linked("c", clicked("", "b")))
 		require.Equal(t, []string{"0s write : b"}, w.after(0))
@@ -759,7 +759,7 @@ func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 	})
 }
 
-func TestWriter_countsWhatWasWrittenOnly(t *testing.T) {
+func TestWriter_countsOnlyWrittenBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := summingUp(t, 0, stream.WriterOptions{AwaitLink: true})
 		w.add(t, clicked("s", "a", "b", "c", "d"))

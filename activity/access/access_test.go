@@ -139,7 +139,7 @@ func TestKeyring_refusesToAddADigest(t *testing.T) {
 }
 
 // A wrong mount answers 500 to every caller. A wrong argument of it is also logged.
-func TestKeyring_requireSaysWhatItCannotServe(t *testing.T) {
+func TestKeyring_requireReportsAWrongMount(t *testing.T) {
 	k := keyring(t)
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for name, c := range map[string]struct {

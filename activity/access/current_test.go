@@ -23,7 +23,7 @@ func (r *refresher) Refresh(productID string) error {
 }
 
 // A refusal stands only after the product was looked up anew.
-func TestCheckCurrent_refusesByWhatTheProductIsNow(t *testing.T) {
+func TestCheckCurrent_refusesByTheProductsPresentState(t *testing.T) {
 	errOther := errors.New("something else")
 	for name, tt := range map[string]struct {
 		said      []error // the answers of successive checks

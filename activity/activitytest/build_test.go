@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 )
 
-func TestNewBatch_isWhatASourceBrings(t *testing.T) {
+func TestNewBatch_fillsEveryField(t *testing.T) {
 	at := time.Now().Add(-time.Minute)
 	click := activitytest.Click(at.Add(time.Second), "Save", "https://app.acme.example/settings")
 	b := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(at, "https://app.acme.example/settings"), click)

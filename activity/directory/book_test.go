@@ -27,7 +27,7 @@ func changed(t testing.TB, b *directory.Book) []string {
 	return names
 }
 
-func TestBook_keepsToItselfWhatItLearns(t *testing.T) {
+func TestBook_keepsItsKnowledgeToItself(t *testing.T) {
 	d := newDirectory(0)
 	e := seen(1, "s", "ada", "ada@x.example")
 	b := d.open(t, e)
@@ -47,7 +47,7 @@ func TestBook_keepsToItselfWhatItLearns(t *testing.T) {
 	assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
 }
 
-func TestBook_goesOnFromWhatIsKnown(t *testing.T) {
+func TestBook_goesOnFromKnownSessions(t *testing.T) {
 	d := newDirectory(0)
 	d.update(t, "s", func(s *directory.Session) { s.ConversationID, s.Actions = "c", 4 })
 	e := seen(1, "s", "ada", "")
@@ -105,7 +105,7 @@ func TestBook_changesEachDocumentOnce(t *testing.T) {
 	assert.Equal(t, "1@x.example", s.Email)
 }
 
-func TestBook_conflictsWithWhoLearnedTheSame(t *testing.T) {
+func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 	cases := []struct {
 		name          string
 		first, second activity.Event

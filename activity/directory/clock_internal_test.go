@@ -272,9 +272,9 @@ func inverted(events []activity.Event) (n int) {
 	return n
 }
 
-// TestClock_neverInvertsWhatANetworkHeldUp simulates requests that waited for a network and then
+// TestClock_neverInvertsDelayedEvents simulates requests that waited for a network and then
 // arrived within some milliseconds, in any order. A late event finds room between the given times.
-func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
+func TestClock_neverInvertsDelayedEvents(t *testing.T) {
 	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		var requests [][]float64
@@ -339,9 +339,9 @@ func TestClock_neverInvertsALongSession(t *testing.T) {
 	require.Greater(t, bends, 16, "the sessions must need more points than a quiet one")
 }
 
-// TestClock_neverInvertsWhateverComes makes up stamps, sent_at and arrivals
+// TestClock_neverInvertsAnyEvents makes up stamps, sent_at and arrivals
 // that have nothing to do with each other.
-func TestClock_neverInvertsWhateverComes(t *testing.T) {
+func TestClock_neverInvertsAnyEvents(t *testing.T) {
 	for seed := range uint64(5_000) {
 		random := rand.New(rand.NewPCG(seed, 8))
 		var k clock

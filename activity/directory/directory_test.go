@@ -231,7 +231,7 @@ func TestSession_isOfOnePersonHoweverNamed(t *testing.T) {
 
 // A session with a reported or signed user is not the session of a person whose ID or address is
 // only claimed.
-func TestSession_isNotOfWhoIsOnlyClaimed(t *testing.T) {
+func TestSession_isNotOwnedByAClaimedUser(t *testing.T) {
 	for _, at := range []activity.Standing{reported, verified} {
 		for _, address := range []string{"ivy@x.example", ""} {
 			d := newDirectory(0)
@@ -446,7 +446,7 @@ func seen(second int, session, user, email string) activity.Event {
 
 var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
 
-func TestDirectory_remembersWhatWasChanged(t *testing.T) {
+func TestDirectory_remembersChanges(t *testing.T) {
 	d := newDirectory(0)
 	assert.False(t, d.known(t, "s"), "an unknown session")
 
@@ -466,7 +466,7 @@ func TestDirectory_remembersWhatWasChanged(t *testing.T) {
 
 // A session that is read from storage remembers the rank of its facts: an older event without an
 // identified user does not override them.
-func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
+func TestDirectory_remembersTheStandingOfEachFact(t *testing.T) {
 	d := newDirectory(0)
 	identified := seen(5, "s", "ada", "ada@x.example")
 	identified.Identified = true

@@ -95,7 +95,7 @@ func room(t testing.TB, n int, like string) int64 {
 	return m.Bytes(product)
 }
 
-func TestMemory_evictsWhatWasWrittenFirst(t *testing.T) {
+func TestMemory_evictsTheOldestWriteFirst(t *testing.T) {
 	cases := []struct {
 		name string
 		use  func(t *testing.T, m *document.Memory) // between three documents and a fourth

@@ -13,7 +13,7 @@ import (
 
 // The count of escapes is never below an ID's growth in JSON. Only control characters with a short
 // escape count as more.
-func TestEscapes_areWhatJSONAdds(t *testing.T) {
+func TestEscapes_countTheBytesThatJSONAdds(t *testing.T) {
 	for r := range rune(0x3000) {
 		data, err := jsontext.Marshal(string(r))
 		require.NoError(t, err)

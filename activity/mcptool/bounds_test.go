@@ -54,7 +54,7 @@ func TestHandler_completesABatchThatRepeatsOneID(t *testing.T) {
 }
 
 // Large batches, deep nesting and too many values are rejected before the SDK decodes them.
-func TestHandler_boundsWhatItDecodes(t *testing.T) {
+func TestHandler_boundsDecodedBodies(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	const batches, depth, values = "A batch must contain at most 20 calls.", "nested deeper than 64",
 		"more than 10000 JSON values"
@@ -185,7 +185,7 @@ func TestTool_defaultsToTheKeysProduct(t *testing.T) {
 	}
 }
 
-func TestTool_schemaNamesWhatIsRequired(t *testing.T) {
+func TestTool_schemaNamesRequiredParameters(t *testing.T) {
 	w := serve(serving(t, filled(t, 1), nil), post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	var answer struct {
 		Result struct {

@@ -315,7 +315,7 @@ func TestHandler_accepts(t *testing.T) {
 }
 
 // The response is always {"detail": …}, without Go's wording.
-func TestHandler_rejectsWhatIsNotAMessage(t *testing.T) {
+func TestHandler_rejectsInvalidMessages(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	tests := map[string]struct {
 		body   string

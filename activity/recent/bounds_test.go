@@ -66,7 +66,7 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 }
 
 // A product that sends all it can takes no other product's memory.
-func TestMemory_takesFromWhoHoldsMost(t *testing.T) {
+func TestMemory_takesFromTheLargestProduct(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TotalBytes: 1 << 20}))
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 20)
 	for i := range 5000 {

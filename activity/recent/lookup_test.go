@@ -127,7 +127,7 @@ func TestLookup_limits(t *testing.T) {
 	}
 }
 
-func TestLookup_defaultLimitIsThatOfTheSpecification(t *testing.T) {
+func TestLookup_returnsFiftyByDefault(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 100}))
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Hour), 80)
 	assert.Len(t, lookUp(t, newLookup(m, 0), "/users/acme/ada/live-activity").Actions, 50)

@@ -80,7 +80,7 @@ func room(t testing.TB, users int) int64 {
 	return bytes + (bytes-before)/2
 }
 
-func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
+func TestMemory_forgetsTheOldestWriteFirst(t *testing.T) {
 	cases := []struct {
 		name string
 		use  func(t *testing.T, m *recent.Memory) // between three users and a fourth
@@ -187,7 +187,7 @@ func TestMemory_expires(t *testing.T) {
 	})
 }
 
-func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
+func TestMemory_expireKeepsTheEndTimesOfTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
 		addClick(t, m, "ada", "s", time.Now())
@@ -344,7 +344,7 @@ func TestMemory_allocatesLittleForANewUser(t *testing.T) {
 	}), 6.0, "the user, the session, the JSON, and room in maps; the race detector drops buffers")
 }
 
-func TestMemory_expireFreesWhatItHeld(t *testing.T) {
+func TestMemory_expireFreesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1<<10)
 		m := musttest.New(recent.NewMemory(nil))
@@ -370,7 +370,7 @@ func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
 	}
 }
 
-func TestMemory_lookupCostsTheSameWhateverIsHeld(t *testing.T) {
+func TestMemory_lookupCostsTheSameWithAnyNumberOfUsers(t *testing.T) {
 	few, many := allocsOfRecent(t, 10), allocsOfRecent(t, 10_000)
 	assert.Equal(t, few, many)
 	assert.LessOrEqual(t, many, 1.0, "a lookup allocates its result and nothing else")

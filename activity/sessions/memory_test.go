@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
-func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
+func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon), seen("b", noon.Add(time.Second)), seen("c", noon.Add(2*time.Second)))
 	m.Add("acme", seen("a", noon.Add(3*time.Second)))
@@ -39,7 +39,7 @@ func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
 }
 
 // A late entry does not replace the user's last action, but it names the user.
-func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
+func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon))
 	late := seen("a", noon.Add(-time.Minute))
@@ -407,7 +407,7 @@ func BenchmarkMemory_Add(b *testing.B) {
 }
 
 // A visitor who signs in is listed as the user before any further action.
-func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
+func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) sessions.Entry {
 		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada",

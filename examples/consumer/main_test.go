@@ -104,7 +104,7 @@ func TestRun_survivesALostConnection(t *testing.T) {
 	stop()
 }
 
-func TestRun_saysWhatIsLost(t *testing.T) {
+func TestRun_reportsLostEntries(t *testing.T) {
 	server := newServer(t, &streamtest.ServerOptions{Retention: eventlog.Retention{MaxBytes: 1}}) // the newest event only
 	file := filepath.Join(t.TempDir(), "cursor")
 	server.Send(clicked("s1", "ada@example.com", "First"))

@@ -175,7 +175,7 @@ func TestRun_sumsUpWithAModel(t *testing.T) {
 }
 
 // Actions that come while the model is at work stay as notes.
-func TestRun_keepsWhatASummaryDoesNotCover(t *testing.T) {
+func TestRun_keepsActionsThatNoSummaryCovers(t *testing.T) {
 	m := newModelServer(t)
 	hold := make(chan struct{})
 	m.set(false, hold)

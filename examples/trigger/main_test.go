@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
 
-func TestUndecided_isWhoComesToTheCartAgainAndAgain(t *testing.T) {
+func TestUndecided_matchesAUserWhoReturnsToTheCart(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /cart
 		t+5s  click "Colour"
@@ -31,7 +31,7 @@ func TestUndecided_isWhoComesToTheCartAgainAndAgain(t *testing.T) {
 	`, undecided{})
 }
 
-func TestUndecided_isNotWhoChecksOut(t *testing.T) {
+func TestUndecided_excludesAUserWhoChecksOut(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /cart
 		t+10s /shoes
@@ -45,7 +45,7 @@ func TestUndecided_isNotWhoChecksOut(t *testing.T) {
 
 // The whole way, with a fake Intercom: the user is offered help in the
 // conversation, chooses a label, and the shop's own code takes over.
-func TestService_asksWhoIsUndecided(t *testing.T) {
+func TestService_asksAnUndecidedUser(t *testing.T) {
 	desk := helpdesktest.NewIntercom(nil)
 	t.Cleanup(desk.Close)
 	product, _ := liveactivity.NewProduct("shop")

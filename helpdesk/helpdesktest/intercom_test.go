@@ -40,7 +40,7 @@ func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body 
 	return response.StatusCode, response.Header, string(answer)
 }
 
-func TestIntercom_refusesWhatIntercomWouldRefuse(t *testing.T) {
+func TestIntercom_refusesRequestsAsIntercomDoes(t *testing.T) {
 	const note = `{"type":"admin","admin_id":"1001","message_type":"note","body":"x"}`
 	offer := func(options string) string {
 		return `{"type":"admin","admin_id":"1001","message_type":"quick_reply","body":"","reply_options":` + options + `}`

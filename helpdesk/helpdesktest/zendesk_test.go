@@ -159,7 +159,7 @@ func TestZendesk_wantsJSON(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, response.StatusCode)
 }
 
-func TestZendesk_doesToCommentsWhatTheRealOneMayDo(t *testing.T) {
+func TestZendesk_changesCommentsLikeTheRealOne(t *testing.T) {
 	fake, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{})
 	for i, test := range []struct{ field, body, html, text string }{
 		{"html_body", "a<br>b", "a<br>b", "a\nb"},

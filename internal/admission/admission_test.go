@@ -136,7 +136,7 @@ func TestPool_starvesNoRequest(t *testing.T) {
 	})
 }
 
-func TestPool_boundsWhatWaits(t *testing.T) {
+func TestPool_boundsItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := admission.NewPool(10, 5, 100)
 		for range 2 {

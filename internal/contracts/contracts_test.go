@@ -227,7 +227,7 @@ func TestOpenAPI_operationsAreWhole(t *testing.T) {
 
 // An action of the stream is an action of a lookup with its session, user, address and
 // conversation.
-func TestDocuments_agreeOnWhatAnActionIs(t *testing.T) {
+func TestDocuments_agreeOnTheFieldsOfAnAction(t *testing.T) {
 	action := func(document []byte) object {
 		return decoded(t, document)["components"].(object)["schemas"].(object)["Action"].(object)["properties"].(object)
 	}

@@ -130,7 +130,7 @@ func (s *shop) visit(pages ...string) {
 	}
 }
 
-func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
+func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.run()
@@ -158,7 +158,7 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 }
 
 // A visitor looks around, signs in and asks: the reply shows the earlier actions.
-func TestDemo_answersWhoSignsInFromTheFirstClick(t *testing.T) {
+func TestDemo_answersAUserWithActionsFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.run()
@@ -340,7 +340,7 @@ func TestDemo_isAnsweredAsDocumented(t *testing.T) {
 	assert.Empty(t, statuses)
 }
 
-func TestOpensAt_isTrueOfWhatThePageCanBeAskedForAt(t *testing.T) {
+func TestOpensAt_isTrueForLocalAddresses(t *testing.T) {
 	t.Parallel()
 	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true,
 		"192.0.2.2": false, "2001:db8::1": false} {

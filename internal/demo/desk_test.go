@@ -111,7 +111,7 @@ func TestAccount_isBounded(t *testing.T) {
 	assert.Equal(t, "note: 10", texts[0])
 }
 
-func TestReply_saysThatItIsTheDemosAndWhatIsKnown(t *testing.T) {
+func TestReply_namesItselfADemoAndTheKnownActivity(t *testing.T) {
 	q := connector.Question{Desk: Name, Text: "Hi", Summaries: []string{"Visited shop."},
 		Actions: []string{"User clicked A", "User clicked B", "User clicked C", "User clicked D"}}
 	reply, err := Reply(t.Context(), q)

@@ -186,7 +186,7 @@ func TestDockerfile_runsAsTheUserOfThePod(t *testing.T) {
 }
 
 // The image is built with the Go version of go.mod, from an existing command.
-func TestDockerfile_buildsWhatIsThere(t *testing.T) {
+func TestDockerfile_buildsAnExistingCommand(t *testing.T) {
 	module, err := os.ReadFile("../../go.mod")
 	require.NoError(t, err)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(module))

@@ -153,7 +153,7 @@ func alerts(t *testing.T) []rule {
 
 var labelInText = regexp.MustCompile(`\$labels\.(\w+)`)
 
-func TestAlerts_nameWhatTheServerExports(t *testing.T) {
+func TestAlerts_nameExportedMetricsOnly(t *testing.T) {
 	all := exported(t)
 	for _, alert := range alerts(t) {
 		var inTexts []string
@@ -166,7 +166,7 @@ func TestAlerts_nameWhatTheServerExports(t *testing.T) {
 	}
 }
 
-func TestAlerts_sayWhatToDo(t *testing.T) {
+func TestAlerts_haveInstructions(t *testing.T) {
 	for _, alert := range alerts(t) {
 		assert.Contains(t, []string{"critical", "warning", "info"}, alert.Labels["severity"], alert.Alert)
 		assert.NotEmpty(t, alert.Annotations["summary"], alert.Alert)
@@ -240,7 +240,7 @@ func TestReference_listsEveryMetric(t *testing.T) {
 }
 
 // The dashboard shows every metric of the server and names no unknown one.
-func TestDashboard_showsWhatTheServerExports(t *testing.T) {
+func TestDashboard_showsEveryExportedMetric(t *testing.T) {
 	all := exported(t)
 	shown := map[string]bool{}
 	d := readDashboard(t)

@@ -64,7 +64,7 @@ func TestChart_hasProductsThatAreValid(t *testing.T) {
 }
 
 // The documented verification names the files and the workflow of the signature.
-func TestRelease_isVerifiedByWhatItIsSignedWith(t *testing.T) {
+func TestRelease_isVerifiedByTheIdentityThatSignsIt(t *testing.T) {
 	sign := at[object](t, parsed(t, ".goreleaser.yaml"), "signs.0")
 	sums := at[string](t, parsed(t, ".goreleaser.yaml"), "checksum.name_template")
 	bundle := strings.ReplaceAll(at[string](t, sign, "signature"), "${artifact}", sums)

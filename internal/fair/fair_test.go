@@ -53,7 +53,7 @@ func kept(t testing.TB, c *cache, product string, keys ...string) string {
 	return strings.Join(found, " ")
 }
 
-func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
+func TestCache_forgetsTheOldestWriteFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		use  func(c *cache) // between three values and a fourth
 		want string
@@ -110,7 +110,7 @@ func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
 	}
 }
 
-func TestCache_keepsWhatWasWrittenLastHoweverLarge(t *testing.T) {
+func TestCache_keepsTheNewestWriteHoweverLarge(t *testing.T) {
 	c := fair.New[string, string](&fair.Options{MaxBytes: 10, TotalBytes: 10}, nil)
 	put(c, "p", "a")
 	put(c, "p", "b")
@@ -200,7 +200,7 @@ func TestCache_evictsOneValueOfAProduct(t *testing.T) {
 	assert.Equal(t, 2, c.Len())
 }
 
-func TestCache_takesFromWhoHoldsMost(t *testing.T) {
+func TestCache_takesFromTheLargestHolder(t *testing.T) {
 	size := one(t)
 	c := fair.New[string, string](&fair.Options{TotalBytes: 3*base(t) + 300*size}, nil)
 	fill := func(product string, n int) {
@@ -241,7 +241,7 @@ func TestCache_pinnedValuesCountForTheShare(t *testing.T) {
 	assert.EqualValues(t, 40, (c.Bytes("quiet")-base(t))/size)
 }
 
-func TestCache_returnsWhatIsDue(t *testing.T) {
+func TestCache_returnsDueEntries(t *testing.T) {
 	c := fair.New[string, string](nil, nil)
 	next := func(now int64) string {
 		due := c.Due(now)
@@ -352,7 +352,7 @@ func TestCache_readsAndRenewsWithoutAllocating(t *testing.T) {
 }
 
 // A cache takes the memory that it counts, in any state and after any history.
-func TestCache_costsWhatItSays(t *testing.T) {
+func TestCache_costsItsStatedSize(t *testing.T) {
 	const total, products = 2 << 20, 8
 	item := func(key string) fair.Item { return fair.Item{Bytes: fair.Size(len(key)), Due: 1} }
 	for name, fill := range map[string]func(c *cache){

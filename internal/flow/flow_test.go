@@ -153,7 +153,7 @@ func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
 	assert.Equal(t, int64(-60), minuteOf(time.Unix(-1, 0)))
 }
 
-func TestMeter_totalsWhatItHasCounted(t *testing.T) {
+func TestMeter_totalsItsCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil, "acme", "other")
 		s.Count("acme", accepted(1))
@@ -166,7 +166,7 @@ func TestMeter_totalsWhatItHasCounted(t *testing.T) {
 	})
 }
 
-func TestMeter_countsNothingForWhatIsNoProduct(t *testing.T) {
+func TestMeter_ignoresUnknownProducts(t *testing.T) {
 	s := newServer(nil, "acme")
 	s.Count("other", accepted(1))
 	assert.Empty(t, s.counted())
@@ -223,7 +223,7 @@ func TestGauges_plusLeavesBothAsTheyAre(t *testing.T) {
 	assert.Equal(t, map[string]Desk{"zendesk": {2, 1}}, h.Desks)
 }
 
-func TestServers_sumWhatEachHasCounted(t *testing.T) {
+func TestServers_sumTheirCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments()
 		a, b, c := newServer(docs, "acme"), newServer(docs, "acme"), newServer(docs, "acme")
@@ -359,7 +359,7 @@ func (c *counting) made() int {
 	return c.writes
 }
 
-func TestMeter_writesOnlyWhatIsNews(t *testing.T) {
+func TestMeter_writesOnlyNewCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := &counting{Store: newDocuments()}
 		s := newServer(docs, "acme")
@@ -462,7 +462,7 @@ func TestMeter_sharesAgainAfterARemovalThatWentUnnoticed(t *testing.T) {
 }
 
 // The counts outlive a document that was evicted or removed by an operator.
-func TestMeter_sharesAgainWhatStorageHasLost(t *testing.T) {
+func TestMeter_sharesItsCountsAgainAfterStorageLostThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments()
 		a, b := newServer(docs, "acme"), newServer(docs, "acme")
@@ -517,7 +517,7 @@ func TestMeter_keepsTheMinutesOfANewRegistration(t *testing.T) {
 	})
 }
 
-func TestRead_passesOverWhatItCannotRead(t *testing.T) {
+func TestRead_skipsUnreadableDocuments(t *testing.T) {
 	docs := newDocuments()
 	_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: documentPrefix + "other"},
 		[]byte(`{"minutes":"later"}`), 0))

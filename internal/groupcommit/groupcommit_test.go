@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 )
 
-func TestDo_commitsTogetherWhatComesDuringACommit(t *testing.T) {
+func TestDo_commitsTogetherOperationsThatArriveDuringACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits [][]int
 		g := groupcommit.New(4, func(values []int) {

@@ -118,7 +118,7 @@ func TestWriteError_ofOneErrorManyTimesKeepsItsHeaders(t *testing.T) {
 	assert.Equal(t, "Bearer", again.Header().Get("Www-Authenticate"))
 }
 
-func TestWriteJSON_reportsWhatCannotBeEncoded(t *testing.T) {
+func TestWriteJSON_reportsUnencodableValues(t *testing.T) {
 	w := httptest.NewRecorder()
 	httpx.WriteJSON(w, http.StatusOK, math.NaN())
 	detail(t, w, http.StatusInternalServerError)

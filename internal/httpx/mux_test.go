@@ -71,7 +71,7 @@ func TestMux_serves(t *testing.T) {
 	}
 }
 
-func TestMux_answersJSONForWhatItDoesNotServe(t *testing.T) {
+func TestMux_answersUnknownPathsInJSON(t *testing.T) {
 	tests := map[string]struct {
 		method, target string
 		status         int

@@ -87,7 +87,7 @@ var samples = []string{
 	`{"a":1,"a":2}`, `{"a" :1 , "b": [ 1 , 2 ] }`,
 }
 
-func TestScanner_takesWhatEncodingJSONTakes(t *testing.T) {
+func TestScanner_acceptsTheSameTextsAsEncodingJSON(t *testing.T) {
 	for _, sample := range samples {
 		t.Run(sample, func(t *testing.T) { requireSameAsJSON(t, []byte(sample)) })
 	}
@@ -140,7 +140,7 @@ func TestScanner_says_thatTheInputBreaksOff(t *testing.T) {
 	}
 }
 
-func TestScanner_cutsWhatIsLonger(t *testing.T) {
+func TestScanner_cutsLongStrings(t *testing.T) {
 	for limit := range 12 {
 		for _, s := range scanners([]byte(`["abcdefghijkl","\u00e9\u00e9\ud83d\ude00\n\n\n\n\n",123456789012,"next"]`)) {
 			s.BeginArray()

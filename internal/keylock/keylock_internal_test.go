@@ -49,7 +49,7 @@ func TestLocks_serveCallersInOrder(t *testing.T) {
 	})
 }
 
-func TestLocks_passOverWhoHasStoppedWaiting(t *testing.T) {
+func TestLocks_skipCallersThatHaveStoppedWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Locks[string]
 		served, cancels, all := inLine(t, &l, 5)

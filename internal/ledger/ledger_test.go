@@ -165,7 +165,7 @@ func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
 	assert.Equal(t, 2, ends, "the next pass brings its entry again")
 }
 
-func TestLedger_boundsWhatIsBehind(t *testing.T) {
+func TestLedger_boundsSessionsThatAreBehind(t *testing.T) {
 	l := load(t, "", ledger.Options{MaxBehind: 2})
 	for i := range 2 {
 		assert.True(t, l.CanFall())
@@ -183,7 +183,7 @@ func TestLedger_boundsWhatIsBehind(t *testing.T) {
 	assert.NotNil(t, l.Receive("4", "key0"))
 }
 
-func TestLoad_refusesWhatIsNoAccount(t *testing.T) {
+func TestLoad_refusesInvalidState(t *testing.T) {
 	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`,
 		`{"id":"7","behind":{"a":"7\u0000"}}`} {
 		_, err := ledger.Load(text, opts)

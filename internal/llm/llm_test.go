@@ -47,7 +47,7 @@ func newModel(t *testing.T, v *llmtest.Server, name, key string) func(context.Co
 	return complete
 }
 
-func TestNew_asksForWhatItNeeds(t *testing.T) {
+func TestNew_requiresItsArguments(t *testing.T) {
 	const missing, endpoint, url, key = "llm.model", "llm.endpoint", "llm.base URL", "llm.API key"
 	tests := map[string]struct {
 		model, apiKey, baseURL string
@@ -357,7 +357,7 @@ func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
 }
 
 // A large error, too, is read only up to its limit.
-func TestModel_boundsWhatItReads(t *testing.T) {
+func TestModel_boundsTheAnswer(t *testing.T) {
 	var sent atomic.Int64
 	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -475,7 +475,7 @@ func answering(content, reasoning, reason string) http.HandlerFunc {
 	}
 }
 
-func TestModel_dropsWhatItThinks(t *testing.T) {
+func TestModel_dropsItsReasoning(t *testing.T) {
 	tests := map[string]string{ // empty for nothing left
 		"Ada exported.": "Ada exported.",
 		"<think>Hm.\nWell.</think>\n\nAda exported.":             "Ada exported.",

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestBytes_isTheLeastOfWhatIsKnown(t *testing.T) {
+func TestBytes_isTheLeastOfTheKnownLimits(t *testing.T) {
 	const v2, v1 = "0::/a/b\n", "12:cpu:/x\n5:memory:/docker/c\n1:name=systemd:/y\n"
 	const none = math.MaxInt64
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func TestMistakes_withoutAnyAreNoError(t *testing.T) {
 	require.NoError(t, m.Err())
 }
 
-func TestDefault_refusesWhatIsNotANumber(t *testing.T) {
+func TestDefault_refusesNaN(t *testing.T) {
 	var m options.Mistakes
 	options.Default(&m, "A", math.NaN(), 1)
 	require.Error(t, m.Err())

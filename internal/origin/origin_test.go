@@ -76,7 +76,7 @@ func TestIsHost(t *testing.T) {
 	}
 }
 
-func TestHosts_areThoseOfPages(t *testing.T) {
+func TestHosts_areOriginsOfPages(t *testing.T) {
 	patterns := []string{"https://app.acme.example:8443", "https://*.acme.test", "null", "file://",
 		"capacitor://localhost", "http://localhost"}
 	assert.Equal(t, []string{"app.acme.example", "*.acme.test", "localhost"}, origin.Hosts(patterns))

@@ -138,7 +138,7 @@ func TestRemove_marksItsOwnDestination(t *testing.T) {
 	assert.Equal(t, []any{nil, true}, []any{p.functions[0]["deleted"], p.functions[1]["deleted"]})
 }
 
-func TestAPI_saysWhatIsWrong(t *testing.T) {
+func TestAPI_namesTheMistake(t *testing.T) {
 	for _, host := range []string{"", "eu.posthog.com", "http://eu.posthog.com", "https://a@eu.posthog.com"} {
 		_, err := posthogapi.New(host, "7", "k")
 		assert.Error(t, err, host)

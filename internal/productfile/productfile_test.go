@@ -152,7 +152,7 @@ func TestLoad_readsSources(t *testing.T) {
 	}
 }
 
-func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
+func TestLoad_acceptsMissingOptionalFields(t *testing.T) {
 	tests := map[string]string{
 		"an empty object":                   `{}`,
 		"no products":                       `{"products": [], "keys": []}`,
@@ -193,7 +193,7 @@ func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 }
 
 // A desk reports the mistakes that it knows. An error of another kind could hold a secret.
-func TestLoad_reportsWhatADeskReports(t *testing.T) {
+func TestLoad_reportsTheMistakesOfADesk(t *testing.T) {
 	const at = "products[0].integration_config.desk"
 	for name, tt := range map[string]struct {
 		err  error
@@ -474,7 +474,7 @@ func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 	}
 }
 
-func TestLoad_warnsOfWhatCannotBeMeant(t *testing.T) {
+func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 	const complete = `"webhook_secret": "x", `
 	tests := map[string]struct {
 		content string

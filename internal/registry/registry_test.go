@@ -85,7 +85,7 @@ func TestNew_knowsNothing(t *testing.T) {
 	assert.ErrorIs(t, err, access.ErrInvalid)
 }
 
-func TestFromFile_opensWhatTheFileSays(t *testing.T) {
+func TestFromFile_opensTheProductsOfTheFile(t *testing.T) {
 	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())

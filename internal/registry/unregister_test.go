@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-func TestUnregister_endsCredentialsAndRemovesWhatWasKept(t *testing.T) {
+func TestUnregister_endsCredentialsAndRemovesData(t *testing.T) {
 	log := newMemoryLog()
 	r := attached(t, log)
 	acme, other := register(t, r, "acme", false), register(t, r, "other", false)

@@ -242,7 +242,7 @@ func TestScheduler_honoursRetryAfter(t *testing.T) {
 	})
 }
 
-func TestScheduler_passesOverWhatFailsForGood(t *testing.T) {
+func TestScheduler_skipsPermanentFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, schedule.Options[int]{}, func(_ context.Context, _ string, items []int) error {
 			if items[0] == 1 {
@@ -285,7 +285,7 @@ func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
 	})
 }
 
-func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
+func TestScheduler_givesUpFailingWorkWhenThereIsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4},
 			func(ctx context.Context, key string, _ []int) error {
@@ -309,7 +309,7 @@ func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
 }
 
 // A failing key is given up for room only when it takes half of the room.
-func TestScheduler_givesUpForRoomOnlyWhatTakesIt(t *testing.T) {
+func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away, more int // items of the key that fails, before and after it has failed
 		givesUp    bool

@@ -55,7 +55,7 @@ func TestHistory_keepsTheNewestActionsBesideADigest(t *testing.T) {
 	assert.Empty(t, summary.History{}.Extract())
 }
 
-func TestHistory_leavesToTheNextSummaryWhatNoneHas(t *testing.T) {
+func TestHistory_leavesUncoveredActionsToTheNextSummary(t *testing.T) {
 	for name, test := range map[string]struct {
 		history   summary.History
 		later     int

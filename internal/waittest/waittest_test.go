@@ -72,7 +72,7 @@ func TestUntil_letsTheConditionEndTheTest(t *testing.T) {
 	assert.Equal(t, "it is not", said)
 }
 
-func TestEqual_reportsWhatCameLast(t *testing.T) {
+func TestEqual_reportsTheLastValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		count := func() int { n++; return n }

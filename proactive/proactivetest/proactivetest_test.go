@@ -40,7 +40,7 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 	`, config(), proactive.Dwell{}))
 }
 
-func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
+func TestCheck_namesTheUnexpected(t *testing.T) {
 	const offered = "t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong\n"
 	for script, problem := range map[string]string{
 		"t+0s /a → offer canonical_url_ping_pong": "line 1, column 11: there is no offer canonical_url_ping_pong: no " +
@@ -79,7 +79,7 @@ func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(err.Error(), "line "), "all at once")
 }
 
-func TestCheck_saysWhatIsWrongWithAScript(t *testing.T) {
+func TestCheck_namesMistakesInAScript(t *testing.T) {
 	for script, problem := range map[string]string{
 		"/a":               `line 1, column 1: a step begins with its time, such as t+4s, and not with "/a"`,
 		`"t+4s"`:           `line 1, column 1: a step begins with its time, such as t+4s, and not with "t+4s"`,

@@ -371,7 +371,7 @@ func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing
 
 // A time names no entry: a request for what is retained since then misses
 // nothing that goes before the stream begins. Who names an id does.
-func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
+func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		query func(first eventlog.ID) string
 		gap   bool
@@ -460,7 +460,7 @@ func TestHandler_keepsProductsApart(t *testing.T) {
 	sub.ends(t)
 }
 
-func TestHandler_countsWhatItDoes(t *testing.T) {
+func TestHandler_countsReadersAndEntries(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
 	sub, filtered := s.subscribe(t, "", nil), s.subscribe(t, query("session_id", "a"), nil)
@@ -855,7 +855,7 @@ func newKeyed(t *testing.T, heartbeat time.Duration, http2 bool) *keyed {
 	return k
 }
 
-func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
+func TestHandler_endsAStreamWhenItsKeyIsRevoked(t *testing.T) {
 	k := newKeyed(t, 10*time.Millisecond, false)
 	k.keys.RemoveProduct("acme")
 	eventlogtest.Append(t, k.log, "acme", eventlog.Entry{Data: []byte(`{"type":"summary","secret":1}`)})

@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-func TestParseID_readsWhatStringWrote(t *testing.T) {
+func TestParseID_isTheInverseOfString(t *testing.T) {
 	for text, id := range map[string]eventlog.ID{
 		"0-0":             {},
 		"0-1":             {Seq: 1},
@@ -31,7 +31,7 @@ func TestParseID_readsWhatStringWrote(t *testing.T) {
 	}
 }
 
-func TestParseID_refusesWhatIsNoID(t *testing.T) {
+func TestParseID_refusesInvalidIDs(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":            "",
 		"a word":             "garbage",
@@ -108,7 +108,7 @@ func TestIDAt_isJustBeforeTheMillisecond(t *testing.T) {
 	}
 }
 
-func TestIDAt_liesBetweenWhatWasAppendedBeforeAndSince(t *testing.T) {
+func TestIDAt_liesBetweenEarlierAndLaterEntries(t *testing.T) {
 	var ids []eventlog.ID
 	var last eventlog.ID
 	for _, milli := range []int64{1000, 1000, 1000, 1001, 1003, 1003} {

@@ -60,7 +60,7 @@ func titlesOf(batches []activity.Batch) (all [][]string) {
 }
 
 // posthog-js may send $identify on a faster request than what came before it.
-func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
+func TestRecorder_takesNoIdentifyForOlderThanItsPredecessor(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, arrives(does("s1", "anonymous", "a", 1), 1, 1.3))
 	r.record(t, arrives(identifies("s1", "ada", "ada@example.com", 1.1), 1.3, 1.32))
@@ -69,7 +69,7 @@ func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
 	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
 }
 
-func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
+func TestRecorder_leavesOutExpiredEvents(t *testing.T) {
 	r := newRecording(t)
 	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5),
 		arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
@@ -221,7 +221,7 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 }
 
 // A step is bounded in what it appends and in the documents it changes.
-func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
+func TestRecorder_dividesRequestsTooLargeForOneStep(t *testing.T) {
 	const total = 10_000
 	for name, event := range map[string]func(n int) activity.Event{
 		"sessions": func(n int) activity.Event { return identifies(fmt.Sprint("s", n), fmt.Sprint("u", n), "", 1) },

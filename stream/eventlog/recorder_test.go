@@ -143,7 +143,7 @@ func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
 		[]string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
 }
 
-func TestRecorder_keepsTheOrderOfWhatHappenedAtTheSameTime(t *testing.T) {
+func TestRecorder_keepsTheOrderOfSimultaneousEvents(t *testing.T) {
 	r := newRecording(t)
 	var events []activity.Event
 	var want [3][]string
@@ -233,7 +233,7 @@ func TestRecorder_usesAnEmailFromWhenItIsLearned(t *testing.T) {
 		emails)
 }
 
-func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
+func TestRecorder_learnsFromDuplicates(t *testing.T) {
 	r := newRecording(t)
 	click := does("s1", "u1", "a", 1)
 	r.record(t, click)
@@ -242,7 +242,7 @@ func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
 	require.Equal(t, "ada@example.com", r.batches(t)[1].Email)
 }
 
-func TestRecorder_dropsWhatOneRequestBringsTwice(t *testing.T) {
+func TestRecorder_dropsDuplicatesWithinARequest(t *testing.T) {
 	r := newRecording(t)
 	a, b := does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)
 	moved := a
@@ -275,7 +275,7 @@ func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
 
 // Of a request that was seen in part only the new part is appended, as if it
 // had come alone.
-func TestRecorder_appendsOnlyWhatIsNew(t *testing.T) {
+func TestRecorder_appendsOnlyNewEvents(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "b", 2), does("s1", "u1", "d", 4))
 	r.batches(t)
@@ -346,7 +346,7 @@ func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {
 }
 
 // Common clients take events of at most 64 KiB.
-func TestRecorder_splitsWhatIsTooLargeForAClient(t *testing.T) {
+func TestRecorder_splitsBatchesTooLargeForAClient(t *testing.T) {
 	const total = 150
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "earlier", -1))
@@ -429,7 +429,7 @@ func signsIn(sessionID, anonymous, userID string, second float64) activity.Event
 }
 
 // Who signs in is known from the first click on, and nobody else's actions move.
-func TestRecorder_givesAUserWhatTheSessionDidBefore(t *testing.T) {
+func TestRecorder_givesAUserTheSessionsEarlierActions(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "anon", "first", 1), does("s2", "anon", "elsewhere", 2))
 	r.record(t, signsIn("s1", "anon", "ada", 3))
@@ -455,7 +455,7 @@ func TestRecorder_givesAUserWhatTheSessionDidBefore(t *testing.T) {
 }
 
 // A sign-in tells the address of the session's user, and of nobody who was there before.
-func TestRecorder_saysWhoseAddressItIs(t *testing.T) {
+func TestRecorder_namesTheOwnerOfAnAddress(t *testing.T) {
 	r := newRecording(t)
 	ada, bob := signsIn("s1", "anon", "ada", 1), signsIn("s1", "anon-2", "bob", 2)
 	bob.Email = "bob@x.example"
@@ -784,7 +784,7 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 	}
 }
 
-func TestRecorder_metersWhatItReturns(t *testing.T) {
+func TestRecorder_metersItsResult(t *testing.T) {
 	var metered activity.Flow
 	log := musttest.New(memorylog.New(nil))
 	recorder := musttest.New(eventlog.NewRecorder(log,
@@ -827,7 +827,7 @@ func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 }
 
 // The events of a request that fails are metered once, whichever of its requests recorded them.
-func TestRecorder_metersWhatItRecordedBeforeAFailure(t *testing.T) {
+func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	var metered activity.Flow
 	log := &fullLog{Log: newMemoryLog(), room: 1}
 	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(_ string, f activity.Flow) {
@@ -962,7 +962,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 }
 
 // By an event that does not say when it arrived, it arrives now.
-func TestRecorder_goesByTheClockOfTheLogForWhatArrivesNow(t *testing.T) {
+func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	r := newRecording(t)
 	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, nil))
 	e := does("s", "ada", "now", 0)

@@ -154,7 +154,7 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 	}
 }
 
-func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
+func TestReplay_skipsEntriesWithoutABatch(t *testing.T) {
 	log, store := newMemoryLog(), musttest.New(recent.NewMemory(nil))
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
 		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","actions":7}`)}, eventlogtest.Entry("s1", 0),

@@ -91,7 +91,7 @@ func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
 	synctest.Wait()
 }
 
-func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
+func TestSource_deliversRetainedEntriesAndThenNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(nil))
 		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("1")}, eventlog.Entry{SessionID: "b", Data: text("2")})
@@ -210,7 +210,7 @@ func TestSource_logsAnOutageOnce(t *testing.T) {
 	})
 }
 
-func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
+func TestSource_Entries_givesPagesOfRetainedEntriesAndThenNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
 		first := []eventlog.Entry{{SessionID: "trimmed", Data: text("1")}}

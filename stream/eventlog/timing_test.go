@@ -233,7 +233,7 @@ func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 	})
 }
 
-func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
+func TestHandler_whenTheLogCloses_sendsTheRestAndEnds(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		tape, filtered := s.subscribe(t, "", nil).record(), s.subscribe(t, query("session_id", "b"), nil).record()
@@ -312,7 +312,7 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 
 // Of an entry that is erased while it is being sent, a reader gets nothing more: it resumes from the
 // entry before, and no other entry is told in its place.
-func TestHandler_endsAStreamWhoseEntryIsErasedWithinItsFrame(t *testing.T) {
+func TestHandler_endsAStreamWhenAnEntryIsErasedWithinItsFrame(t *testing.T) {
 	// A client of HTTP/2 has all of it at once.
 	byEach(t, []transport{takenOver, shared}, func(t *testing.T, tr transport) {
 		synctest.Test(t, func(t *testing.T) {

@@ -159,7 +159,7 @@ liveactivity_summaries_total{result="overwrite_failed"} 0
 `)
 }
 
-func TestWriter_countsWhatWaits(t *testing.T) {
+func TestWriter_countsWaitingBatches(t *testing.T) {
 	w := newWriter(t)
 	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u",
 		activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))

@@ -498,7 +498,7 @@ func nothingRuns(t *testing.T) {
 	leaktest.NoneOf(t, "net/http.(*Server)", "net/http.(*conn)", "stream/eventlog.", "stream/streamtest.")
 }
 
-func TestServer_sendsWhatWasNotReadWhenItCloses(t *testing.T) {
+func TestServer_sendsUnreadEventsWhenItCloses(t *testing.T) {
 	s := musttest.New(streamtest.NewServer(nil))
 	r := connect(t, s)
 	for range 100 {

@@ -394,7 +394,7 @@ func TestAppend_thatFailsFilesNothing(t *testing.T) {
 
 // Until Run has filed what the file holds, lookups wait; what is appended and
 // dropped meanwhile is found, and gone.
-func TestRun_filesWhatTheFileHolds(t *testing.T) {
+func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)
 	for n := range 1500 {

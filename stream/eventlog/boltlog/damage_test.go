@@ -203,7 +203,7 @@ func TestOpen_refusesEveryDamagedPage(t *testing.T) {
 
 // What is not a file of this program, or not a whole one, is refused in a way
 // that names the file, and is left as it is.
-func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
+func TestOpen_refusesForeignFiles(t *testing.T) {
 	whole := sample(t)
 	cut := func(n int) []byte { return whole[:n] }
 	for name, test := range map[string]struct {

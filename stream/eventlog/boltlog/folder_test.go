@@ -94,7 +94,7 @@ func TestOpen_makesTheFolder(t *testing.T) {
 	assert.Len(t, names, 1, "nothing else is left there")
 }
 
-func TestOpen_rejectsWhatIsNotAFolder(t *testing.T) {
+func TestOpen_refusesAPathThatIsNotAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	folder := t.TempDir()

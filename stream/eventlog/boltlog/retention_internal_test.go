@@ -336,7 +336,7 @@ func TestState_evictsNothingOfTheSameCall(t *testing.T) {
 // A process whose clock was a year ahead leaves IDs and documents of then. They
 // last no longer than others from when the file is opened again, IDs still
 // grow, and what is appended meanwhile has its own time.
-func TestOpen_limitsWhatAClockLeftThatWasAhead(t *testing.T) {
+func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 	const ttl = 4 * time.Hour
 	dir := t.TempDir()
 	opts := &Options{Retention: eventlog.Retention{TTL: ttl}}

@@ -74,7 +74,7 @@ func TestDuplicates_areTheKeysThatAreHeldOrComeTwice(t *testing.T) {
 		engine.Duplicates(entries("c", "d", "c"), held))
 }
 
-func TestValidate_refusesWhatIsMoreThanOneLine(t *testing.T) {
+func TestValidate_refusesDataOfSeveralLines(t *testing.T) {
 	require.NoError(t, engine.Validate([]eventlog.Entry{{Data: []byte(`{"a":"b"}`)}, {}}))
 	for _, data := range []string{"a\nb", "a\rb", "\n"} {
 		err := engine.Validate([]eventlog.Entry{{Data: []byte("{}")}, {Data: []byte(data)}})
@@ -144,7 +144,7 @@ func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
 
 // Of many erasures of one user, a reader pays for each once, however many actions an entry has
 // of that user and of another, whose address may be the person's.
-func TestErasures_costAnEntryTheirNumberWhateverItsActions(t *testing.T) {
+func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
 	const sessions = 10_000
 	var x engine.Erasures
 	for i := range sessions {

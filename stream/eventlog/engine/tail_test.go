@@ -95,7 +95,7 @@ func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
 }
 
 // What an entry costs is at least what it holds.
-func TestTail_countsWhatEntriesHold(t *testing.T) {
+func TestTail_countsTheBytesOfEntries(t *testing.T) {
 	for name, e := range map[string]eventlog.Entry{
 		"data":    {Data: make([]byte, 10_000)},
 		"session": {SessionID: string(make([]byte, 10_000))},
@@ -125,7 +125,7 @@ func TestTail_keepsNothingOfTheCallers(t *testing.T) {
 	require.Equal(t, tailID(1), readTail(t, tail, eventlog.ID{}, 1)[0].ID)
 }
 
-func TestTail_wakesWhoWaits(t *testing.T) {
+func TestTail_wakesWaitingReaders(t *testing.T) {
 	tail := engine.NewTail(eventlog.ID{})
 	for name, wake := range map[string]func(){
 		"by an entry": func() { tail.Add(tailEntries(1+tail.Len(), 1)...) },
@@ -163,7 +163,7 @@ func TestTail_wakesEverybodyWhenItIsClosed(t *testing.T) {
 }
 
 // Entries that were dropped are not held in memory, also while others stay.
-func TestTail_letsGoOfWhatIsDropped(t *testing.T) {
+func TestTail_letsGoOfDroppedEntries(t *testing.T) {
 	tail := engine.NewTail(eventlog.ID{})
 	tail.Add(tailEntries(1, 100)...)
 	freed := make(chan struct{})
@@ -216,7 +216,7 @@ func TestTail_isAsAList(t *testing.T) {
 
 // While IDs are ahead of the clock entries expire by when they were first seen,
 // and as ever when the clock has caught up.
-func TestTail_expiresWhatIsAheadOfTheClock(t *testing.T) {
+func TestTail_expiresEntriesAheadOfTheClock(t *testing.T) {
 	const ttl = time.Hour
 	now := time.UnixMilli(1_000_000_000)
 	add := func(tail *engine.Tail, at time.Time) eventlog.ID {

@@ -86,7 +86,7 @@ func TestLog_boundsEachProductByItself(t *testing.T) {
 	require.NotZero(t, stats["busy"].Dropped)
 }
 
-func TestLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
+func TestLog_doesNotCountExpiredEntriesAsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
 		eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 3)...)
@@ -162,7 +162,7 @@ func TestLog_takesNoMoreThanItMay(t *testing.T) {
 
 // An entry may be larger than all that the process may hold: it is kept until the
 // next one of its product comes.
-func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
+func TestLog_keepsTheNewestEntryOfEachProductDespiteTheTotal(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 4000}}))
 	waittest.Within(t, waittest.Patience, "Append", func() {
 		for n := range 3 {
@@ -179,7 +179,7 @@ func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
 
 // A product that appends all it can takes nothing from another, and what it
 // loses itself is counted.
-func TestLog_takesFromWhoHoldsMost(t *testing.T) {
+func TestLog_takesFromTheLargestProduct(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 1 << 20}}))
 	eventlogtest.Append(t, log, product, eventlogtest.Entries("quiet", 100)...)
 	waittest.Together(4, func(w int) {

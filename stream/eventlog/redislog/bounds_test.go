@@ -174,7 +174,7 @@ func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 }
 
 // IDs of a clock that was ahead do not keep entries for longer.
-func TestExpiry_isThatOfTheClockNotOfTheIDs(t *testing.T) {
+func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
@@ -253,7 +253,7 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 }
 
 // A waiting reader gets entries that were not announced.
-func TestRead_ofAReaderWhoWaits_doesNotNeedMessages(t *testing.T) {
+func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
 	log := open(t, server.URL(), nil)
@@ -376,7 +376,7 @@ func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	require.Equal(t, int64(1), names())
 }
 
-func TestStats_countWhatRedisHolds(t *testing.T) {
+func TestStats_countTheDataInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{MaxBytes: 64 << 10}, Prefix: "la"})
 	for i := range 200 {

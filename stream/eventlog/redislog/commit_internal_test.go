@@ -46,7 +46,7 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 }
 
 // Of the commits that take several round trips, those whose callers have given up meanwhile are not sent.
-func TestCommit_isNotSentForACallerWhoHasGone(t *testing.T) {
+func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
 	log, err := Open("redis://localhost", nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

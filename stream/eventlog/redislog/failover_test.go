@@ -40,7 +40,7 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 
 // A program that resumes on a promoted replica gets nothing again and goes on, as do then clients of the stream;
 // one that has not seen what was lost gets a gap.
-func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
+func TestFailover_readersGoOnAfterAGap(t *testing.T) {
 	t.Parallel()
 	options := &redislog.Options{Prefix: "la"}
 	var start, seen, lost eventlog.ID
@@ -197,7 +197,7 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 }
 
 // An entry that has expired is not lost.
-func TestFailover_isNotWhatExpires(t *testing.T) {
+func TestFailover_isNotSeenInExpiry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	log := open(t, server.URL(), &redislog.Options{Prefix: "la",

@@ -185,7 +185,7 @@ func TestOutage_losesNothing(t *testing.T) {
 }
 
 // A reader that waits while Redis is away hears of what is appended after.
-func TestOutage_isNoticedByReadersWhoWait(t *testing.T) {
+func TestOutage_isNoticedByWaitingReaders(t *testing.T) {
 	for _, outage := range outages {
 		t.Run(outage.name, func(t *testing.T) {
 			server := redistest.Start(t, "--appendfsync", "always")

@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-func TestOpen_refusesWhatCannotBeRight(t *testing.T) {
+func TestOpen_refusesInvalidArguments(t *testing.T) {
 	const secret = "s3cr3t"
 	cases := map[string]string{
 		"nothing":                         "",
