@@ -28,20 +28,12 @@ const (
 // report is the body of POST /demo/actions, as it comes. Fields it does not have are ignored.
 // Its methods check the parts; each error is an answer of 400.
 type report struct {
-	SessionID   string        `json:"session_id"`
-	Type        string        `json:"type"`
-	Title       string        `json:"title"`
-	Description string        `json:"description"`
-	URL         string        `json:"url"`
-	Vendor      *vendorReport `json:"vendor"`
-}
-
-// A document is a pointer because null in the array is a mistake, not an empty name.
-type vendorReport struct {
-	ID               string    `json:"id"`
-	Name             string    `json:"name"`
-	Status           Status    `json:"status"`
-	MissingDocuments []*string `json:"missing_documents"`
+	SessionID   string  `json:"session_id"`
+	Type        string  `json:"type"`
+	Title       string  `json:"title"`
+	Description string  `json:"description"`
+	URL         string  `json:"url"`
+	Vendor      *Vendor `json:"vendor"`
 }
 
 // readReport decodes a body. An error names the place of the mistake. encoding/json would
@@ -137,11 +129,8 @@ func (r report) vendor() (*Vendor, error) {
 		return nil, httpx.BadRequest("The field vendor.missing_documents must have at most %d strings.", maxDocuments)
 	}
 	documents := make([]string, 0, len(v.MissingDocuments))
-	for i, document := range v.MissingDocuments {
-		if document == nil {
-			return nil, httpx.BadRequest("The field vendor.missing_documents[%d] must be a string, not null.", i)
-		}
-		if name := activity.CleanLabel(*document); name != "" && !slices.Contains(documents, name) {
+	for _, document := range v.MissingDocuments {
+		if name := activity.CleanLabel(document); name != "" && !slices.Contains(documents, name) {
 			documents = append(documents, strings.Clone(name))
 		}
 	}
