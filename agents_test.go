@@ -184,7 +184,7 @@ func TestContext_refusesBadQueries(t *testing.T) {
 
 // An agent that asks again and again is told everything once, however late it is, by
 // whichever server, while it is written.
-func TestContext_sinceACursorIsWhatArrivedSince(t *testing.T) {
+func TestContext_sinceACursorHasLaterActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
 		const writers, each = 4, 12
@@ -290,7 +290,7 @@ func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
 }
 
 // A claim never makes an identity more than claimed, and takes nothing from a higher one.
-func TestContext_saysWhoseWordItIs(t *testing.T) {
+func TestContext_statesTheStanding(t *testing.T) {
 	s := start(t, withIdentity(""))
 	s.happens(false, "$pageview", "0198c2f4-7a6b-7000-8000-000000000001", "s0", nil)
 	s.happens(false, "$pageview", "ada", "s1", map[string]any{"$user_hash": userHash("ada"),

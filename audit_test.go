@@ -26,7 +26,7 @@ func (s *service) audited() (lines []string) {
 	return lines
 }
 
-func TestAudit_logsWhoReadsWithoutSayingWhat(t *testing.T) {
+func TestAudit_logsTheReaderAndNothingOfThePerson(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Keys[0].Name, o.Keys[1].Name = "Billing bot", "agent" })
 	p := s.register(`{"product_id":"initech","name":"desk"}`)
 	s.webhook(pageview("u1", "s1", "https://app.example.com/secret-page"))

@@ -271,7 +271,7 @@ func (c contracted) requireContract(t *testing.T, op contractstest.Operation, w 
 }
 
 // What the service serves is documented, and what is documented it serves.
-func TestOpenAPI_listsWhatIsServed(t *testing.T) {
+func TestOpenAPI_listsEveryEndpoint(t *testing.T) {
 	c := contract(t)
 	documented, served := map[string]bool{}, map[string]bool{}
 	methods := map[string][]string{} // by path
@@ -489,7 +489,7 @@ func (c contracted) validateError(t *testing.T, body []byte) error {
 
 // What the document says in words of paths that are not there, of HEAD, of
 // preflights, and of slashes at the end.
-func TestOpenAPI_saysInWordsWhatHolds(t *testing.T) {
+func TestOpenAPI_describesBehaviourTruly(t *testing.T) {
 	c := contract(t)
 	w := c.answer(outgoing{method: http.MethodGet, path: "/none"})
 	assert.Equal(t, http.StatusNotFound, w.Code)

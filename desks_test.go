@@ -136,7 +136,7 @@ const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trig
 
 // What comes to the doors is answered by what it is, and not by its sender. The packages of the desks test how they
 // read bodies.
-func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
+func TestDesks_answerEveryWebhook(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
 	const hook, chat = "/chatbot-webhook/acme", "/zendesk/chat/acme"
@@ -203,7 +203,7 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 	}
 }
 
-func TestDesks_answerWhoAsksWhetherTheyAreThere(t *testing.T) {
+func TestDesks_answerPings(t *testing.T) {
 	s := newDesks().start(t)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodHead, "/chatbot-webhook/acme", "").status)
 	assert.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodGet, "/chatbot-webhook/acme", "").status)
@@ -237,7 +237,7 @@ func TestAdmin_registersDesks(t *testing.T) {
 	assertSilent(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body)
 }
 
-func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
+func TestDesks_namesDisabledFeaturesAtTheStart(t *testing.T) {
 	with := func(desk, config string) func(o *liveactivity.Options) {
 		return func(o *liveactivity.Options) {
 			o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{desk: json.RawMessage(config)}
@@ -328,7 +328,7 @@ func (on engine) start(t *testing.T, d desks, more ...func(*liveactivity.Options
 
 // The whole way: what a user does becomes a note in the conversation that the user
 // opens, before the conversation and while it is open, at one server or two.
-func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
+func TestDesks_showAgentsTheUsersActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
 		first, second := on.start(t, d)
@@ -375,7 +375,7 @@ func inPlaceOf(t *testing.T, desk *helpdesktest.Server, answers ...http.HandlerF
 
 // A redirect to a login, a page that says that it will be back soon, and an answer
 // that breaks off are no refusals: the note comes later, once.
-func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
+func TestDesks_loseNothingToAProxyThatAnswersForThem(t *testing.T) {
 	t.Parallel()
 	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Back soon.") }

@@ -89,7 +89,7 @@ var (
 )
 
 // A link between the pages, or to a file, leads to something that is there.
-func TestDocs_linkToWhatIsThere(t *testing.T) {
+func TestDocs_linkToExistingTargets(t *testing.T) {
 	pages := documentation(t)
 	for path, page := range pages {
 		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {

@@ -247,7 +247,7 @@ func TestConsume_endsWhenTheKeyIsRefused(t *testing.T) {
 	require.NoError(t, ctx.Err())
 }
 
-func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
+func TestConsume_writesWaitingBatchesBeforeItEnds(t *testing.T) {
 	service, err := streamtest.NewServer(nil)
 	require.NoError(t, err)
 	defer service.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/flow"
 )
 
-func TestFlowDesks_areThoseOfTheProductAndThoseWaitedFor(t *testing.T) {
+func TestFlowDesks_listsConfiguredAndAwaitedDesks(t *testing.T) {
 	product := connector.Product{Desks: []connector.Desk{{Name: "zendesk"}, {Name: "chatwoot"}}}
 	waiting := map[string]flow.Desk{"zendesk": {Parked: 3, Retrying: 1}, "intercom": {Parked: 2}, "aside": {Parked: 1}}
 	for range 20 { // a map has no order

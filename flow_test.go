@@ -73,7 +73,7 @@ func (s *service) taken(uuid string) {
 
 var takenFlow = activity.Flow{Accepted: 3, Ignored: 2, Duplicate: 1, Actions: 3}
 
-func TestFlow_isThatOfTheProduct(t *testing.T) {
+func TestFlow_isOfOneProduct(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.StateMaxBytes = 1 << 20 })
 	empty := s.do(http.MethodGet, "/flow/acme", "", bearer(acmeMCP))
 	require.Equal(t, http.StatusOK, empty.status)

@@ -251,7 +251,7 @@ func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
 }
 
 // Two people take turns in one session, and a page links it to the same conversation for both.
-func TestErase_reachesTheNotesOfAPersonWhoseConversationGoesOnWithAnother(t *testing.T) {
+func TestErase_reachesNotesInAConversationThatGoesOnWithAnother(t *testing.T) {
 	d := newDesks()
 	a := d.start(t)
 	shared, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme",
@@ -351,7 +351,7 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 }
 
 // The address of who signs in after an erasure is still there when a server that starts reads both.
-func TestErase_leavesTheAddressOfWhoSignsInLater(t *testing.T) {
+func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))
 	set := func(email string) string { return `},"$set":{"email":"` + email + `"` }
@@ -406,7 +406,7 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 }
 
 // What a visitor did before the sign-in is not the visitor's any more, at any door.
-func TestErase_ofAVisitorLeavesWhoSignedIn(t *testing.T) {
+func TestErase_ofAVisitorLeavesTheUserWhoSignedIn(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
 		a.acts("a1", "anon", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
@@ -433,7 +433,7 @@ func TestErase_ofAVisitorLeavesWhoSignedIn(t *testing.T) {
 }
 
 // One erasure cannot name so many sessions, and each is of the visitor's ID.
-func TestErase_ofAVisitorWithManySessionsLeavesWhoSignedIn(t *testing.T) {
+func TestErase_ofAVisitorWithManySessionsLeavesTheUserWhoSignedIn(t *testing.T) {
 	s := start(t)
 	s.acts("a1", "anon", "s1", "$pageview", "/", "")
 	s.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"`)

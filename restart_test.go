@@ -50,7 +50,7 @@ func TestDataDir_survivesARestart(t *testing.T) {
 
 // Who signs in is known from the first click on, before and after a restart, and
 // without an action of their own.
-func TestDataDir_keepsWhatWasDoneBeforeASignIn(t *testing.T) {
+func TestDataDir_keepsActionsFromBeforeASignIn(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))
 	const as = `{"event":"%s","uuid":"%s","distinct_id":"%s","properties":{"$session_id":"s1",` +

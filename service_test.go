@@ -119,7 +119,7 @@ func TestHandler_answers404(t *testing.T) {
 	}
 }
 
-func TestHandler_survivesWhatIsNoRequestOfItsOwn(t *testing.T) {
+func TestHandler_survivesProxyRequests(t *testing.T) {
 	s := start(t)
 	for name, request := range map[string]string{
 		"an asterisk": "GET * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -141,7 +141,7 @@ func TestHandler_survivesWhatIsNoRequestOfItsOwn(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 }
 
-func TestMetrics_countWhatHappened(t *testing.T) {
+func TestMetrics_countEventsAndReaders(t *testing.T) {
 	s := start(t)
 	s.stream("/stream/acme?last_event_id=none", bearer(acmeKey))
 	s.webhook(pageview("u1", "session-1", "https://app.example.com/a"))
@@ -191,7 +191,7 @@ func TestMetrics_countWhatHappened(t *testing.T) {
 }
 
 // The log is bounded per product; what is dropped is counted.
-func TestMetrics_countWhatTheLogDropped(t *testing.T) {
+func TestMetrics_countDroppedEntries(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.Retention.MaxBytes = 65536 })
 	for n := range 60 {
 		s.webhook(pageview(fmt.Sprint(n), "s", "https://app.example.com/"+strings.Repeat("x", 1000)))

@@ -52,7 +52,7 @@ func (s *service) sessionIDs(query url.Values) (ids []any) {
 
 // Who did something is there as soon as it was answered, at every server, and the
 // list is continued at any of them.
-func TestSessions_showsWhoIsThereNow(t *testing.T) {
+func TestSessions_listsCurrentSessions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks(), offering)
 		found, next := a.sessionsOf("acme", acmeKey, "")
@@ -358,7 +358,7 @@ func TestSession_isUnknownToOthers(t *testing.T) {
 }
 
 // A session is shown whatever a small log still holds of it.
-func TestSession_showsWhatTheLogNoLongerHolds(t *testing.T) {
+func TestSession_showsActionsThatTheLogNoLongerHolds(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.MaxBytes = 64 << 10 })
 	s.webhook(pageview("u", "s1", "https://app.example.com/a"))
 	s.session("acme", acmeKey, "s1") // the list has read it before it is trimmed
@@ -375,7 +375,7 @@ func TestSession_showsWhatTheLogNoLongerHolds(t *testing.T) {
 
 // Who signs in and then asks for help is known from the first click, at every door. Of two
 // people who sign in in one session each is shown their own.
-func TestSessions_belongToWhoSignsIn(t *testing.T) {
+func TestSessions_belongToTheUserWhoSignsIn(t *testing.T) {
 	d := newDesks()
 	var prompt atomic.Value
 	s := d.start(t, withModel(func(p string) string { prompt.Store(p); return "Hello." }))

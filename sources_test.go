@@ -253,7 +253,7 @@ func TestSources_webhooks(t *testing.T) {
 }
 
 // A webhook that proved its secret may have a user erased, and an SDK may not.
-func TestSources_eraseWhomSegmentDeletes(t *testing.T) {
+func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 	s := start(t)
 	secret := "X-Webhook-Secret: " + acmeSecret
 	s.takes(1, "/webhook/acme", viewed("d", "ada", "a"), secret)

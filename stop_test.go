@@ -113,7 +113,7 @@ func TestStop_doesNotWaitForSilentConnections(t *testing.T) {
 }
 
 // What still comes to a server that has stopped is asked to come again.
-func TestStop_refusesWhatComesAfter(t *testing.T) {
+func TestStop_refusesLaterRequests(t *testing.T) {
 	s := start(t)
 	s.stop()
 	for method, path := range map[string]string{http.MethodGet: "/readyz", http.MethodPost: "/webhook/acme"} {

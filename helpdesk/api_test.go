@@ -140,7 +140,7 @@ func TestAPI_withoutRetriesMakesOneRequest(t *testing.T) {
 	assert.Equal(t, "desk: write note: 503 Service Unavailable", err.Error())
 }
 
-func TestAPI_doesNotRetryWhatWillNeverWork(t *testing.T) {
+func TestAPI_doesNotRetryHopelessRequests(t *testing.T) {
 	for _, status := range []int{302, 400, 401, 403, 404, 413, 422} {
 		api, desk := newAPI(answer(status, ""))
 		api.Retries = 3
@@ -335,7 +335,7 @@ func TestAPI_readsLimitsAndExplainsAnswers(t *testing.T) {
 	assert.Equal(t, "write note short and stout", explained)
 }
 
-func TestAPI_takesWhatIsNotTheDesksForAFailureOfTheAccount(t *testing.T) {
+func TestAPI_takesAForeignAnswerForAFailureOfTheAccount(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer             func(*http.Request) (*http.Response, error)
 		ambiguous, account bool

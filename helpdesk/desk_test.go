@@ -50,7 +50,7 @@ func (c *strict) Validate() error {
 	return errors.Join(wrong...)
 }
 
-func TestDecodeConfig_joinsWhatTheConfigurationFinds(t *testing.T) {
+func TestDecodeConfig_joinsTheMistakesThatValidateFinds(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"token":"t","account":1}`: "",
 		`{"token":"t"}`:             "account: must be given",

@@ -140,10 +140,10 @@ func forwarded(t *rapid.T, ttl time.Duration) (seconds float64, at time.Time) {
 	return activity.Seconds(now.Add(-age)), now.Add(-age)
 }
 
-// TestStore_doesWhatTheModelDoes tries either bounds so tight that sessions
+// TestStore_behavesLikeTheModel tries either bounds so tight that sessions
 // displace each other, or time that passes. Not both: which of the expired are
 // freed early is the store's own business.
-func TestStore_doesWhatTheModelDoes(t *testing.T) {
+func TestStore_behavesLikeTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, compareWithModel) })
 }
 

@@ -45,7 +45,7 @@ func TestServeRetrieval_answersDify(t *testing.T) {
 }
 
 // Dify takes no null.
-func TestServeRetrieval_returnsWhatEventsDoesPlusMetadata(t *testing.T) {
+func TestServeRetrieval_returnsTheRecordsOfEventsPlusMetadata(t *testing.T) {
 	mux := newMux(newStore(t), nil)
 	want := strings.ReplaceAll(get(mux, "/events?session_id=s").Body.String(), `Z"}`, `Z","metadata":{}}`)
 	assert.Equal(t, want, post(mux, `{"knowledge_id":"s"}`).Body.String())

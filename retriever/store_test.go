@@ -147,7 +147,7 @@ func TestStore_returnsNothingOlderThanTheTTL(t *testing.T) {
 	}
 }
 
-func TestStore_freesWhatHasExpiredAsOthersAreWritten(t *testing.T) {
+func TestStore_freesExpiredSessionsAsOthersAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		for i := range 1000 {
@@ -259,7 +259,7 @@ func TestStore_forgetsTheLeastRecentlyUsedSession(t *testing.T) {
 	assert.Empty(t, events(t, s, "written"))
 }
 
-func TestStore_anEmailWhoseNewestSessionWasForgottenLeadsNowhere(t *testing.T) {
+func TestStore_anEmailOfAForgottenSessionLeadsNowhere(t *testing.T) {
 	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 2}))
 	add(t, s, batch("old", "ada@example.com", "x"), batch("newest", "ada@example.com", "x"))
 	events(t, s, "old") // so that the newest is used least recently
@@ -381,7 +381,7 @@ func TestStore_refusesAnEmptySummary(t *testing.T) {
 	assert.Equal(t, 1, s.Sessions())
 }
 
-func TestStore_textsStayWhatTheyAre(t *testing.T) {
+func TestStore_keepsTextsUnchanged(t *testing.T) {
 	for _, text := range []string{
 		`"quoted" \ </script> & 'x'`, "line\nline\ttab\r\x00\x1f", "\u2028 \u2029 é 漢 🙂", `{"content":"x"}`,
 		`"},{"content":"`, "\ufffd",
@@ -469,7 +469,7 @@ func TestStore_isBoundedInBytes(t *testing.T) {
 }
 
 // A session is found for as long as it is held, and its memory freed with it.
-func TestStore_freesSessionsWhoseTimeIsOver(t *testing.T) {
+func TestStore_freesExpiredSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		add(t, s, batch("a", "", "x"), batch("b", "", "x"))

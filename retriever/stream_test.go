@@ -77,7 +77,7 @@ func follow(t *testing.T, s *retriever.Store, w *stream.Writer) *streamtest.Serv
 
 // The writes of different sessions are in any order; what is learned is in that
 // of the stream.
-func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
+func TestStore_theEmailSeenLastWinsDespiteASlowWrite(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	later, written := make(chan struct{}), make(chan struct{}, 2)
 	server := follow(t, s, musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
@@ -97,7 +97,7 @@ func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
 }
 
 // The records of a person who is erased vanish, and the person's address leads nowhere.
-func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
+func TestStore_forgetsAnErasedPerson(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
 		Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))})))
@@ -122,7 +122,7 @@ func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
 
 // After an erasure the records of others in the session stay beside the summaries of their later
 // actions, which replace the records of those and no others.
-func TestStore_keepsWhatNoSummaryHasAfterAnErasure(t *testing.T) {
+func TestStore_keepsUnsummarizedRecordsAfterAnErasure(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	summarizer := musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))
 	add := func(user, label string) {
@@ -152,7 +152,7 @@ func TestStore_keepsWhatNoSummaryHasAfterAnErasure(t *testing.T) {
 }
 
 // The oldest record goes for the next one, and that is no summary of what came after it.
-func TestStore_placesASummaryBehindWhatNoSummaryHas(t *testing.T) {
+func TestStore_placesASummaryBehindUnsummarizedRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3}))
 		add := func(label string) {

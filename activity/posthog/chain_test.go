@@ -180,10 +180,10 @@ func formatChain(elements []posthog.Element, classes [][]string) string {
 	return b.String()
 }
 
-// TestParseChain_readsWhatPosthogJSWrites, as long as no value ends in a
+// TestParseChain_readsChainsOfPosthogJS, as long as no value ends in a
 // backslash or an equals sign, or has a backslash before a quote: the format
 // cannot distinguish these from the end of a value.
-func TestParseChain_readsWhatPosthogJSWrites(t *testing.T) {
+func TestParseChain_readsChainsOfPosthogJS(t *testing.T) {
 	syllables := []string{"a", "Ü", " ", `"`, ";", ":", ".", "=", "body", "attr__", "text", "href", "nth-child", `"text="`,
 		`";b:`, "\\x", "日", "\n", "'", "1"}
 	value := rapid.Custom(func(t *rapid.T) string {

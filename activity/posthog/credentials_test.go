@@ -247,8 +247,8 @@ func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
 		http.StatusUnauthorized)
 }
 
-// TestWebhook_productIsThatOfThePath, whatever token the body carries.
-func TestWebhook_productIsThatOfThePath(t *testing.T) {
+// TestWebhook_takesTheProductFromThePath, whatever token the body carries.
+func TestWebhook_takesTheProductFromThePath(t *testing.T) {
 	s := newService(intake.Options{})
 	body := marshal(t, object{"event": click(object{"uuid": "1", "properties.token": bankToken})})
 	requireCounts(t, s.post(webhookDoor, body), 1, 0)

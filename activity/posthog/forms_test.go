@@ -367,7 +367,7 @@ func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 	}
 }
 
-func TestForms_stateWhoIsIdentified(t *testing.T) {
+func TestForms_nameTheIdentifiedUser(t *testing.T) {
 	for name, tt := range map[string]struct {
 		changes object
 		want    bool

@@ -122,9 +122,9 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 	}
 }
 
-// TestLabel_neverContainsWhatWasTyped: the text and the value of whatever a user
+// TestLabel_neverContainsTypedText: the text and the value of whatever a user
 // types or chooses in stay out of the event, in every form it can come in.
-func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
+func TestLabel_neverContainsTypedText(t *testing.T) {
 	const typed = "typed s3cret"
 	type element struct {
 		name   string
@@ -180,9 +180,9 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 	}
 }
 
-// TestLabel_neverContainsWhatWasTypedOutsideOfAnElement: where there is no
+// TestLabel_neverContainsTextTypedOutsideOfAnElement: where there is no
 // element, a change still is of something typed or chosen.
-func TestLabel_neverContainsWhatWasTypedOutsideOfAnElement(t *testing.T) {
+func TestLabel_neverContainsTextTypedOutsideOfAnElement(t *testing.T) {
 	typed := func(fields object) object {
 		fields["button_or_link_text"] = "typed s3cret"
 		return flat(fields)
@@ -470,7 +470,7 @@ func TestTouch_isAClick(t *testing.T) {
 }
 
 // What a user typed or chose never names an action, however its element is described.
-func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
+func TestLabel_ofFieldsAndChoices(t *testing.T) {
 	secret := func(attributes string) string { return attributes + `nth-child="1"text="s3cret"` }
 	for chain, want := range map[string]string{
 		`option:` + secret(`attr__title="s3cret"attr__value="s3cret"attr__id="s3cret"`) +
@@ -509,7 +509,7 @@ func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
 
 // posthog-ios sends the text that a view holds: of a text field or text view that is what
 // was typed, of a picker, slider, stepper or switch what was chosen.
-func TestLabel_neverContainsWhatANativeViewHolds(t *testing.T) {
+func TestLabel_neverContainsTheTextOfANativeView(t *testing.T) {
 	for chain, want := range map[string]string{
 		`UITextView:text="s3cret";UIView;UIWindow`:                                                     "Click field",
 		`UITextField:text="s3cret";UIView`:                                                             "Click field",

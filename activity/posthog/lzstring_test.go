@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-func TestLZ64_takesWhatPostHogJSLiteSends(t *testing.T) {
+func TestLZ64_decodesBodiesOfPostHogJSLite(t *testing.T) {
 	s := newService(intake.Options{})
 	body := testdata(t, "lz64", "posthog-js-lite-2.5.0.body")
 	require.Contains(t, string(body), "compression=lz64")

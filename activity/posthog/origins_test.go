@@ -61,7 +61,7 @@ var passes = [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "
 	{"phc_unknown", "https://evil.example"}}
 
 // Where the URL names the token, what the product answers is not for others either.
-func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
+func TestOrigins_holdForTheTokenInTheURL(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",
 		"/api/surveys/?token=%s",
@@ -76,7 +76,7 @@ func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
 
 // The answer says nothing of the product, but a page that is refused elsewhere
 // finds out at its first request.
-func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
+func TestOrigins_holdForTheTokenInTheBody(t *testing.T) {
 	s := newService(intake.Options{})
 	body := func(token string) []byte { return marshal(t, object{"token": token, "distinct_id": "ada"}) }
 	recording := func(token string) []byte {
@@ -100,7 +100,7 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 }
 
 // A recording is larger than what brings events, and a proxy may take its length away.
-func TestOrigins_holdForWhatALargeRecordingNames(t *testing.T) {
+func TestOrigins_holdForTheTokenOfALargeRecording(t *testing.T) {
 	s := newService(intake.Options{})
 	noise := make([]byte, 3<<18)
 	rand.NewChaCha8([32]byte{}).Read(noise)

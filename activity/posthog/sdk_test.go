@@ -293,7 +293,7 @@ func TestSDK_configurationOfAHostileToken(t *testing.T) {
 	})
 }
 
-func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
+func TestMetrics_countEventsByOutcome(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		var metered activity.Flow
 		s := newService(intake.Options{Meter: func(productID string, f activity.Flow) {

@@ -17,7 +17,7 @@ func signedBy(secret, text string) string {
 
 // A hash counts wherever an address does, under each of the product's secrets and no
 // other product's, and the door is the least that an identity stands for.
-func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
+func TestStanding_comesFromTheEndpointUnlessSigned(t *testing.T) {
 	hash, email := signedBy(shopSigns, "ada"), signedBy(shopSignsToo, "ada@x.example")
 	identify := func(changes object) object {
 		e := click(changes)

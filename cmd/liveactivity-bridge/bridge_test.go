@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-func TestContext_returnsWhatWasReported(t *testing.T) {
+func TestContext_returnsReportedActions(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, proctest.AnyPort)
 	assert.JSONEq(t, `{"status":"accepted","count":1}`,

@@ -41,7 +41,7 @@ func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	command.CheckPortTaken(t, nil)
 }
 
-func TestStart_printsWhatToOpen(t *testing.T) {
+func TestStart_printsTheAddressToOpen(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"127.0.0.1:0", ":0"} {
 		s := launch(t, nil, "--addr="+addr)

@@ -30,7 +30,7 @@ func (s *service) readiness() int {
 	return status
 }
 
-func TestStream_isMergedWithWhatIsReported(t *testing.T) {
+func TestStream_isMergedWithReportedActions(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	stream.Send(did("s1", "Click a"))

@@ -139,7 +139,7 @@ func TestMetrics_areValid(t *testing.T) {
 const retrieveS1 = `{"knowledge_id":"s1","query":"what did I ` +
 	`do?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
 
-func TestStop_finishesWhatIsInFlight(t *testing.T) {
+func TestStop_finishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String(), func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestSubcommands_blameNobodyForAnInterruption(t *testing.T) {
 	}
 }
 
-func TestClientCommands_sayWhatIsWrong(t *testing.T) {
+func TestClientCommands_nameTheMistake(t *testing.T) {
 	t.Parallel()
 	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
 	for name, tt := range map[string]struct {

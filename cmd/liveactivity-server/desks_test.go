@@ -28,7 +28,7 @@ func zendeskConfig(desk *helpdesktest.Zendesk, signingSecret string) string {
 		helpdesktest.ZendeskAPIToken + `"` + signingSecret + `}`
 }
 
-func TestCheck_saysWhatWorks(t *testing.T) {
+func TestCheck_reportsEveryPart(t *testing.T) {
 	t.Parallel()
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
@@ -87,7 +87,7 @@ func TestCheck_triesThePublicAddress(t *testing.T) {
 		"missing  No server that is ready is at http://127.0.0.1:1: nothing answers there.")
 }
 
-func TestCheck_saysWhomRepliesAreMadeFor(t *testing.T) {
+func TestCheck_namesTheIdentitiesThatGetReplies(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a", "webhook_secret": "x"},
 		{"product_id": "b", "webhook_secret": "x", "identity": {"secrets": ["y"]}}]}`)
@@ -224,7 +224,7 @@ func TestProvision_setsUpAnAccountOnce(t *testing.T) {
 	assert.Empty(t, provisioned("--remove"))
 }
 
-func TestProvision_saysWhatItDidBeforeItFailed(t *testing.T) {
+func TestProvision_listsItsChangesBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)

@@ -161,7 +161,7 @@ func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 }
 
 // An error names what was set, a flag or a variable, each where both are wrong.
-func TestErrors_nameWhatWasSet(t *testing.T) {
+func TestErrors_nameTheFlagOrVariable(t *testing.T) {
 	t.Parallel()
 	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1",
 		"LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=0"},

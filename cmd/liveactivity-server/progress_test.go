@@ -95,7 +95,7 @@ func TestStart_saysNothingOfAnEmptyLog(t *testing.T) {
 	}
 }
 
-func TestStop_saysWhatTheServerDid(t *testing.T) {
+func TestStop_logsTheTotals(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t))
 	url := p.URL()

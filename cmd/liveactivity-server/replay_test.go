@@ -145,7 +145,7 @@ func TestReplay_changesNothing(t *testing.T) {
 	assert.Equal(t, before, contentsOf(t, dir))
 }
 
-func TestReplay_printsWhatCameFromOutsideOnOneLine(t *testing.T) {
+func TestReplay_printsUntrustedTextOnOneLine(t *testing.T) {
 	t.Parallel()
 	dir := recorded(t, func(v *visits) { v.visit("acme\n2", "s\x1b[31m", "/pricing", "/docs", "/pricing") })
 	said := replayed(t, dir)
@@ -153,7 +153,7 @@ func TestReplay_printsWhatCameFromOutsideOnOneLine(t *testing.T) {
 	assert.Contains(t, said, `session "s\x1b[31m"  https`)
 }
 
-func TestReplay_refusesWhatItCannotReplay(t *testing.T) {
+func TestReplay_refusesMissingAndDamagedDatabases(t *testing.T) {
 	t.Parallel()
 	dir := recorded(t, func(v *visits) { v.visit("acme", "s1", "/pricing") })
 	damaged, foreign := t.TempDir(), t.TempDir()

@@ -138,7 +138,7 @@ func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
 	assert.NotContains(t, p.Stdout.String(), "s3cr3t")
 }
 
-func TestStart_saysWhatItServes(t *testing.T) {
+func TestStart_listsTheProducts(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+productFile(t, `{"products": [
 		{"product_id": "acme", "webhook_secret": "x", "integration_config": {"intercom": {}}},

@@ -27,7 +27,7 @@ func underWay(t *testing.T, url, event string) (finish func() int) {
 	return proctest.UnderWay(t, url, "/e/", body) // an SDK's body may take longer than a webhook's
 }
 
-func TestStop_finishesWhatIsInFlight(t *testing.T) {
+func TestStop_finishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	// Where the tests run under nohup, the server must not inherit that.
 	hangups := make(chan os.Signal, 1)
@@ -62,7 +62,7 @@ func TestStop_finishesWhatIsInFlight(t *testing.T) {
 
 // A request that never ends and a reader that never reads hold up a stop for a
 // while, not forever, and not the other readers.
-func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
+func TestStop_cutsOffEndlessRequests(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t))
 	url := p.URL()

@@ -20,7 +20,7 @@ import (
 
 const ownPage = "Origin: https://app.acme.example"
 
-func TestServeLink_answersByWhatCame(t *testing.T) {
+func TestServeLink_answersEachBody(t *testing.T) {
 	const link = `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`
 	for name, tt := range map[string]struct {
 		body    string

@@ -130,7 +130,7 @@ func TestCalm_isAConversationsAndNoneOfItsSessionsStarves(t *testing.T) {
 	})
 }
 
-func TestCalm_isNotSpentByWhomOnlyABrowserLinked(t *testing.T) {
+func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
 		time.Sleep(time.Minute)
 		f.visit(t, "forged", "x")

@@ -107,7 +107,7 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 }
 
 // An offer and a message are due at once. What the user did is not until a pause.
-func TestNotes_waitForAPauseWhateverElseIsDue(t *testing.T) {
+func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true})
 		defer w.close()

@@ -188,7 +188,7 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 	})
 }
 
-func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
+func TestFollow_splitsALongNoteBetweenLines(t *testing.T) {
 	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
 		// bytes
 		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b")
@@ -216,7 +216,7 @@ func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T
 	})
 }
 
-func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
+func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 	notes := summaries(3)
 	var metered activity.Flow
 	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f activity.Flow) {
@@ -343,7 +343,7 @@ func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...
 	return plan
 }
 
-func TestFollow_forgetsWhatAModelMadeOfAnErasedSession(t *testing.T) {
+func TestFollow_forgetsTheSummaryOfAnErasedSession(t *testing.T) {
 	notes := summaries(2)
 	model := func(_ context.Context, prompt string) (string, error) {
 		time.Sleep(20 * time.Second)
@@ -611,7 +611,7 @@ func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
 	})
 }
 
-func TestFollow_countsWhatWasTrimmed(t *testing.T) {
+func TestFollow_countsTrimmedActions(t *testing.T) {
 	for _, after := range []string{"nothing more comes", "more comes"} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.begins(t, "a")
@@ -638,7 +638,7 @@ func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 	}
 }
 
-func TestFollow_countsOnceWhatWasTrimmedFromANoteInDoubt(t *testing.T) {
+func TestFollow_countsOnceActionsTrimmedFromANoteInDoubt(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		fails := func(e helpdesk.APIError) {
 			f.desk.refuses(func(string, string) *helpdesk.APIError { return &e })
@@ -769,7 +769,7 @@ func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 
 // What waits for the debounce time is written when the log is closed, as a log in
 // memory is gone afterwards.
-func TestFollow_writesWhatIsLeftWhenTheLogIsClosed(t *testing.T) {
+func TestFollow_writesTheRestWhenTheLogIsClosed(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce = time.Minute
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {

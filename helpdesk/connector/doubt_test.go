@@ -84,7 +84,7 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 }
 
 // A success whose answer cannot be read, such as one that is too long, is no refusal.
-func TestFollow_looksForANoteWhoseAnswerCannotBeRead(t *testing.T) {
+func TestFollow_looksForANoteAfterAnUnreadableAnswer(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.lose = failing("note", helpdesk.APIError{Status: 200})
 		f.begins(t, "a")
@@ -103,7 +103,7 @@ func TestFollow_looksForANoteWhoseAnswerCannotBeRead(t *testing.T) {
 }
 
 // What cannot be looked for would have the same answer for ever, and a note for each attempt.
-func TestFollow_writesANoteOnceWhoseAnswerNeverCanBeRead(t *testing.T) {
+func TestFollow_writesANoteOnceDespiteUnreadableAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		p := Product{Desks: []Desk{{"zendesk", unsearchable{d}}}, Notes: promptNotes(), TakesClaims: true}
@@ -225,7 +225,7 @@ func (d unsearchable) Capabilities() helpdesk.Capabilities {
 
 // A server that goes on where another stopped leaves what was in flight the time
 // to come to be, also when there is something new to write.
-func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
+func TestFollow_looksForAWriteItTakesOverAfterAWhile(t *testing.T) {
 	for _, more := range []bool{false, true} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "a")
@@ -296,7 +296,7 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 	})
 }
 
-func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
+func TestFollow_keepsDesksApartDespiteEqualConversationIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zendesk, intercom := newDesk(), newDesk()
 		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: promptNotes()}

@@ -94,7 +94,7 @@ func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
 }
 
 // A call may begin, too, when its session is erased that the job has read before.
-func TestJob_losesWhatAModelMadeOfAnErasedSession(t *testing.T) {
+func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 	for _, erased := range []string{"s", "another"} {
 		d := newLinks(t).delivery("acme")
 		var call func(context.Context) error

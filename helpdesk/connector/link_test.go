@@ -55,7 +55,7 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 		musttest.Mistakes(t, err))
 }
 
-func TestLinks_areThoseOfSessionsInTheirOrder(t *testing.T) {
+func TestLinks_listSessionsInTheirOrder(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")
 	s.visit(t, "t", "/a")
@@ -180,7 +180,7 @@ func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
 
 // A signed user vouches for a session and not for the conversation: where the desk knows
 // of somebody else, nothing is said to them that the user did.
-func TestConversation_trustsWhomTheDeskOrTheUserVouchesFor(t *testing.T) {
+func TestConversation_trustsLinksThatTheDeskOrTheUserVouchesFor(t *testing.T) {
 	signed := session{ID: "s", Signed: true, UserID: "ada", Contact: helpdesk.Contact{UserID: "ada"}}
 	for name, tt := range map[string]struct {
 		of    session
@@ -320,7 +320,7 @@ func TestLinkContact_waitsForItsSession(t *testing.T) {
 
 // However much its sessions have to be summed up, a conversation fits into its
 // document.
-func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
+func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	s := newLinks(t)
 	conv := &conversation{}
 	for i := range MaxSessions {
@@ -384,7 +384,7 @@ func TestConversation_forgetsTheOldestMessagesThatMakeItTooLong(t *testing.T) {
 	assert.Equal(t, kept.Messages, r.Messages, "the record is as it is stored")
 }
 
-func TestConversation_boundsWhatItsMessagesAreInTheDocument(t *testing.T) {
+func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
 	var c conversation
 	for i := range 20_000 {
 		c.Messages = append(c.Messages, message{ID: fmt.Sprint(i), Text: "?"})

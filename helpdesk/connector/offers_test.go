@@ -299,7 +299,7 @@ func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts 
 	})
 }
 
-func TestOffers_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
+func TestOffers_offersHelpToAUserWhoGoesBackAndForth(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, Body: "Need help?"}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		offers := w.offers(conversation)
@@ -310,7 +310,7 @@ func TestOffers_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 	})
 }
 
-func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
+func TestOffers_reportsTheStateOfConversations(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		here, other := connector.Link{Desk: "intercom", ConversationID: conversation},
 			connector.Link{Desk: "intercom", ConversationID: "other"}
@@ -499,7 +499,7 @@ func count(t *testing.T, s *server, name, value string) (n float64) {
 	return n
 }
 
-func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
+func TestOffers_doesNotRepeatAnOfferAfterALostAnswer(t *testing.T) {
 	run(t, keeping, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
 		w.pingPong()
@@ -653,7 +653,7 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 }
 
 // A step that has to be retried, or is delivered twice, is counted once.
-func TestOffers_countsWhatBecameOfOffers(t *testing.T) {
+func TestOffers_countsOffersByResult(t *testing.T) {
 	run(t, keeping, func(w *world, s *server, conversation string) {
 		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
 		w.pingPong()
@@ -794,7 +794,7 @@ func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
 }
 
 // The stay of one person on a page is no other person's.
-func TestOffers_offersNoHelpForWhatThePersonBeforeDid(t *testing.T) {
+func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	run(t, dwelling, func(w *world, s *server, conversation string) {
 		visit := func(user, page string) {
 			w.record(viewed(page), activity.Event{ID: page, Time: time.Now(), SessionID: "s1", UserID: user,

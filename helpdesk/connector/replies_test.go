@@ -184,7 +184,7 @@ func TestReply_isMadeFromEverythingTheUserDidInTheSessionAlone(t *testing.T) {
 	assert.NotContains(t, model.prompts[0], "salaries")
 }
 
-func TestServeChat_ignoresWhatIsNotToBeAnswered(t *testing.T) {
+func TestServeChat_ignoresMessagesWithoutAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event    helpdesk.Event
 		unsigned bool
@@ -369,7 +369,7 @@ func TestReply_isComposedOfTheAskersSessionsAlone(t *testing.T) {
 }
 
 // An asker of whom the desk says only an ID is known once it was looked up.
-func TestReply_isComposedOfTheSessionsOfAnAskerWhoIsLookedUp(t *testing.T) {
+func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 	d, model := newChat(t)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
 	d.chat.contacts = map[string]helpdesk.Contact{"k0": {Email: "ada@acme.example"}, "k1": {Email: "bob@acme.example"}}
@@ -641,7 +641,7 @@ func TestQuestion_confinesDataInThePrompt(t *testing.T) {
 	assert.NotContains(t, p, "oldest first")
 }
 
-func TestReply_isThatOfTheProgram(t *testing.T) {
+func TestReply_comesFromTheProgram(t *testing.T) {
 	d, model := newChat(t)
 	var asked Question
 	c, err := New(d.store.log, d.products, &Options{Model: model.answer,

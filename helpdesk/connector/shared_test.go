@@ -147,7 +147,7 @@ func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
 }
 
 // Each of two people may be erased from the conversation that both had in one session.
-func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
+func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 	all := map[string]Person{
 		"alice": {UserIDs: []string{"alice"}, SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}},
 			Others: map[string][]string{"s": {"bob"}}},
@@ -195,7 +195,7 @@ func TestErase_tellsThePeopleApartWhoseTurnsItWasInASession(t *testing.T) {
 	}
 }
 
-func TestKept_hasNothingOfWhoeverTookTheSessionOver(t *testing.T) {
+func TestKept_hasNothingOfTheSessionsNextUser(t *testing.T) {
 	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
 		Summary: &summed{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}},
 		Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
@@ -249,7 +249,7 @@ func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestLink_leavesAnonymousActionsToWhoSignsIn(t *testing.T) {
+func TestLink_leavesAnonymousActionsToTheUserWhoSignsIn(t *testing.T) {
 	notes := DefaultNotes()
 	notes.Debounce = 3 * time.Second
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
@@ -279,7 +279,7 @@ func TestLink_ofAnAnonymousSessionIsOfTheFirstToSignIn(t *testing.T) {
 	})
 }
 
-func TestLinkContact_ofAPersonWhoHasLeftWaits(t *testing.T) {
+func TestLinkContact_ofAUserWhoHasLeftWaits(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
 		f.records(t, signsIn("anon1", "alice", time.Second), did("alice", "a", time.Second),
 			signsIn("anon2", "bob", 0), did("bob", "b", 0))

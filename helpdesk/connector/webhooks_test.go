@@ -221,7 +221,7 @@ func (d *doors) linkedTo(t testing.TB, sessionID string) string {
 	return strings.Trim(s.Desk+"/"+s.ConversationID, "/")
 }
 
-func TestServeWebhook_answersByWhatCame(t *testing.T) {
+func TestServeWebhook_answersEachBody(t *testing.T) {
 	good := []string{"X-Desk: plain", "X-Signature: good"}
 	event := `{"Type":2,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`
 	for name, tt := range map[string]struct {

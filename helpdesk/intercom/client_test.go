@@ -290,7 +290,7 @@ func partJSON(id int, partType, author, body string, createdAt int) string {
 		body, createdAt, authorType, authorID)
 }
 
-func TestNote_isTheNewestOfOurAdminInWhateverOrder(t *testing.T) {
+func TestNote_isTheNewestOfOurAdminInAnyOrder(t *testing.T) {
 	for name, test := range map[string]struct{ answer, id string }{
 		"the one with the text": {partsOf(partJSON(9, "note", "admin 42", "<p>x</p>", 5),
 			partJSON(10, "note", "admin 42", "<p>x</p>", 5), partJSON(3, "note", "admin 42", "x", 4),
@@ -350,7 +350,7 @@ func TestReply_isWrittenAsAComment(t *testing.T) {
 	assert.False(t, found, "it is an agent's")
 }
 
-func TestIsRequesters_isFalseForWhatOthersWrote(t *testing.T) {
+func TestIsRequesters_isFalseForTextsOfOthers(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	_, err := w.client.Reply(t.Context(), w.conversation, "The service's")
 	require.NoError(t, err)
@@ -481,7 +481,7 @@ func TestRemove_deletesAndKeepsTheMetrics(t *testing.T) {
 	require.Error(t, w.client.Remove(t.Context(), w.conversation))
 }
 
-func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
+func TestEngaged_reportsWritesOfPeopleAfterTheOffer(t *testing.T) {
 	offer := partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100)
 	for name, test := range map[string]struct {
 		part    string
@@ -530,7 +530,7 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 }
 
 // Whatever the contact has said keeps the conversation, and so does what Intercom hides.
-func TestEngaged_isWhateverTheContactSaid(t *testing.T) {
+func TestEngaged_reportsAnyTextOfTheContact(t *testing.T) {
 	const begins = `{"type":"conversation","id":"1",`
 	byContact := func(fields string) string {
 		return begins + `"source":{"author":{"type":"user","id":"7"},` + fields + `}}`
@@ -571,7 +571,7 @@ func TestEngaged_isWhateverTheContactSaid(t *testing.T) {
 	}
 }
 
-func TestContact_saysWhoThatIs(t *testing.T) {
+func TestContact_returnsThePerson(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{NoEmail: true})
 	event := readWebhook(t, w, w.created)
 	assert.Empty(t, event.Contact.Email)
@@ -620,7 +620,7 @@ func TestLimit_saysWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAdmin_isThatOfTheTokenUnlessConfigured(t *testing.T) {
+func TestAdmin_isTheOwnerOfTheTokenUnlessConfigured(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	config := config(w.Intercom)
 	config.AdminID = ""
@@ -655,7 +655,7 @@ func TestToken_thatIsMissingOrWrongIsSaidSo(t *testing.T) {
 	assert.NotContains(t, err.Error(), "s3cr3t")
 }
 
-func TestFits_countsWhatIsSent(t *testing.T) {
+func TestFits_countsTheRenderedText(t *testing.T) {
 	client := newClient(t, intercom.Config{})
 	assert.True(t, client.Fits(strings.Repeat("x", intercom.MaxNoteSize)))
 	assert.False(t, client.Fits(strings.Repeat("x", intercom.MaxNoteSize+1)))
@@ -663,7 +663,7 @@ func TestFits_countsWhatIsSent(t *testing.T) {
 	assert.True(t, client.Fits(strings.Repeat("<", intercom.MaxNoteSize/4)))
 }
 
-func TestCheck_saysInWordsWhatIsMissing(t *testing.T) {
+func TestCheck_namesMissingPartsInWords(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*intercom.Config)
 		fault  *helpdesktest.Fault
@@ -773,7 +773,7 @@ func TestFindNote_goesByIntercomsClock(t *testing.T) {
 	}
 }
 
-func TestCheck_saysWhoseTheTokenIs(t *testing.T) {
+func TestCheck_namesTheOwnerOfTheToken(t *testing.T) {
 	for body, text := range map[string]string{
 		`{"id":"42","name":"Ann","has_inbox_seat":false}`: "Notes are written in the name of Ann, who has no Inbox seat.",
 		`{}`: "The access token belongs to no teammate; configure admin_id.",

@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-func TestKind_opensWhatIsConfigured(t *testing.T) {
+func TestKind_opensTheConfiguredDesk(t *testing.T) {
 	for _, config := range []string{
 		`{}`,
 		`{"access_token": "t"}`,

@@ -60,7 +60,7 @@ const replied = `{"type":"notification_event","data":{"item":{"type":"conversati
 		"author":{"type":"user","id":"64a1","email":"jane@acme.example"}}]}}},
 	"id":"notif_2","topic":"conversation.user.replied","created_at":1795314401}`
 
-func TestWebhook_saysWhoOpenedAConversation(t *testing.T) {
+func TestWebhook_namesTheOpenerOfAConversation(t *testing.T) {
 	event, err := read(t, created)
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "notif_1", ConversationID: "1021",
@@ -69,7 +69,7 @@ func TestWebhook_saysWhoOpenedAConversation(t *testing.T) {
 		Message:   "Hello & good day\nI need help", At: time.Unix(1795314304, 0)}, event)
 }
 
-func TestWebhook_saysWhoWroteWhat(t *testing.T) {
+func TestWebhook_namesTheAuthorOfEachText(t *testing.T) {
 	event, err := read(t, replied)
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "notif_2", ConversationID: "1021",
@@ -83,7 +83,7 @@ func item(topic, conversation string) string {
 	return `{"type":"notification_event","id":"n","topic":"` + topic + `","data":{"item":` + conversation + `}}`
 }
 
-func TestWebhook_readsWhatThereIs(t *testing.T) {
+func TestWebhook_readsPartialBodies(t *testing.T) {
 	const opened, said = "conversation.user.created", "conversation.user.replied"
 	admin := `{"type":"admin","id":"42","email":"agent@acme.example"}`
 	for name, test := range map[string]struct {
@@ -173,7 +173,7 @@ func TestWebhook_readsWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestWebhook_namesWhatIsMalformed(t *testing.T) {
+func TestWebhook_namesTheMalformedPart(t *testing.T) {
 	for name, body := range map[string]string{
 		"not JSON":                     `{"type":"notification_event"`,
 		"nothing":                      ``,

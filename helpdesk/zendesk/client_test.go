@@ -113,7 +113,7 @@ func TestClient_Note_dropsControlCharacters(t *testing.T) {
 		"and joins no braces")
 }
 
-func TestClient_ConversationURL_isThatOfATicket(t *testing.T) {
+func TestClient_ConversationURL_leadsToTheTicket(t *testing.T) {
 	client := newClient(t, zendesk.Config{BaseURL: "https://acme.zendesk.com/"})
 	url, ok := client.ConversationURL("17")
 	assert.True(t, ok)
@@ -125,7 +125,7 @@ func TestClient_ConversationURL_isThatOfATicket(t *testing.T) {
 	}
 }
 
-func TestClient_Fits_countsWhatIsSent(t *testing.T) {
+func TestClient_Fits_countsTheRenderedText(t *testing.T) {
 	client := newClient(t, zendesk.Config{})
 	assert.True(t, client.Fits(""))
 	assert.True(t, client.Fits(strings.Repeat("a", 64_000)))
@@ -253,7 +253,7 @@ func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
 	}
 }
 
-func TestClient_Note_saysWhatIsWrong(t *testing.T) {
+func TestClient_Note_namesTheFailure(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(a account)
 		want    helpdesk.APIError
@@ -342,7 +342,7 @@ func TestClient_Note_endsOnlyForTicketsThatAreGone(t *testing.T) {
 	}
 }
 
-func TestClient_Note_ofWhatIsNoTicketMakesNoRequest(t *testing.T) {
+func TestClient_Note_makesNoRequestWithoutATicket(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	for _, id := range []string{"", "0", "-1", "1.json", "../users/1", "1?x", "abc", "99999999999999999999"} {
 		_, err := a.client.Note(t.Context(), id, "note")
@@ -358,7 +358,7 @@ func TestClient_Note_withoutACommentInTheAuditIsWritten(t *testing.T) {
 	assert.Empty(t, id)
 }
 
-func TestClient_withRetries_writesOnceWhateverHappens(t *testing.T) {
+func TestClient_withRetries_writesOnce(t *testing.T) {
 	for name, fault := range map[string]helpdesktest.Fault{
 		"lost":      {Method: "PUT", Lose: true, Times: 2},
 		"slow":      {Method: "PUT", Delay: time.Minute, Times: 2},
@@ -417,7 +417,7 @@ func TestClient_FindNote_looksOnlyAtItsOwnNotesAfterTheLastKnown(t *testing.T) {
 	})
 }
 
-func TestClient_FindNote_asksWhoItIsOnce(t *testing.T) {
+func TestClient_FindNote_asksForItsOwnUserOnce(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	for range 3 {
 		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
@@ -493,7 +493,7 @@ func TestClient_FindReply_findsPublicCommentsOnly(t *testing.T) {
 	assert.True(t, found)
 }
 
-func TestClient_IsRequesters_isNotWhatAgentsAndTheServiceWrote(t *testing.T) {
+func TestClient_IsRequesters_excludesTextsOfAgentsAndTheService(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	is := func(message string) bool {
 		is, err := a.client.IsRequesters(t.Context(), a.ticket, message)
@@ -522,7 +522,7 @@ func TestClient_IsRequesters_isNotWhatAgentsAndTheServiceWrote(t *testing.T) {
 }
 
 // A person in copy is an end user, too.
-func TestClient_IsRequesters_isNotWhatAPersonInCopyWrote(t *testing.T) {
+func TestClient_IsRequesters_excludesTextsOfAPersonInCopy(t *testing.T) {
 	client := vendor(t, map[string]string{
 		"GET /api/v2/tickets/7.json": `200 {"ticket":{"id":7,"requester_id":11}}`,
 		"GET /api/v2/tickets/7/comments.json": `200 {"comments":[

@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-func TestURLs_areThoseOfTheService(t *testing.T) {
+func TestURLs_leadToTheService(t *testing.T) {
 	for host, base := range map[string]string{
 		"https://hooks.acme.example": "https://hooks.acme.example", "hooks.acme.example": "https://hooks.acme.example",
 		"https://acme.example/live/": "https://acme.example/live",
@@ -32,7 +32,7 @@ func TestURLs_areThoseOfTheService(t *testing.T) {
 	}
 }
 
-func TestURLs_refuseWhatIsNoHostOrProduct(t *testing.T) {
+func TestURLs_refuseInvalidHostsAndProducts(t *testing.T) {
 	for _, host := range []string{"", " ", "https://", "ftp://acme.example", "https://u@acme.example",
 		"https://acme.example?x=1", "https://acme.example/#x", "acme example", "acme.example:port",
 		"acme.example:", "acme.example:0", "acme.example:99999", ".example", "a..b", "https://ac\nme", "acme_example,b",
@@ -175,7 +175,7 @@ func changesOf(p zendesk.Provisioned) (all []zendesk.Change) {
 	return all
 }
 
-func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
+func TestClient_Provision_listsItsChangesInADryRun(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	would, err := a.client.Provision(t.Context(), host, "acme", true)
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
 	assert.Len(t, triggers, 2)
 }
 
-func TestClient_Provision_pointsOutWhatWasChangedByHand(t *testing.T) {
+func TestClient_Provision_pointsOutManualChanges(t *testing.T) {
 	const hook, trigger = `{"id":"W","name":"w","endpoint":"https://hooks.acme.example/chatbot-webhook/acme",` +
 		`"http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}`,
 		`{"id":7,"title":"t","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Create"}],` +
@@ -266,7 +266,7 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 	require.ErrorAs(t, err, &mistake)
 }
 
-func TestClient_Check_saysInWordsWhatWorks(t *testing.T) {
+func TestClient_Check_reportsEveryPartInWords(t *testing.T) {
 	me := func(user string) map[string]string {
 		return map[string]string{"GET /api/v2/users/me.json": "200 " + `{"user":` + user + `}`,
 			"GET /api/v2/webhooks": "403 {}"}

@@ -106,7 +106,7 @@ func TestVerify_toleratesClocksThatDiffer(t *testing.T) {
 
 func newTicket(fields string) string { return `{` + fields + `, "trigger_type": "new_ticket"}` }
 
-func TestParseTrigger_readsWhatHappened(t *testing.T) {
+func TestParseTrigger_readsTheEvent(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
 		want helpdesk.Event
@@ -188,7 +188,7 @@ func message(text string) helpdesk.Event {
 		Contact: helpdesk.Contact{Email: "jane@acme.example"}, Message: text}
 }
 
-func TestParseTrigger_refusesWhatIsMalformed(t *testing.T) {
+func TestParseTrigger_refusesMalformedBodies(t *testing.T) {
 	for name, body := range map[string]string{
 		"empty":                      "",
 		"not JSON":                   "ticket_id=1&trigger_type=new_ticket",

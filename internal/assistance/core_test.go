@@ -217,7 +217,7 @@ func (patient) Again(c proactive.TriggerContext) (time.Time, bool) {
 	return c.Now.Add(-time.Second), true // which is ignored
 }
 
-func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
+func TestCore_asksWithoutActionsThatLeftTheWindow(t *testing.T) {
 	w := patient{&witness{}}
 	core := newCore(t, w)
 	var window assistance.Window
@@ -289,7 +289,7 @@ func TestCore_isSafeForConcurrentUse(t *testing.T) {
 }
 
 // What a trigger or a model says is shown as far as it can be.
-func TestCore_cleansWhatTriggersSay(t *testing.T) {
+func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	hostile := proactive.Saying(proactive.Result{
 		Body: "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
 		ReplyOptionLabels: []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b",
@@ -315,7 +315,7 @@ func TestCore_cleansWhatTriggersSay(t *testing.T) {
 	assert.Zero(t, result.Cooldown)
 }
 
-func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
+func TestReplay_decidesLikeTheEngine(t *testing.T) {
 	core := newCore(t, proactive.PingPong{}, proactive.Dwell{})
 	var decided []string
 	replay := assistance.NewReplay(core, visitor,
@@ -341,7 +341,7 @@ func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
 	assert.Equal(t, assistance.Machine{}, replay.Machine(), "the conversation was deleted")
 }
 
-func TestReplay_retriesWhatTheDeskDoesNotDo(t *testing.T) {
+func TestReplay_retriesFailedEffects(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
 		t+3s  desk fails
@@ -356,7 +356,7 @@ func TestReplay_retriesWhatTheDeskDoesNotDo(t *testing.T) {
 		t+5s /b → offer canonical_url_ping_pong   # nothing was shown, so nothing cools down`, proactive.PingPong{})
 }
 
-func TestWindow_costsWhatItSays(t *testing.T) {
+func TestWindow_costsItsStatedSize(t *testing.T) {
 	now := time.Now()
 	windows := make([]assistance.Window, 100)
 	said := int64(0)

@@ -140,7 +140,7 @@ func (m *model) message(chip bool, now time.Duration) {
 
 // Random events in random order, at random times: the machine does what the model
 // does, by moves of the table, and a restart after each step changes nothing.
-func TestStep_doesWhatTheModelDoes(t *testing.T) {
+func TestStep_behavesLikeTheModel(t *testing.T) {
 	events := []assistance.Event{
 		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{},
 		assistance.Message{Text: "chip"},

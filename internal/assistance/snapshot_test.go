@@ -61,7 +61,7 @@ func TestSnapshot_restoresTheMachine(t *testing.T) {
 	}
 }
 
-func TestSnapshot_readsWhatEarlierVersionsWrote(t *testing.T) {
+func TestSnapshot_readsEarlierVersions(t *testing.T) {
 	var m assistance.Machine
 	require.NoError(t, json.Unmarshal([]byte(`{"state":"thinking","since_us":1,"sum":"c70434f4","version":1,"mood":[]}`),
 		&m))

@@ -54,7 +54,7 @@ func TestHandler_letsThePageUseItsOwnOriginOnly(t *testing.T) {
 	}
 }
 
-func TestHandler_saysWhatAFileIs(t *testing.T) {
+func TestHandler_setsTheContentType(t *testing.T) {
 	types := map[string]string{"": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	for _, target := range files(t) {

@@ -12,7 +12,7 @@ import (
 
 // The programs of examples/agents run with the real packages, and their models are told
 // what the user did.
-func TestAgents_areToldWhatTheUserDid(t *testing.T) {
+func TestAgents_getTheUsersActions(t *testing.T) {
 	t.Parallel()
 	programs, err := filepath.Glob("../../examples/agents/*.mjs")
 	require.NoError(t, err)

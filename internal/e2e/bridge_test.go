@@ -93,7 +93,7 @@ func openChat(tab *browsertest.Tab) string {
 	return tab.Texts("#chat-log .bubble.bot > p")
 }
 
-func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
+func TestBridge_givesTheWidgetThePersonsActions(t *testing.T) {
 	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	session := openPortal(tab, portal)
 	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)),

@@ -19,7 +19,7 @@ import (
 )
 
 // The page says who asks and where the answer goes, runs no script and is in no frame.
-func TestAuthorize_showsWhoAsks(t *testing.T) {
+func TestAuthorize_showsTheAppThatAsks(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for redirect, host := range map[string]string{
 		callback: "claude.ai", "http://127.0.0.1/cb": "127.0.0.1:5123</b>, a program on your own computer",
@@ -203,7 +203,7 @@ func TestRegister_refuses(t *testing.T) {
 	}
 }
 
-func TestRegister_answersWhatTheServerDoes(t *testing.T) {
+func TestRegister_answersWithTheGrantedMetadata(t *testing.T) {
 	p := newPlace(t, publicURL)
 	r := p.do(http.MethodPost, "/oauth/register", `{"client_name": "Fin", "redirect_uris": ["https://b.example/", "https://a.example/"],
 		"grant_types": ["authorization_code", "refresh_token", "client_credentials"], "token_endpoint_auth_method": "client_secret_post", "application_type": "native"}`)

@@ -63,7 +63,7 @@ func TestFollow_logsEveryFewSecondsWhereThereIsNoTerminal(t *testing.T) {
 	})
 }
 
-func TestFollow_saysNothingOfWhatIsQuick(t *testing.T) {
+func TestFollow_printsNothingForAQuickStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out logtest.Buffer
 		log := slog.New(slog.NewTextHandler(&out, nil))

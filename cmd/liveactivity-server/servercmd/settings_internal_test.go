@@ -38,7 +38,7 @@ func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 }
 
 // The memory that goes with a file is as large as what else is kept in it.
-func TestOpenLog_boundsTheStoreByWhatAFileMayKeep(t *testing.T) {
+func TestOpenLog_boundsTheStoreByTheLimitsOfAFile(t *testing.T) {
 	for given, want := range map[int64]int64{0: eventlog.DefaultLastingStateMaxBytes, 1 << 20: 1 << 20} {
 		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"),
 			Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
