@@ -7,7 +7,7 @@ const steps = [
   ["look", "Look at a few products"],
   ["chat", "Start a chat: a note says what you did"],
   ["summary", "Go on shopping: a summary replaces the notes"],
-  ["offer", "Go to and fro between two products: an offer"],
+  ["offer", "Go back and forth between two products: an offer"],
   ["answer", "Choose an answer: a reply"],
 ];
 
