@@ -53,7 +53,7 @@ func (v visitor) desksTexts(kind string) string { return v.Texts("#desk .part." 
 
 // A person who opens the printed address sees all of it work: a note of what was done
 // before the chat began, further notes, the summary that replaces them, an offer after
-// going to and fro, and replies.
+// going back and forth, and replies.
 func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort)
@@ -66,12 +66,9 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.Await("the secret is not shown", `location.search === ""`)
 	v.console("User landed on the shop page")
 	v.Await("the page is painted", `performance.getEntriesByType("paint").length > 0`) // clicks before that are lost
-	fastest := time.Hour
 	visit := func(page, name string) {
 		v.follow(page)
-		began := time.Now()
 		v.console("User landed on the " + name + " page")
-		fastest = min(fastest, time.Since(began))
 	}
 	visit("/products/aurora-lamp", "aurora lamp")
 	visit("/products/halo-lamp", "halo lamp")
@@ -96,7 +93,6 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.desk(1, "note", "User landed on the cart page")
 	v.follow("")
 	visit("/products/ridge-mug", "ridge mug")
-	assert.Less(t, fastest, time.Second, "the console follows within a second")
 	// it waits until the talk is some seconds old
 	for v.Eval(`String(document.querySelectorAll("#desk .part.offer").length)`) == "0" {
 		v.follow("/products/pour-over")
