@@ -99,14 +99,14 @@ func isClientError(err error) bool {
 // a page that may not report to the product that the body names. A body that does not hold
 // events, or no room is left to unpack, names none.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
-	if r.Header.Get("Origin") == "" {
-		return httpx.DiscardBody(w, r, limit)
-	}
 	b, err := in.receive(w, r, limit)
 	if err != nil {
 		return err
 	}
 	defer b.Release()
+	if r.Header.Get("Origin") == "" {
+		return nil // no page
+	}
 	p, err := src.open(r.Context(), b)
 	if err != nil {
 		return nil

@@ -123,10 +123,6 @@ func (b *Body) broken(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{Status: http.StatusRequestTimeout, Detail: "The request body did not arrive in time.", Cause: err}
 	}
-	return brokeOff(err)
-}
-
-func brokeOff(err error) error {
 	return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
 }
 
@@ -194,21 +190,6 @@ func (b *Body) Release() {
 		b.release()
 		b.release = nil
 	}
-}
-
-// DiscardBody reads a request's body of at most limit bytes and forgets it. It holds no room.
-// Its errors are ReadBody's 413 and 400.
-func DiscardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
-	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return TooLarge(limit)
-	case err != nil:
-		return brokeOff(err)
-	}
-	r.Body = http.NoBody
-	return nil
 }
 
 // TooLarge is 413.
