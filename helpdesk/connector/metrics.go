@@ -42,7 +42,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 	}
 	metrics.Register(wrong, reg, newOverdue(each))
 	return connectorMetrics{
-		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by status of the answer.", "desk", "status"),
+		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by status of the answer.",
+			"desk", "status"),
 		replies: counter("liveactivity_replies_total",
 			"Messages to reply to, by result: written, retried, lost, left, withheld, echo, expired, "+
 				"refused, dropped.", "desk", "result"),

@@ -28,8 +28,8 @@ type checkFlags struct {
 	command.Common
 }
 
-const checkDescription = "Tests the credentials and permissions at each help desk of a product file, with requests that change " +
-	"nothing. With --public-url it also tests that address, and whether Zendesk's webhooks and triggers lead " +
+const checkDescription = "Tests the credentials and permissions at each help desk of a product file, with requests that " +
+	"change nothing. With --public-url it also tests that address, and whether Zendesk's webhooks and triggers lead " +
 	"there with the secrets of the file. The exit status is 1 if anything is missing. " +
 	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 

@@ -142,8 +142,8 @@ func commandNames() (names []string) {
 // opened. The log is opened first and released last.
 func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
-	description := "Takes page views, clicks and form submits from PostHog and shows each user's recent actions to AI agents " +
-		"and help desks. Other commands end by themselves: " +
+	description := "Takes page views, clicks and form submits from PostHog and shows each user's recent actions to " +
+		"AI agents and help desks. Other commands end by themselves: " +
 		strings.Join(commandNames(), ", ") + ". Each lists its flags with --help."
 	wrong, err := command.Parse(&f, program, description, args, stdout, stderr)
 	if err != nil {
