@@ -86,9 +86,9 @@ func consume(tb testing.TB, url string, n int64, handlers func(finished func()) 
 	require.Equal(tb, n, events.Load())
 }
 
-// The consumer beside the bare client over the same bytes, in turns, so that
-// both meet the same noise. posthog-js sends what a user did in three seconds,
-// which is an entry of several actions.
+// The consumer and the bare client read the same bytes in turns, so that both meet the same noise.
+// An entry holds several actions, because posthog-js sends a user's actions of three seconds at
+// once.
 func BenchmarkConsumer(b *testing.B) {
 	kinds := map[string]func(finished func()) stream.Handlers{
 		"deliver": func(finished func()) stream.Handlers {
@@ -112,7 +112,7 @@ func BenchmarkConsumer(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/of=%d", name, actions), func(b *testing.B) {
 				b.ReportAllocs()
 				const never = time.Duration(math.MaxInt64)
-				bare, ours := never, never // the fastest runs: what others do on the machine only slows
+				bare, ours := never, never // the fastest runs: other work on the machine only slows
 				for b.Loop() {
 					start := time.Now()
 					subscribe(b, server.URL, entries)

@@ -28,7 +28,7 @@ import (
 type memoryCursor struct {
 	t       testing.TB
 	busy    atomic.Bool
-	loading func() (string, error)          // instead of what was saved, if set
+	loading func() (string, error)          // instead of the saved cursor, if set
 	saving  func(text string) (error, bool) // first, if set; true keeps text from being saved
 
 	mu    sync.Mutex
@@ -297,8 +297,8 @@ func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 	})
 }
 
-// What fails for an hour stops no other session, however many come, and is handled
-// in order once it can be; so with a restart in between.
+// Entries that fail for an hour hold up no other session, however many come. They are handled in
+// order once their handler works again, also after a restart in between.
 func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		inBubble(t, name, func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 	}
 }
 
-// The context of Load ends with that of Run.
+// The context of Load ends with the context of Run.
 func TestConsumer_endsWhileItsCursorIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
@@ -426,7 +426,7 @@ func (endlessCursor) Load(ctx context.Context) (string, error) {
 
 func (endlessCursor) Save(context.Context, string) error { return nil }
 
-// What a handler finishes after the consumer was stopped is saved.
+// A handler that finishes its entry after the consumer was stopped still moves the saved cursor.
 func TestConsumer_savesItsCursorAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
@@ -468,8 +468,7 @@ func holdUp(t *testing.T, s *fakeServer) *heldUp {
 	return h
 }
 
-// The cursor does not pass what a writer keeps in memory, so a kill loses
-// nothing of it.
+// The cursor does not pass entries that a writer holds in memory, so a kill loses none of them.
 func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := holdUp(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")))
@@ -529,7 +528,7 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	})
 }
 
-// A call that outlives the handler cannot hold what is finished.
+// Calls with the context of a handler that has returned do not hold up its entry.
 func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}

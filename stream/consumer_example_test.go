@@ -12,9 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// A consumer prints what users do, as it happens. That a connection is cut in
-// the middle of an event, and that the server is too busy for a while, is
-// nothing its handlers notice.
+// A consumer prints users' actions as they happen. Its handlers notice neither a connection that is
+// cut in the middle of an event nor a server that is too busy for a while.
 func ExampleConsumer() {
 	server, err := streamtest.NewServer(nil) // liveactivity-server, usually
 	if err != nil {

@@ -40,8 +40,8 @@ func (n *notes) everything(raw *atomic.Int64) stream.Handlers {
 	}
 }
 
-// What is wrong with an entry concerns that entry only: it is counted, logged
-// without its content, and the stream goes on.
+// A mistake in an entry concerns that entry only: the consumer counts it, logs it without its
+// content, and goes on with the stream.
 func TestConsumer_skipsMalformedEvents(t *testing.T) {
 	const start = `{"type":"actions","session_id":"s1",`
 	nested := func(n int) string { return strings.Repeat("[", n) }
@@ -105,7 +105,6 @@ func TestConsumer_skipsMalformedEvents(t *testing.T) {
 	}
 }
 
-// What is odd is not malformed.
 func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 	deep := strings.Repeat("[", 900) + strings.Repeat("]", 900)
 	tests := map[string]struct{ data, want string }{
@@ -147,7 +146,7 @@ func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 	}
 }
 
-// No handler is given what is not UTF-8, whatever is broken besides.
+// No handler is given text that is not UTF-8, however else its entry is broken.
 func TestConsumer_handsOverOnlyText(t *testing.T) {
 	tests := []string{
 		"\xff", "{\"type\":\"\xff\"}", "{\"type\":\"\xff\",\"session_id\":\"\xff\"}",
@@ -205,7 +204,7 @@ func requireOrder(t testing.TB, lines []string, sessionID string, n int) {
 	require.Equal(t, want, got)
 }
 
-// meter counts what is read of a body.
+// meter counts the bytes read from a body.
 type meter struct {
 	io.ReadCloser
 	read atomic.Int64
@@ -217,8 +216,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// With MaxPending entries in flight nothing more is read, so the server is the
-// one who waits; when there is room the rest comes.
+// With MaxPending entries in flight the consumer reads nothing more, and the server waits. The rest
+// comes when there is room.
 func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, maxPending := range []int{1, 2, 100} {
 		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {

@@ -31,7 +31,7 @@ type running struct {
 	log     logtest.Buffer
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	err     error // what Run returned, once it has ended
+	err     error // of Run, once it has ended
 }
 
 // startConsumer runs a consumer until the test ends, or stop.
@@ -102,7 +102,7 @@ func quick() stream.ConsumerOptions {
 	return stream.ConsumerOptions{MinBackoff: time.Millisecond, MaxBackoff: 8 * time.Millisecond}
 }
 
-// notes are what handlers were called with, in order.
+// notes are the calls of handlers, in order.
 type notes struct {
 	mu    sync.Mutex
 	lines []string
@@ -135,7 +135,7 @@ func (n *notes) become(t testing.TB, want ...string) {
 	require.Equal(t, want, n.all())
 }
 
-// fakeServer is what answers the requests of a consumer, without a network.
+// fakeServer answers the requests of a consumer without a network.
 type fakeServer struct {
 	answer func(n int, req *http.Request) (*http.Response, error) // of the n-th request, from 0
 

@@ -18,16 +18,16 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// mortal is a consumer that can end as one whose process is killed. What is left of it
-// is what it had done and saved by then.
+// mortal is a consumer that can end like one whose process is killed. Only its finished entries and
+// its saves up to then remain.
 type mortal struct {
 	url    string
 	cursor memoryCursor
 	done   notes // a line for each entry
 }
 
-// start starts the consumer and returns what kills it. One session in four is slow, and
-// some entries take a moment before they are done, some after.
+// start starts the consumer and returns a function that kills it. One session in four is slow.
+// Every entry takes a moment before it is done, and another one after.
 func (m *mortal) start(t *testing.T) (kill func()) {
 	t.Helper()
 	var dead atomic.Bool // nothing counts any more
@@ -60,15 +60,15 @@ func distinct(lines []string) int {
 	return len(slices.Compact(slices.Sorted(slices.Values(lines))))
 }
 
-// audit is an account of what the consumers so far have done.
+// audit is an account of the entries that the consumers so far have handled.
 type audit struct {
 	done    map[string]int // how many entries of each session are handled
 	read    int            // how many lines were looked at
 	doubled int
 }
 
-// check looks at what a consumer has done that is over. Of each session it may have
-// begun with the entry that the one before ended with; all else must come once and in
+// check checks the entries handled by a consumer that has ended. In each session the consumer may
+// have begun with the last entry of the one before it. All other entries must come once and in
 // order.
 func (a *audit) check(t *testing.T, lines []string) {
 	t.Helper()
@@ -96,8 +96,8 @@ func (a *audit) total() (n int) {
 	return n
 }
 
-// A consumer with a cursor store can be killed whenever: nothing is lost, and
-// only what a handler was at work on comes again.
+// A consumer with a cursor store can be killed at any time: no entry is lost, and only the entries
+// that a handler was at work on come again.
 func TestConsumer_survivesKills(t *testing.T) {
 	const kills, sessions, entries = 25, 12, 3000
 	s := newStream(t, nil)

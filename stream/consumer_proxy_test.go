@@ -35,14 +35,14 @@ import (
 // connection through it goes wrong in a way of its own.
 type proxy struct {
 	listener net.Listener
-	answers  []string // what it may answer itself
+	answers  []string // that it may give itself
 
 	mu     sync.Mutex
 	rng    *rand.Rand
 	target string
 	calm   bool // nothing goes wrong any more
 	conns  map[net.Conn]struct{}
-	seen   map[string]int // what went wrong how often
+	seen   map[string]int // how often each trouble came
 	work   sync.WaitGroup
 }
 
@@ -78,7 +78,7 @@ func (p *proxy) close() {
 	p.work.Wait()
 }
 
-// lead makes the proxy lead to a server, and cuts what leads elsewhere.
+// lead makes the proxy lead to a server, and cuts all connections.
 func (p *proxy) lead(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -114,7 +114,7 @@ func (p *proxy) keep(conn net.Conn) (letGo func()) {
 	}
 }
 
-// fate is what becomes of a connection.
+// fate says how a connection goes and ends.
 type fate struct {
 	answer  string        // it is answered by the proxy; empty for not
 	lasts   int           // how many bytes the server can send; negative for all
@@ -175,7 +175,7 @@ func (p *proxy) serve(conn net.Conn) {
 	f.forward(server, conn)
 }
 
-// forward copies what the server sends until fate ends it.
+// forward copies the server's bytes to the client until fate ends the connection.
 func (f fate) forward(server, client net.Conn) {
 	buf := make([]byte, 16<<10)
 	for sent := 0; ; {
@@ -225,7 +225,7 @@ func response(status int, body string, headers ...string) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status)) + strings.Join(headers, "\r\n")
 }
 
-// misbehaviour is what a proxy may answer itself without ending a consumer.
+// misbehaviour lists the answers that a proxy may give itself without ending a consumer.
 func misbehaviour(elsewhere string) []string {
 	const sse = "Content-Type: text/event-stream"
 	return []string{
@@ -325,8 +325,8 @@ func appendNumbered(t testing.TB, log eventlog.Log, rng *rand.Rand, entries int,
 	}
 }
 
-// Whatever a network does, every entry is handled once and in order. A refusal
-// ends Run, which then goes on where its cursor is.
+// Every entry is handled once and in order, however bad the network is. A refusal ends Run, and the
+// next Run goes on at its cursor.
 func TestConsumer_losesAndDoublesNothingOnABadNetwork(t *testing.T) {
 	for _, withCursor := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cursor=%v", withCursor), func(t *testing.T) {

@@ -446,8 +446,8 @@ func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 	}
 }
 
-// Another server, such as that of a hotel's network, cannot refuse for good
-// what was asked of the right one.
+// Another server, such as the portal of a hotel's network, cannot refuse for good a request that
+// was meant for the right one.
 func TestConsumer_isRefusedOnlyByItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inTurn(says(302, "", "Location", "http://portal.test/login"), says(403, `{"detail":"Pay first."}`), sends(nil))
@@ -874,8 +874,8 @@ func TestConsumer_leavesNothingBehind(t *testing.T) {
 	waittest.Until(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// Where all requests of a process go through a transport of another kind, such
-// as one that traces, those of a consumer do too.
+// If a process sends all its requests through another kind of transport, such as one that traces, a
+// consumer's requests go through it, too.
 func TestConsumer_usesTheTransportOfTheProcess(t *testing.T) {
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
@@ -953,7 +953,7 @@ func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
 		"stream: ModelTimeout must not be negative\nstream: MaxBytes must not be negative")
 }
 
-// What a handler will never take does not hold up its session.
+// A batch that its handler refuses for good does not hold up its session.
 func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
 	server := newStream(t, nil)
 	var calls atomic.Int64
@@ -1007,7 +1007,7 @@ func did(session string) activity.Batch {
 		Actions: []activity.BatchAction{{Action: activity.Action{Type: activity.TypeClick}}}}
 }
 
-// Also while the server is away later: what was handled is handled.
+// A consumer that has caught up stays so while the server is away later.
 func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
 	server := newStream(t, nil)
 	for range 5 {

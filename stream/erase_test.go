@@ -35,7 +35,7 @@ func (n *notes) erasure(e stream.Erasure) {
 	n.add("erase %s %s %d", e.UserID, strings.Join(e.SessionIDs, " "), len(e.Kept))
 }
 
-// An erasure comes after what came before of each session, however long that is retried.
+// In each session an erasure comes after the earlier entries, however long they are retried.
 func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
 	s := newStream(t, nil)
 	var did notes
@@ -77,7 +77,7 @@ func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
 	assert.Equal(t, 1, raw)
 }
 
-// What waits to be written when its person is erased is never written.
+// Actions that wait to be written when their user is erased are never written.
 func TestWriter_leavesOutErasedActions(t *testing.T) {
 	s := newStream(t, nil)
 	var did notes

@@ -21,7 +21,7 @@ type message struct {
 	data     []byte // nil for none
 }
 
-// parsed is what a client behind a guard made of a stream.
+// parsed is a stream as a client behind a guard parses it.
 type parsed struct {
 	messages []message
 	id       string // the last id that an event ended with
@@ -93,8 +93,8 @@ func divided(text []byte, size int) (pieces [][]byte) {
 	return append(pieces, text)
 }
 
-// parseEveryWay parses the text whole, in small pieces and cut in two at every
-// place, and returns what it makes of it every time.
+// parseEveryWay parses the text whole, in small pieces and cut in two at every place. It requires
+// the same result every time, and returns it.
 func parseEveryWay(t *testing.T, max int, text string) parsed {
 	t.Helper()
 	b := []byte(text)
@@ -112,8 +112,9 @@ func said(id, data string) message { return message{id: id, data: []byte(data)} 
 
 func named(name, data string) message { return message{name: name, data: []byte(data)} }
 
-// What https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-// says, and the two examples before it.
+// The cases are from
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream and the
+// two examples before it.
 func TestEventGuard_followsTheSpecification(t *testing.T) {
 	tests := map[string]struct {
 		stream string
@@ -232,7 +233,7 @@ func TestEventGuard_distinguishesEntriesFromOthers(t *testing.T) {
 	}
 }
 
-// tooLong is what is left of an event over the limit.
+// tooLong is the message that remains of an event over the limit.
 func tooLong(id string) message { return message{id: id, name: tooLargeEvent} }
 
 func TestEventGuard_skipsTooLargeEvents(t *testing.T) {
@@ -342,7 +343,7 @@ func TestEventGuard_givesUpOnAnEndlessEvent(t *testing.T) {
 	assert.Equal(t, []message{tooLong(""), said("", "next")}, got.messages)
 }
 
-// What is read of an event that does not end is not kept.
+// The guard does not keep the bytes of an event that does not end.
 func TestEventGuard_isBounded(t *testing.T) {
 	const limit = 256 << 10
 	tests := map[string]string{
@@ -376,8 +377,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// A text takes some sixteen times as long as a sixteenth of it; it would take 256 times as
-// long if every read went over what had come before.
+// A text takes some sixteen times as long as a sixteenth of it; it would take 256 times as long if
+// every read went over all earlier bytes.
 func TestEventGuard_takesLinearTime(t *testing.T) {
 	for name, text := range map[string]struct {
 		begin, unit, end string
@@ -476,8 +477,8 @@ func parseNaively(text string, max int) (got parsed) {
 	return got
 }
 
-// Whatever the server sends and however the network divides it, the messages
-// are those of the specification.
+// The messages agree with the specification for any text of the server, however the network divides
+// it.
 func FuzzEventGuard(f *testing.F) {
 	for _, seed := range []string{
 		"", "data: a\n\n", "\ufeffid: 1\r\ndata: a\r\n\r\n", "data\n\ndata\ndata\n\n", "event: gap\ndata: {}\n\n",
@@ -514,7 +515,7 @@ func FuzzEventGuard(f *testing.F) {
 	})
 }
 
-// cutBy cuts text into pieces of these sizes, and what is left.
+// cutBy cuts text into pieces of these sizes, and a last piece with the rest.
 func cutBy(text, sizes []byte) (pieces [][]byte) {
 	for _, size := range sizes {
 		n := min(int(size), len(text))

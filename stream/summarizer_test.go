@@ -42,7 +42,7 @@ func clickedTimes(sessionID string, n int) activity.Batch {
 	return clicked(sessionID, labels...)
 }
 
-// labels returns what was clicked in a batch.
+// labels returns the labels that a batch's actions clicked.
 func labels(b activity.Batch) string {
 	list := make([]string, len(b.Actions))
 	for i, a := range b.Actions {
@@ -51,7 +51,7 @@ func labels(b activity.Batch) string {
 	return strings.Join(list, " ")
 }
 
-// journal is what happened in a test, and when.
+// journal holds the calls in a test with their times.
 type journal struct {
 	began time.Time
 	mu    sync.Mutex
@@ -66,7 +66,7 @@ func (j *journal) note(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprint(time.Since(j.began), " ", fmt.Sprintf(format, args...)))
 }
 
-// take returns what happened since it was last called.
+// take returns the lines since its last call.
 func (j *journal) take() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -75,8 +75,8 @@ func (j *journal) take() []string {
 	return lines
 }
 
-// fakeModel notes what it is asked in a journal, takes its time and answers
-// "summary 1", "summary 2" and so on.
+// fakeModel notes its calls in a journal, takes its time and answers "summary 1", "summary 2" and
+// so on.
 type fakeModel struct {
 	*journal
 	takes   time.Duration
@@ -112,7 +112,7 @@ func (m *fakeModel) answer(ctx context.Context, prompt string) (string, error) {
 	return fmt.Sprint("summary ", len(m.prompts)), nil
 }
 
-// lastPrompt returns what the model was asked last.
+// lastPrompt returns the newest prompt of the model.
 func (m *fakeModel) lastPrompt() string { return m.prompts[len(m.prompts)-1] }
 
 // overwriting is a function that notes the summaries it is given.
@@ -240,7 +240,7 @@ func TestSummarizer_keepsActionsOfAFailedSummary(t *testing.T) {
 		name    string
 		trouble func(s *summing)
 		result  string
-		first   []string // what happened at the first attempt
+		first   []string // the journal of the first attempt
 	}{
 		{"model", func(s *summing) { s.model.fails = 1 }, "model_failed", []string{"0s model"}},
 		{"model too slow", func(s *summing) { s.model.takes = time.Minute }, "model_failed",
@@ -280,8 +280,8 @@ func TestSummarizer_triesAgainForABatchThatCameWhileItFailed(t *testing.T) {
 	})
 }
 
-// What failed between two summaries is in the second one, and the first still
-// goes into it.
+// The actions of failed attempts are in the next summary, and the summary before still goes into
+// it.
 func TestSummarizer_keepsThePreviousSummaryWhenTheNextFails(t *testing.T) {
 	for _, trouble := range []func(s *summing){
 		func(s *summing) { s.model.fails = 2 }, func(s *summing) { s.desk.fails = 2 },
@@ -305,8 +305,8 @@ func TestSummarizer_cutsLongAnswers(t *testing.T) {
 	require.True(t, utf8.ValidString(s.desk.last.Text))
 }
 
-// A second batch that comes while the first is summed up does not wait, and is
-// summed up by whoever is at it.
+// A second batch that comes while the first is summed up does not wait. The call that sums up the
+// first sums it up, too.
 func TestSummarizer_neverOverlapsInASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSumming(stream.SummarizerOptions{})
@@ -382,7 +382,7 @@ func TestSummarizer_needsNoModel(t *testing.T) {
 	}, withoutTimes(desk.take()))
 }
 
-// withoutTimes returns what happened in a test, but not when.
+// withoutTimes returns the lines of a journal without their times.
 func withoutTimes(lines []string) []string {
 	for i := range lines {
 		_, lines[i], _ = strings.Cut(lines[i], " ")
@@ -501,7 +501,7 @@ func TestSummarizer_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	require.Equal(t, []string{"model", `overwrite s2 3 "summary 1"`}, withoutTimes(s.take()))
 }
 
-// What is remembered of however many sessions takes what was granted.
+// Any number of sessions takes no more than the granted bytes.
 func TestSummarizer_isBoundedInBytes(t *testing.T) {
 	const granted = 8 << 20
 	for name, model := range map[string]func(context.Context, string) (string, error){
@@ -582,7 +582,7 @@ func TestSummarizer_keepsEverythingWhenCancelled(t *testing.T) {
 	}
 }
 
-// Whoever cancels when the model has answered keeps overwrite from being called.
+// overwrite is not called if the context is cancelled when the model has answered.
 func TestSummarizer_callsNothingFurtherWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	desk := &overwriting{journal: newJournal()}
@@ -592,7 +592,7 @@ func TestSummarizer_callsNothingFurtherWhenCancelled(t *testing.T) {
 	require.Empty(t, desk.take())
 }
 
-// A summary that was taken is taken, whatever ctx says.
+// A summary that overwrite took counts, even if ctx has ended.
 func TestSummarizer_believesOverwrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var replaced []int
@@ -620,7 +620,7 @@ func TestSummarizer_countsEveryActionOnceUnderLoad(t *testing.T) {
 			assert.NoError(t, s.Add(t.Context(), clicked(fmt.Sprint("s", (worker+n)%3), "x")))
 		}
 	})
-	for session := range 3 { // what is left is below the threshold
+	for session := range 3 { // the rest is below the threshold
 		require.NoError(t, s.Add(t.Context(), clickedTimes(fmt.Sprint("s", session), 7)))
 	}
 	require.Equal(t, map[string]int{"s0": 567, "s1": 567, "s2": 567}, replaced)

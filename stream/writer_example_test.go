@@ -11,8 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// A writer merges what comes quickly one after the other. Add is what a
-// consumer calls.
+// A writer merges batches that come quickly one after the other. A consumer calls Add.
 func ExampleWriter() {
 	note := func(_ context.Context, b activity.Batch) error {
 		fmt.Println("note on", b.SessionID)
@@ -113,7 +112,7 @@ func ExampleSummarizer() {
 	// in place of 2 actions: Visited pricing, checkout, billing settings and home.
 }
 
-// What is written first, and summed up afterwards, with a language model.
+// Batches are written first, and summed up afterwards, with a language model.
 func ExampleWriterOptions_summarizer() {
 	model := func(context.Context, string) (string, error) { // any function that answers a prompt
 		return "The user compared the plans and is at the checkout now.", nil

@@ -58,7 +58,7 @@ func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts 
 	return p
 }
 
-// later is a server that answers after a second, when the test has prepared what it is about.
+// later is a server that answers after a second, when the test has prepared its case.
 func later(s *fakeServer) *fakeServer {
 	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
 		time.Sleep(time.Second)
@@ -83,8 +83,8 @@ func linkedEntry(session, title, conversation string) string {
 		`{"type":"actions","conversation_id":"`+conversation+`"`, 1)
 }
 
-// What waits for a link is written as one batch at the link, however it is made,
-// and also when the process was started anew in between.
+// Entries that wait for a link are written as one batch at the link, however it is made, and also
+// when the process was started anew in between.
 func TestWriter_leavesEntriesInTheStreamUntilTheLink(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		for how, byEntry := range map[string]bool{"by SessionLinked": false, "carried by an entry": true} {
@@ -200,7 +200,7 @@ func TestWriter_givesBackFailedEntriesAndWritesThemLater(t *testing.T) {
 	})
 }
 
-// A refusal for good is one, too, when what failed before is read again.
+// A refusal for good counts as one, too, when entries that failed before are read again.
 func TestWriter_countsRefusedEntriesWhenTheyAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}

@@ -142,8 +142,8 @@ func (w *writing) add(t testing.TB, batches ...activity.Batch) {
 	require.Zero(t, time.Since(began))
 }
 
-// after waits until so long after the beginning, and until all is quiet, and
-// returns what has happened.
+// after waits until so long after the beginning, and until all is quiet, and returns the new lines
+// of the journal.
 func (w *writing) after(d time.Duration) []string {
 	time.Sleep(time.Until(w.began.Add(d)))
 	synctest.Wait()
@@ -187,7 +187,7 @@ func TestWriter_mergesWaitingBatches(t *testing.T) {
 	})
 }
 
-// A user who never pauses is written, too.
+// The actions of a user without pauses are written, too.
 func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second}, func(t *testing.T, w *writing) {
 		for range 12 { // a second apart
@@ -238,8 +238,8 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 	}
 }
 
-// Sessions of two products that have the same id, and what is done outside any
-// session, are not mixed.
+// Sessions of two products that have the same ID are not mixed; neither are actions outside any
+// session.
 func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -349,8 +349,8 @@ func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 	})
 }
 
-// However fast a stream is read back, what was written before a restart is
-// written again in the same parts.
+// Batches that were written before a restart are written again in the same parts, however fast a
+// stream is read back.
 func TestWriter_writesEntriesReadBackUnchanged(t *testing.T) {
 	forwarded := func(second float64, label string) activity.Batch {
 		b := clicked("s", label)
@@ -427,7 +427,7 @@ func TestWriter_Flush(t *testing.T) {
 	})
 }
 
-// What the first Run leaves undone is done by the next, and nothing twice.
+// The second Run writes the batches that the first left, and nothing twice.
 func TestWriter_stopsInEveryState(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -696,7 +696,7 @@ func TestWriter_cannotLinkWithoutASession(t *testing.T) {
 	})
 }
 
-// A link during a write, or while a write is repeated, is of what comes later.
+// A link during a write, or while a write is repeated, is a link of later actions.
 func TestWriter_linksWhileItWrites(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.fails["s"] = 1
@@ -709,8 +709,8 @@ func TestWriter_linksWhileItWrites(t *testing.T) {
 	})
 }
 
-// summingUp lets a writer sum up at three actions with a model that takes so
-// long. The journal is that of the writing that is returned.
+// summingUp lets a writer sum up at three actions with a model that takes so long. The journal is
+// the journal of the returned writing.
 func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*writing, *fakeModel) {
 	t.Helper()
 	model := &fakeModel{takes: takes}
@@ -735,8 +735,8 @@ func TestWriter_writesBeforeItSumsUp(t *testing.T) {
 	})
 }
 
-// A summary replaces what was written when the model was asked, and waits for
-// a write in flight, as a write waits for it.
+// A summary replaces the actions that were written when the model was asked. It waits for a write
+// in flight, as a write waits for it.
 func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
@@ -810,8 +810,8 @@ func TestWriter_stopsASummaryThatWaitsForAWrite(t *testing.T) {
 	})
 }
 
-// Whatever sessions, writes that fail and summaries do at the same time: all
-// is written once and in order.
+// All actions are written once and in order while sessions, failing writes and summaries run at the
+// same time.
 func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

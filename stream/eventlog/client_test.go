@@ -56,7 +56,7 @@ func byEach(t *testing.T, ways []transport, test func(t *testing.T, tr transport
 	}
 }
 
-// flushWriter is what middleware leaves of a writer at worst.
+// flushWriter is a writer as middleware leaves it at worst.
 type flushWriter struct{ inner http.ResponseWriter }
 
 func (w flushWriter) Header() http.Header         { return w.inner.Header() }
@@ -238,7 +238,7 @@ func (s *subscription) ends(t testing.TB) {
 	require.ErrorIs(t, err, io.EOF, "%+v", e)
 }
 
-// tape is what a client has received so far, and when. The client never stops
+// tape holds the events that a client has received so far, with their times. The client never stops
 // reading.
 type tape struct {
 	mu     sync.Mutex
@@ -269,7 +269,7 @@ func (s *subscription) record() *tape {
 	return &tp
 }
 
-// take returns what came since take was last called.
+// take returns the events since the last call of take.
 func (tp *tape) take() []taped {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()

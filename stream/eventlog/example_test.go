@@ -17,8 +17,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// A service in a few lines: what is recorded can be looked up by user and is
-// streamed to whoever listens. Put authentication in front of both endpoints.
+// A service in a few lines: recorded actions can be looked up by user, and every listener is
+// streamed them. Put authentication in front of both endpoints.
 func Example() {
 	entries, err := memorylog.New(nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func Example() {
 		break
 	}
 
-	// To stop, close the log: readers get what they have not read, then the end.
+	// To stop, close the log: readers get the entries that they have not read, then the end.
 	_ = entries.Close()
 	_ = streams.Wait(context.Background())
 	// Output: ada@example.com did: User clicked Export CSV on the reports detail page

@@ -18,8 +18,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// bareHub is the least that a fan-out can do: one buffer that only grows. Every 10 ms each
-// reader is written what it lacks. It has no retention, resuming, deadlines or metrics.
+// bareHub does the least that a fan-out can do: it has one buffer that only grows. Every 10 ms it
+// writes to each reader the bytes that the reader lacks. It has no retention, resuming, deadlines
+// or metrics.
 type bareHub struct {
 	mu  sync.Mutex
 	buf []byte

@@ -39,7 +39,7 @@ func newMemoryLog() *memorylog.Log {
 	return musttest.New(memorylog.New(nil))
 }
 
-// What goes over the wire is part of the contract to the byte.
+// The bytes on the wire are part of the contract.
 func TestHandler_frames(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
@@ -84,8 +84,8 @@ func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
 	}
 }
 
-// A client may begin anew at the date of its stream, and the lag is the log's own, on a server
-// whose clock is another than that of the IDs.
+// On a server whose clock differs from the clock of the IDs, a client may begin anew at the date of
+// its stream, and the lag goes by the log's clock.
 func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
 		log := elsewhere{newMemoryLog(), -time.Hour}
@@ -203,7 +203,7 @@ func TestHandler_resumesAfterTheID(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
 		r := newResumption(t, tr)
 		var byHeader, byQuery [10]*subscription
-		for i := 2; i < 10; i++ { // what was dropped last still says what came after it
+		for i := 2; i < 10; i++ { // the last dropped entry still says which came after it
 			id := r.entries[i].ID.String()
 			byHeader[i] = r.subscribe(t, "", lastEventID(id))
 			byQuery[i] = r.subscribe(t, query("last_event_id", id), nil)
@@ -291,8 +291,8 @@ func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
 	})
 }
 
-// An id that the log cannot resume after, whatever it is, is answered with a
-// gap that repeats it and with everything retained.
+// An ID that the log cannot resume after is answered with a gap that repeats it, and with
+// everything retained.
 func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
 	r := newResumption(t, takenOver)
 	newest := r.entries[9].ID
@@ -331,7 +331,8 @@ func (s *subscription) gap(t testing.TB) map[string]string {
 	return fields
 }
 
-// Whatever a client puts into an id stays inside the JSON of the gap event.
+// The ID that a client sends stays inside the JSON of the gap event, even if it contains events
+// itself.
 func TestHandler_keepsAHostileIDInsideTheGap(t *testing.T) {
 	r := newResumption(t, takenOver)
 	for name, id := range map[string]string{
@@ -369,8 +370,8 @@ func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing
 	})
 }
 
-// A time names no entry: a request for what is retained since then misses
-// nothing that goes before the stream begins. Who names an id does.
+// A time names no entry: a request for the entries retained since then does not miss entries that
+// go before the stream begins. A request that names an ID does.
 func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		query func(first eventlog.ID) string
@@ -583,7 +584,7 @@ func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
 		log := newMemoryLog()
 		s := serve(t, tr, log, nil)
-		s.subscribe(t, "", nil).cancel() // what the client starts once is there
+		s.subscribe(t, "", nil).cancel() // the client's goroutines that start once are there
 		s.hasReaders(t, 0)
 		s.client.CloseIdleConnections()
 		before := leaktest.Goroutines(t)
@@ -635,7 +636,7 @@ func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 	require.NoError(t, s.handler.Wait(t.Context()))
 }
 
-// The kernel holds what a stalled reader has not read; the process does not.
+// The kernel holds the bytes that a stalled reader has not read; the process does not.
 func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 	const limit, total = 1 << 20, 32 << 20
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: limit}}))
@@ -658,8 +659,8 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 	require.Less(t, liveHeap()-before, int64(limit+10*(1<<20)), "bytes more than before")
 }
 
-// A reader that does not read costs a buffer, whatever it has asked for and
-// wherever the log keeps it.
+// A reader that does not read costs a buffer, for entries of any size and wherever the log keeps
+// them.
 func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 	const readers, limit = 64, 64 << 10
 	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10,

@@ -22,8 +22,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// arrives gives the event what its request shows: when it was sent, by the
-// sender's clock, and when it arrived, in seconds after noon.
+// arrives gives the event the times of its request: when it was sent, by the sender's clock, and
+// when it arrived, in seconds after noon.
 func arrives(e activity.Event, sent, received float64) activity.Event {
 	at := func(second float64) time.Time { return noon.Add(time.Duration(second * float64(time.Second))) }
 	e.Sent, e.Received = at(sent), at(received)
@@ -59,7 +59,7 @@ func titlesOf(batches []activity.Batch) (all [][]string) {
 	return all
 }
 
-// posthog-js may send $identify on a faster request than what came before it.
+// posthog-js may send $identify on a faster request than the events before it.
 func TestRecorder_takesNoIdentifyForOlderThanItsPredecessor(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, arrives(does("s1", "anonymous", "a", 1), 1, 1.3))
@@ -97,8 +97,8 @@ func (l *deafLog) Append(ctx context.Context, productID string, entries []eventl
 	return err
 }
 
-// A commit that was reported to have failed may have happened. Its retry is a
-// duplicate then, and what it brought is where lookups find it.
+// A commit that was reported to have failed may have happened. Its retry is then a duplicate, and
+// lookups find its actions.
 func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 	r := newRecording(t)
 	log := &deafLog{Log: r.log}
@@ -194,7 +194,7 @@ func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 	})
 }
 
-// A request of very many sessions holds those of one step at a time.
+// A request of very many sessions holds the sessions of one step at a time.
 func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog()}
@@ -220,7 +220,7 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 	})
 }
 
-// A step is bounded in what it appends and in the documents it changes.
+// A step is bounded in the entries that it appends and in the documents that it changes.
 func TestRecorder_dividesRequestsTooLargeForOneStep(t *testing.T) {
 	const total = 10_000
 	for name, event := range map[string]func(n int) activity.Event{

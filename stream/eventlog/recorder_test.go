@@ -32,7 +32,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// recording is a recorder and what it records into.
+// recording is a recorder and the log that it records into.
 type recording struct {
 	*eventlog.Recorder
 	log   *failingLog
@@ -47,7 +47,7 @@ func newRecording(t testing.TB) *recording {
 	return r
 }
 
-// amend changes what is known of a session.
+// amend changes the directory's record of a session.
 func (r *recording) amend(t testing.TB, sessionID string, change func(*directory.Session)) {
 	t.Helper()
 	err := musttest.New(directory.New(r.log.Documents(), 0)).Amend(t.Context(), product, sessionID, nil,
@@ -66,7 +66,7 @@ func (r *recording) record(t testing.TB, events ...activity.Event) activity.Resu
 	return result
 }
 
-// entries returns what was appended to the log since it was last called.
+// entries returns the entries appended to the log since its last call.
 func (r *recording) entries(t testing.TB) []eventlog.Entry {
 	t.Helper()
 	entries := eventlogtest.ReadAll(t, r.log, product, r.start, 1000)
@@ -88,7 +88,7 @@ func (r *recording) batches(t testing.TB) []activity.Batch {
 	return batches
 }
 
-// stored returns the titles of what can be looked up of a user.
+// stored returns the titles of the actions that a lookup finds for a user.
 func (r *recording) stored(t testing.TB, userID string) []string {
 	t.Helper()
 	recent, err := r.log.Activity().Recent(t.Context(), product, userID, 1000)
@@ -116,7 +116,7 @@ func does(sessionID, userID, title string, second float64) activity.Event {
 	}
 }
 
-// identifies is an event that says who a session is and nothing else.
+// identifies is an event that identifies the user of a session and does nothing else.
 func identifies(sessionID, userID, email string, second float64) activity.Event {
 	e := does(sessionID, userID, fmt.Sprint("identify ", sessionID, userID, email, second), second)
 	e.Email, e.Action = email, nil
@@ -198,8 +198,8 @@ func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
 	require.Empty(t, batches[1].Email)
 }
 
-// The envelope says what is known of the session, an action the user id its
-// own event carried. posthog-js sends $identify ahead of queued clicks.
+// The envelope has the known identity of the session; an action has the user ID of its own event.
+// posthog-js sends $identify ahead of queued clicks.
 func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
 	r := newRecording(t)
 	require.Equal(t, activity.Result{Accepted: 1}, r.record(t, identifies("s1", "ada", "ada@example.com", 10)))
@@ -421,14 +421,14 @@ func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
 	require.Error(t, err)
 }
 
-// signsIn is an event of a session that says who its visitor is.
+// signsIn is an event of a session that identifies its visitor.
 func signsIn(sessionID, anonymous, userID string, second float64) activity.Event {
 	e := identifies(sessionID, userID, "", second)
 	e.Anonymous, e.Identified = anonymous, true
 	return e
 }
 
-// Who signs in is known from the first click on, and nobody else's actions move.
+// A user who signs in is known from the first click on, and nobody else's actions move.
 func TestRecorder_givesAUserTheSessionsEarlierActions(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "anon", "first", 1), does("s2", "anon", "elsewhere", 2))
@@ -454,7 +454,7 @@ func TestRecorder_givesAUserTheSessionsEarlierActions(t *testing.T) {
 	require.Equal(t, []string{"first", "late", "second"}, r.stored(t, "ada"))
 }
 
-// A sign-in tells the address of the session's user, and of nobody who was there before.
+// A sign-in gives its address to the session's user, and to nobody who was there before.
 func TestRecorder_namesTheOwnerOfAnAddress(t *testing.T) {
 	r := newRecording(t)
 	ada, bob := signsIn("s1", "anon", "ada", 1), signsIn("s1", "anon-2", "bob", 2)
@@ -505,8 +505,8 @@ func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, activitytest.Titles(r.batches(t)[0]))
 }
 
-// In a session whose user is reported, a claim of another ID is of no conversation, unless it
-// is the visitor's who signs in with the same request.
+// In a session whose user is reported, a claim of another ID belongs to no conversation. The only
+// exception is the ID of the visitor who signs in with the same request.
 func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	r := newRecording(t)
 	reports := func(e activity.Event) activity.Event {
@@ -611,7 +611,7 @@ func (r *recording) object(t testing.TB) map[string]any {
 	return object
 }
 
-// An event is one line: whatever is in an action, its JSON has no line end.
+// An event is one line: the JSON of an action has no line end, even if its texts have some.
 func TestRecorder_writesOneLine(t *testing.T) {
 	r := newRecording(t)
 	e := does("s\n1", "u\r\n1", "a\nb\r\n\n\u2028\u2029\x00\xff\t</script>", 1)
@@ -757,9 +757,8 @@ func (r *recording) recordAtOnce(t *testing.T, requests int,
 	return total
 }
 
-// requireEachOnce fails the test unless the log has every action once, so many
-// in all (any number for -1), each session's indexes are those of the log's
-// order, and the store has them all.
+// requireEachOnce fails the test unless the log has every action once, with this total (any number
+// for -1), the indexes of each session follow the log's order, and the store has all actions.
 func (r *recording) requireEachOnce(t *testing.T, total int) {
 	t.Helper()
 	next, users := map[string]int{}, map[string]bool{}
@@ -930,8 +929,8 @@ func TestRecorder_forwardsByTheClockOfTheLog(t *testing.T) {
 	require.InDelta(t, activity.Seconds(log.Now()), b.ForwardedAt, 60)
 }
 
-// A server whose clock is wrong records what happens at the time that it has by
-// the log's clock, and what others report later is newer.
+// A server whose clock is wrong records actions at their time by the log's clock, and later reports
+// to other servers are newer.
 func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {
 		t.Run(name, func(t *testing.T) {

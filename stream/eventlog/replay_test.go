@@ -40,7 +40,7 @@ func openBolt(t testing.TB, dir string, maxEvents int) *boltlog.Log {
 	return log
 }
 
-// lookups returns what the store answers about users.
+// lookups returns the store's answers about users.
 func lookups(t testing.TB, store recent.Store, users []string) map[string]recent.Records {
 	t.Helper()
 	all := map[string]recent.Records{}
@@ -123,9 +123,8 @@ func (tr *traffic) event() activity.Event {
 	return e
 }
 
-// What is looked up after a restart is what was looked up before, also of users
-// who did more than is kept of them, and recording goes on as if it had never
-// stopped.
+// Lookups answer the same after a restart as before it, also for users with more actions than are
+// kept. Recording goes on as if it had never stopped.
 func TestReplay_bringsBackEveryLookup(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -271,8 +270,8 @@ func TestReplay_beginsAfterItsCursor(t *testing.T) {
 	require.Equal(t, []eventlog.ID{last.ID}, got)
 }
 
-// Entries may come, and go, while a log is replayed: what is there up to the
-// entry that the replay ended with has been filed.
+// Entries may come and go while a log is replayed. The replay files every entry that is still
+// there, up to the one that it ended with.
 func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 400 << 10}}))
 	recordMany(t, log, 500)
@@ -313,7 +312,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 		"everything there was at first has gone")
 }
 
-// heldNow returns what the log holds at a moment, however fast that changes.
+// heldNow returns the log's entries at a moment, however fast they change.
 func heldNow(t testing.TB, log eventlog.Log) []eventlog.Entry {
 	t.Helper()
 	var held []eventlog.Entry

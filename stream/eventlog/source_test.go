@@ -24,7 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// followed is what a source delivered, a line for each event.
+// followed holds the events that a source delivered, a line for each.
 type followed struct {
 	mu    sync.Mutex
 	lines []string
@@ -32,7 +32,7 @@ type followed struct {
 	err   error         // of Follow, once it has
 }
 
-// delivered returns what was delivered once the bubble is idle.
+// delivered returns the lines once the bubble is idle.
 func (f *followed) delivered() []string {
 	synctest.Wait()
 	f.mu.Lock()

@@ -14,8 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Whatever a client asks for, a reader starts inside the log, and is sent a
-// gap in an event of one line.
+// For any request of a client, a reader starts inside the log, and a gap is an event of one line.
 func FuzzParseStart(f *testing.F) {
 	for _, seed := range [][3]string{
 		{}, {"1000-5"}, {"", "1000-5"}, {"", "", "1.5"}, {"garbage"}, {"2000-0"}, {"9999999999999-0", "1000-0", "0"},

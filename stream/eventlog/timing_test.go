@@ -214,8 +214,8 @@ func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 	})
 }
 
-// WriteTimeout is about a reader that does not take what is written. Silence
-// that is longer harms nobody.
+// WriteTimeout ends a reader that does not take the bytes written to it. A longer silence harms
+// nobody.
 func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)),
@@ -360,7 +360,7 @@ func (s *subscription) drain() error {
 	}
 }
 
-// What a reader missed while it was busy it is sent afterwards.
+// A reader gets the entries that it missed while it was busy.
 func TestHandler_letsASlowReaderCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), nil)
@@ -385,8 +385,8 @@ func greeted(t testing.TB, conn net.Conn) *subscription {
 	return sub
 }
 
-// A reader that falls behind what is retained is sent a gap in the middle of the
-// stream, and goes on from the oldest entry there is.
+// A reader that falls behind the retained entries is sent a gap in the middle of the stream, and
+// goes on from the oldest entry there is.
 func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 256 << 10}}))

@@ -180,7 +180,7 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 	assert.Panics(t, func() { s.Send(activity.Batch{ForwardedAt: math.NaN()}) })
 }
 
-// What a real service answers: the handler and the keys behind the server are its own.
+// The server answers like a real service, because it has the handler and the keys of one.
 func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
 	other := strings.Replace(s.URL(), "acme%20eu", "globex", 1)

@@ -19,8 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// Some tests need a process of their own: this program, started with the name
-// of what to do in its environment.
+// Some tests need a process of their own: this program, started with the name of a task in this
+// environment variable.
 const childEnv = "BOLTLOG_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 		do()
 		os.Exit(0)
 	}
-	// The tests are about what a file holds. Those of a real disk are in internal/durability.
+	// The tests are about the contents of a file. The tests on a real disk are in
+	// internal/durability.
 	var memory syscall.Statfs_t
 	if syscall.Statfs("/dev/shm", &memory) == nil && memory.Bavail*uint64(memory.Bsize) > 2<<30 {
 		_ = os.Setenv("TMPDIR", "/dev/shm")
@@ -67,7 +68,7 @@ func TestLog_reportsItsStorage(t *testing.T) {
 	})
 }
 
-// Readers who cannot be served from memory read the file.
+// Readers that cannot be served from memory read the file.
 func TestLog_keepsTheContractWithoutATail(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
@@ -119,7 +120,7 @@ func reopen(t testing.TB, log *boltlog.Log, dir string, opts *boltlog.Options) *
 	return open(t, dir, opts)
 }
 
-// item is what a reader sees of an entry.
+// item is an entry as a reader sees it.
 type item struct {
 	ID        eventlog.ID
 	SessionID string
@@ -149,7 +150,7 @@ func list(t testing.TB, log eventlog.Log, productID string) []document.Document 
 	return docs
 }
 
-// put gives a document a value, whatever it was, and returns it.
+// put gives a document a value regardless of its version, and returns the document.
 func put(t testing.TB, log eventlog.Log, productID, name, value string, ttl time.Duration) document.Document {
 	t.Helper()
 	d := get(t, log, productID, name)[0]

@@ -38,7 +38,7 @@ func openLog(t testing.TB, dir string, opts *Options) *Log {
 	return l
 }
 
-// memory is what a log knows of a product without looking.
+// memory is a log's knowledge of a product without a look at the file.
 type memory struct {
 	keys                      map[activity.Key]struct{}
 	state                     state
@@ -55,8 +55,8 @@ func memoryOf(l *Log) map[string]memory {
 	return all
 }
 
-// requireTrueMemory fails the test unless the log knows what one that is opened
-// again would know. It returns that one.
+// requireTrueMemory fails the test unless the log's memory equals the memory of a log that is
+// opened again. It returns that log.
 func requireTrueMemory(t testing.TB, l *Log, dir string, opts *Options) *Log {
 	t.Helper()
 	want := memoryOf(l)
@@ -162,8 +162,8 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 	})
 }
 
-// A commit that fails acknowledges nothing: neither what it brought, nor that a
-// key is in the log because the same commit brought it.
+// A failed commit acknowledges nothing. A call whose keys were duplicates only of others in the
+// same commit fails, too.
 func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	opts := &Options{Retention: eventlog.Retention{MaxBytes: 3000}}
@@ -293,8 +293,8 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 	}
 }
 
-// What failed for want of space, or before anything was to be synchronized, is
-// no reason to stop.
+// The log goes on after a commit that failed for want of space, or before anything was to be
+// synchronized.
 func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
 	l := openLog(t, t.TempDir(), nil)
 	for _, failure := range []error{&fs.PathError{Op: "write", Err: syscall.ENOSPC},
@@ -316,8 +316,8 @@ func TestPing_writes(t *testing.T) {
 	require.NoError(t, l.Ping(t.Context()))
 }
 
-// What bbolt does not expect is damage of the file. Nothing is written to it any
-// more, but what can be read is.
+// An error that bbolt does not expect means that the file is damaged. The log writes nothing to it
+// any more, but readers get the entries that can be read.
 func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -392,8 +392,8 @@ func TestAppend_thatFailsFilesNothing(t *testing.T) {
 	require.Zero(t, filed(t, l, "ada"))
 }
 
-// Until Run has filed what the file holds, lookups wait; what is appended and
-// dropped meanwhile is found, and gone.
+// Lookups wait until Run has filed the contents of the file. They find entries appended meanwhile,
+// and no entries dropped meanwhile.
 func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)
@@ -442,7 +442,7 @@ func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	require.Equal(t, 2, filed(t, l, "eve"), "what follows is filed at once")
 }
 
-// What is dropped while it is read back is not filed.
+// Entries that are dropped while Run reads them back are not filed.
 func TestRun_filesNothingThatIsDropped(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)

@@ -26,7 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// children are what this program does in a process of its own.
+// children are the tasks of this program in a process of its own.
 var children = map[string]func(){
 	"damage": damageEveryPage,
 }
@@ -107,9 +107,9 @@ var damages = map[string]func(page []byte, number int, whole []byte){
 	},
 }
 
-// damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR
-// in every way, and tries the result. It prints what it is about to do, so that the last
-// line names what killed it.
+// damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR in every way, and
+// tries the result. It prints each attempt before it begins, so that the last line names the
+// attempt that killed it.
 func damageEveryPage() {
 	dir := os.Getenv("BOLTLOG_TEST_DIR")
 	want, err := whatIsIn(dir)
@@ -174,7 +174,7 @@ func use(dir string) error {
 	return err
 }
 
-// refusal returns what is wrong with how a file was refused.
+// refusal returns an error unless the file was refused properly.
 func refusal(path string, file []byte, err error) error {
 	if !errors.Is(err, boltlog.ErrDamaged) && !errors.Is(err, boltlog.ErrForeign) || !strings.Contains(err.Error(), path) {
 		return fmt.Errorf("refused with %w", err)
@@ -201,8 +201,8 @@ func TestOpen_refusesEveryDamagedPage(t *testing.T) {
 	t.Logf("%d ways to damage the file", len(lines)-1)
 }
 
-// What is not a file of this program, or not a whole one, is refused in a way
-// that names the file, and is left as it is.
+// Open refuses a file that is not of this program, or not whole. The error names the file, and the
+// file stays as it is.
 func TestOpen_refusesForeignFiles(t *testing.T) {
 	whole := sample(t)
 	cut := func(n int) []byte { return whole[:n] }

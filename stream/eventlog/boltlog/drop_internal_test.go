@@ -66,8 +66,8 @@ func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 	requireTrueMemory(t, l, dir, nil)
 }
 
-// What is left when Drop is cut short is seen by nobody, also after a restart,
-// and is freed by the next Drop, of any product, or by Expire.
+// Nobody sees the rest of a product whose Drop was cut short, also after a restart. The next Drop,
+// of any product, or Expire frees it.
 func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 	for name, goOn := range map[string]func(*Log) error{
 		"Drop":       func(l *Log) error { return l.Drop(context.Background(), acme, 0) },
@@ -112,8 +112,7 @@ func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 	}
 }
 
-// A Drop that fails, or shares its commit with others, leaves what is in memory
-// as the file is.
+// A Drop that fails, or shares its commit with others, leaves the memory equal to the file.
 func TestDrop_sharesACommit(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,9 +147,8 @@ func TestDrop_sharesACommit(t *testing.T) {
 	})
 }
 
-// With a disk that hangs every call returns when its context ends. The commit in
-// flight goes on: a retry learns that it had an effect. What
-// was waiting never has one.
+// With a disk that hangs every call returns when its context ends. The commit in flight goes on: a
+// retry learns that it had an effect. Waiting calls never have one.
 func TestCommit_thatHangsBlocksNoOthers(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// A program that goes on where it stopped: the log is in a folder, and what users
-// did is read back from it at every start.
+// A program goes on where it stopped: the log is in a folder, and at every start the program reads
+// its users' actions back from it.
 func Example() {
 	dir, err := os.MkdirTemp("", "liveactivity")
 	if err != nil {

@@ -108,8 +108,8 @@ func TestOpen_refusesAPathThatIsNotAFolder(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Of processes that start together in a new folder one has it. None takes away
-// what another has acknowledged.
+// Of processes that start together in a new folder one has it. None takes away entries that another
+// has acknowledged.
 func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
@@ -164,7 +164,8 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 	}
 }
 
-// readBack returns a log that is read only, and what its file and folder are like.
+// readBack returns a read-only log, and a function that checks that its file and folder are
+// unchanged.
 func readBack(t *testing.T, dir string) (log *boltlog.Log, unchanged func()) {
 	t.Helper()
 	path := filepath.Join(dir, boltlog.FileName)

@@ -33,7 +33,7 @@ func limitFiles(size uint64) {
 	check(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 }
 
-// noted is what a log has acknowledged.
+// noted holds the entries and documents that a log has acknowledged.
 type noted struct {
 	entries []item
 	docs    map[string]string
@@ -96,7 +96,7 @@ func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
 		}
 		entries := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry(name, 0), 3000),
 			eventlogtest.Sized(eventlogtest.Entry(name, 1), 20<<10)}
-		// What was freed by one call is there for the next, so it may take some.
+		// Space freed by one call is there for the next, so it may take some.
 		for range 5 {
 			if err = log.Append(ctx, product, entries); err == nil {
 				break

@@ -23,7 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// model is what a log should hold after whatever was done to it.
+// model is a log's contents as they should be.
 type model struct {
 	*testing.T
 	log    *Log
@@ -48,8 +48,8 @@ type modelDocument struct {
 
 func (d modelDocument) alive(now time.Time) bool { return d.until.IsZero() || d.until.After(now) }
 
-// Thousands of calls of every kind, of which some fail, at random: what the log
-// knows, what the file holds and what it should hold are the same at all times.
+// Through thousands of random calls of every kind, some of which fail, the log's memory and its
+// file agree with the model at all times.
 func TestLog_isAsTheModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -75,7 +75,7 @@ func TestLog_isAsTheModel(t *testing.T) {
 	}
 }
 
-// step does something and checks what has come of it.
+// step does something and checks the result.
 func (m *model) step() {
 	id := []string{"a", "b"}[m.random.IntN(2)]
 	m.log.finish = m.ending()
@@ -294,7 +294,7 @@ func (m *model) versionOf(id string) (version document.Version) {
 	return version
 }
 
-// check compares what a product's readers find with the model.
+// check compares a product as its readers find it with the model.
 func (m *model) check(id string) {
 	p := m.products[id]
 	ctx, now := m.Context(), time.Now()
@@ -351,8 +351,7 @@ func (m *model) check(id string) {
 	require.Equal(m, m.log.Stats()[id].Bytes, requireConsistent(m, m.log, id))
 }
 
-// checkAll checks that the file, when everything is over, is empty but for what
-// never expires.
+// checkAll checks that in the end the file is empty except for documents that never expire.
 func (m *model) checkAll() {
 	require.NoError(m, m.log.Expire(m.Context()))
 	for id, s := range m.log.Stats() {

@@ -44,8 +44,8 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	}
 }
 
-// Every reader, however far behind, sees each entry once and in order, or is
-// sent a gap: also while what it is about to read is being dropped.
+// Every reader, however far behind, sees each entry once and in order, or is sent a gap. This holds
+// also while the entries that it is about to read are being dropped.
 func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	t.Parallel()
 	const calls, readers = 250, 2
@@ -135,7 +135,7 @@ func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	require.Empty(t, reopen(t, log, dir, nil).Stats())
 }
 
-// A product id beyond what bbolt can name fails, and fails nobody else.
+// A product ID that is too long for bbolt fails, and fails nobody else.
 func TestAppend_refusesAProductIDThatIsTooLong(t *testing.T) {
 	log := open(t, t.TempDir(), nil)
 	long := string(make([]byte, 1<<16))

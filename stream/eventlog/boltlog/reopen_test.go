@@ -69,7 +69,7 @@ func TestOpen_findsEverythingAgain(t *testing.T) {
 	}
 }
 
-// contents is what readers see of a product.
+// contents is a product as readers see it.
 type contents struct {
 	bounds eventlog.Bounds
 	items  []item

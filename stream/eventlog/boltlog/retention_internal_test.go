@@ -101,8 +101,7 @@ func TestRetention_holdsWhenDocumentsBecomeLarger(t *testing.T) {
 	requireConsistent(t, l, acme)
 }
 
-// What a smaller retention leaves too much of goes with Expire, also where
-// nothing is written.
+// Expire removes the entries in excess of a smaller retention, also where nothing is written.
 func TestRetention_mayBecomeSmaller(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)
@@ -243,7 +242,7 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 	})
 }
 
-// heldBy returns what products hold in memory.
+// heldBy returns the bytes that products hold in memory.
 func heldBy(l *Log) (total int64) {
 	for _, p := range l.all() {
 		total += p.tail.Bytes() + int64(keyCost*len(p.keys))
@@ -251,8 +250,8 @@ func heldBy(l *Log) (total int64) {
 	return total
 }
 
-// What all products have in memory of the file is bounded, also when it is
-// opened; they lose nothing by it while their keys fit.
+// The memory that all products take together is bounded, also when the file is opened. They lose
+// nothing by it while their keys fit.
 func TestTails_areBoundedTogether(t *testing.T) {
 	const products, each, total = 20, 30, 256 << 10
 	dir := t.TempDir()
@@ -333,9 +332,9 @@ func TestState_evictsNothingOfTheSameCall(t *testing.T) {
 	require.Empty(t, docs)
 }
 
-// A process whose clock was a year ahead leaves IDs and documents of then. They
-// last no longer than others from when the file is opened again, IDs still
-// grow, and what is appended meanwhile has its own time.
+// A process whose clock was a year ahead leaves IDs and documents of that time. From the moment the
+// file is opened again they last no longer than others. IDs still grow, and entries appended
+// meanwhile have their own time.
 func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 	const ttl = 4 * time.Hour
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// What an engine does with the entries of an append, and with a reader's cursor.
+// An engine handles the entries of an append, and a reader's cursor.
 func Example() {
 	tail := engine.NewTail(engine.NextID(eventlog.ID{}, time.UnixMilli(1000)))
 

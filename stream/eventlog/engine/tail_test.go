@@ -94,7 +94,7 @@ func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
 	require.Zero(t, tail.Bytes(), "nothing costs nothing")
 }
 
-// What an entry costs is at least what it holds.
+// The cost of an entry is at least the bytes that it holds.
 func TestTail_countsTheBytesOfEntries(t *testing.T) {
 	for name, e := range map[string]eventlog.Entry{
 		"data":    {Data: make([]byte, 10_000)},
@@ -181,7 +181,7 @@ func TestTail_letsGoOfDroppedEntries(t *testing.T) {
 	require.Equal(t, 300, tail.Len())
 }
 
-// At random, the tail is what a plain list would be.
+// Through random calls the tail has the entries of a plain list.
 func TestTail_isAsAList(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -127,8 +127,7 @@ func TestLog_isGapAfterRestart(t *testing.T) {
 	})
 }
 
-// What all products' logs hold together stays within the bound, whatever is
-// appended.
+// The logs of all products together stay within the bound, for entries of any kind.
 func TestLog_takesNoMoreThanItMay(t *testing.T) {
 	const total, products, entries = 4 << 20, 10, 30_000
 	for name, of := range map[string]func(i int) eventlog.Entry{
@@ -177,8 +176,8 @@ func TestLog_keepsTheNewestEntryOfEachProductDespiteTheTotal(t *testing.T) {
 	}
 }
 
-// A product that appends all it can takes nothing from another, and what it
-// loses itself is counted.
+// A product that appends as much as it can takes nothing from another, and its own losses are
+// counted.
 func TestLog_takesFromTheLargestProduct(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 1 << 20}}))
 	eventlogtest.Append(t, log, product, eventlogtest.Entries("quiet", 100)...)

@@ -31,7 +31,7 @@ func batch(user string, n int) eventlog.Entry {
 	return e
 }
 
-// BenchmarkRead reads what another server appends, as a reader who keeps up.
+// BenchmarkRead reads entries that another server appends, as a reader who keeps up.
 func BenchmarkRead(b *testing.B) {
 	url := redistest.Start(b).URL()
 	from, to := open(b, url, &redislog.Options{Prefix: "la"}), open(b, url, &redislog.Options{Prefix: "la"})

@@ -31,7 +31,7 @@ func used(t *testing.T, client *redis.Client) (bytes int64) {
 	}
 	sizes, err := pipe.Exec(t.Context())
 	require.NoError(t, err)
-	const table = 56 // what the tables of keys and of expiry need for each
+	const table = 56 // bytes of the tables of keys and of expiry for each
 	for _, size := range sizes {
 		bytes += size.(*redis.IntCmd).Val() + table
 	}
@@ -52,8 +52,8 @@ func put(t *testing.T, docs document.Store, kind string, n, size int, ttl time.D
 	}
 }
 
-// What Redis really needs for documents stays below the bound, whatever their
-// size; the oldest go first, and those without a time to live never.
+// Documents of any size take at most a quarter more memory in Redis than their bound. The oldest go
+// first, and documents without a time to live never go.
 func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 	const limit = 4 << 20
 	for _, size := range []int{0, 100, 3000} {
@@ -122,7 +122,7 @@ func TestState_isCountedRight(t *testing.T) {
 	require.Equal(t, "0", held)
 }
 
-// What has expired is not counted for long, even where nothing is written any more.
+// Expired documents and entries are soon counted no longer, even where nothing is written any more.
 func TestState_isCountedAgain(t *testing.T) {
 	t.Parallel()
 	log := open(t, redistest.Start(t).URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}})
@@ -138,7 +138,7 @@ func TestState_isCountedAgain(t *testing.T) {
 	})
 }
 
-// The log is bounded by what its entries really are, also when they grow.
+// The real size of its entries bounds the log, also when they grow.
 func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
 	const limit = 2 << 20
 	server := redistest.Start(t, "--appendonly", "no")
@@ -155,7 +155,7 @@ func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
 	require.Less(t, used(t, client), int64(limit*5/4))
 }
 
-// Entries that are too old go, whatever little is appended after them.
+// Entries that are too old go, however little is appended after them.
 func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -196,7 +196,7 @@ func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	appendOne(t, log, eventlogtest.Entry("s", 1)) // its key is free again
 }
 
-// What is written together keeps Redis from others for a bounded time.
+// A shared commit keeps Redis from others for a bounded time.
 func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
 	changes := make([]int, 64)
 	for i := range changes {
@@ -269,8 +269,8 @@ func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	r.has(t, 1)
 }
 
-// What all products have in the memory of a process is bounded, also what was
-// read there, and nothing is lost by it.
+// The entries of all products in the memory of a process are bounded together, also the entries
+// that it read from Redis. Nothing is lost by it.
 func TestTails_areBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const products, each, total = 20, 30, 256 << 10

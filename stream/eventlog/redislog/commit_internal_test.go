@@ -56,8 +56,8 @@ func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
 	require.ErrorIs(t, c.err, errGone)
 }
 
-// What was announced during a commit is heard at its end, and not again at that of
-// the next when Redis has lost it.
+// An announcement during a commit is heard at the end of the commit. It is not heard again at the
+// end of the next one if Redis has lost it.
 func TestAnnounce_isHeardOnceAfterTheCommit(t *testing.T) {
 	log, err := Open("redis://localhost", nil)
 	require.NoError(t, err)

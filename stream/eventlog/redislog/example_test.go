@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// One of any number of servers on a Redis: what one of them records, all of
-// them look up and stream.
+// One of any number of servers on a Redis: all of them look up and stream the actions that one of
+// them records.
 func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -24,7 +24,7 @@ func Example() {
 	running := make(chan error, 1)
 	go func() { running <- entries.Run(ctx, nil) }()
 
-	recorder, err := eventlog.NewRecorder(entries, nil) // what a source hands its events to
+	recorder, err := eventlog.NewRecorder(entries, nil) // sources hand it their events
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func Together(changes []int) (work []int) {
 	return work
 }
 
-// TailBytes returns what the newest entries cost that this process has.
+// TailBytes returns the cost of the newest entries that this process has.
 func (l *Log) TailBytes() (total int64) {
 	for _, p := range l.all() {
 		p.mu.Lock()

@@ -38,8 +38,8 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 	return replica
 }
 
-// A program that resumes on a promoted replica gets nothing again and goes on, as do then clients of the stream;
-// one that has not seen what was lost gets a gap.
+// A program that resumes on a promoted replica gets nothing again and goes on; so do clients of the
+// stream then. A program that has not seen the lost entries gets a gap.
 func TestFailover_readersGoOnAfterAGap(t *testing.T) {
 	t.Parallel()
 	options := &redislog.Options{Prefix: "la"}
@@ -72,8 +72,9 @@ func TestFailover_readersGoOnAfterAGap(t *testing.T) {
 	}
 }
 
-// What is lost is a gap for every reader that has not read it, also at a server that has it in memory, whoever goes on:
-// this server, one that has heard of it, or one that has not. Who has read it goes on.
+// Lost entries are a gap for every reader that has not read them, also at a server that has them in
+// memory. It does not matter which server goes on: this one, one that has heard of them, or one
+// that has not. A reader that has read them goes on.
 func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"this", "another", "a new one", "nobody", "nobody, and nobody reads"} {
@@ -155,7 +156,7 @@ func TestFailover_twiceIsTwoGaps(t *testing.T) {
 	}
 }
 
-// Redis remembers the newest 16 gaps in order, and none of what the log is trimmed to.
+// Redis remembers the newest 16 gaps in order, and no gaps in the part that the log has trimmed.
 func TestFailover_isRememberedWithinBounds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

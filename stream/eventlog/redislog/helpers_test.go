@@ -50,7 +50,7 @@ func entry(session string, users ...string) eventlog.Entry {
 	return e
 }
 
-// labels returns what a user clicked.
+// labels returns the titles of a user's clicks.
 func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
 	t.Helper()
 	recent, err := log.Activity().Recent(t.Context(), product, user, 100)
@@ -142,7 +142,7 @@ func (r *reader) run(ctx context.Context, log eventlog.Log, after eventlog.ID) {
 	}
 }
 
-// read returns what the reader has got so far.
+// read returns the entries that the reader has got so far.
 func (r *reader) read() []eventlog.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -150,8 +150,8 @@ func TestOutage_keepsNoCallerWaitingForOthers(t *testing.T) {
 	require.Less(t, time.Since(began), soon)
 }
 
-// Whatever happens to Redis, what it has acknowledged is there once, and every
-// reader gets all of it in order.
+// After any outage of Redis, every acknowledged entry is there once, and every reader gets all
+// entries in order.
 func TestOutage_losesNothing(t *testing.T) {
 	t.Parallel()
 	const n, each = 150, 3
@@ -184,7 +184,7 @@ func TestOutage_losesNothing(t *testing.T) {
 	}
 }
 
-// A reader that waits while Redis is away hears of what is appended after.
+// A reader that waits while Redis is away hears of entries appended later.
 func TestOutage_isNoticedByWaitingReaders(t *testing.T) {
 	for _, outage := range outages {
 		t.Run(outage.name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestOutage_atTheStart(t *testing.T) {
 	require.Len(t, follow(t, log, eventlog.ID{}).has(t, 1), 1)
 }
 
-// While a slot moves, its products are refused, and keep what they have.
+// While a slot moves, its products are refused, and keep their entries.
 func TestCluster_refusesWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
@@ -350,7 +350,7 @@ func TestFlush_isSurvived(t *testing.T) {
 	}
 }
 
-// What Redis refuses is an error, of Ping, too, and nothing of it happens.
+// A refusal by Redis is an error, also of Ping, and the refused call changes nothing.
 func TestRefusal_isAnError(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), nil)
@@ -388,8 +388,7 @@ func TestRefusal_isAnError(t *testing.T) {
 		host, port, err := net.SplitHostPort(master.Addr)
 		require.NoError(t, err)
 		client := server.Client()
-		// It is configured to follow a master that it never reaches, so it
-		// keeps what it has.
+		// It is configured to follow a master that it never reaches, so it keeps its data.
 		master.Kill()
 		require.NoError(t, client.ReplicaOf(t.Context(), host, port).Err())
 		refuses(t, "READONLY")

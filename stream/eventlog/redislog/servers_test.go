@@ -212,7 +212,7 @@ func testCloseOne(t *testing.T, a, b *redislog.Log) {
 	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
 }
 
-// Whatever recorder is used, on whatever server, a session has one story.
+// A session has one story, whichever recorder and server record it.
 func TestRecorder_onTwoServers(t *testing.T) {
 	a, b := pair(t, redistest.Start(t).URL(), nil)
 	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil)),
@@ -288,8 +288,8 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 	}
 }
 
-// What a server appends its own readers get from its memory, though a message
-// announces it before the append is answered.
+// A server's readers get its own entries from its memory, though a message announces them before
+// the append is answered.
 func TestAppend_isNotReadBackByItsOwnServer(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), nil)
@@ -323,8 +323,8 @@ func timesRead(t *testing.T, server *redistest.Server) (n int) {
 	return n
 }
 
-// Servers whose clocks differ agree on the time: it is that of Redis, from the
-// first connection on.
+// Servers whose clocks differ agree on the time: from the first connection on it is the time of
+// Redis.
 func TestServers_agreeOnTheTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {

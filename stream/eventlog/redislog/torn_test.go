@@ -18,9 +18,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// A commit that Redis was killed in the middle of writing has no effect, wherever its
-// append-only file ends, whoever goes on, and however often Redis is killed then: the
-// client's next attempt is there once.
+// A commit has no effect if Redis was killed in the middle of writing it: the client's next attempt
+// is there once. It does not matter where the append-only file ends, which server goes on, and how
+// often Redis is killed then.
 func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 	t.Parallel()
 	for _, again := range []string{"at once", "after the second kill"} {
@@ -36,7 +36,8 @@ func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 	}
 }
 
-// What is left of a deletion, so that it can be taken back, goes with the next commit or the product, and nothing else.
+// Redis keeps a deleted document for a while, so that the deletion can be taken back. The document
+// goes with the next commit or the product, and nothing else goes with it.
 func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -66,9 +67,8 @@ func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
 	require.Equal(t, int64(1), stored())
 }
 
-// testTorn appends an entry and a document of a session of its own, and cuts off what
-// the server has written of them in the middle of its command i. It returns false
-// where there are fewer commands.
+// testTorn appends an entry and a document of a session of its own, and cuts the server's record of
+// them off in the middle of command i. It returns false if there are fewer commands.
 func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	t.Helper()
 	session := fmt.Sprint("torn", i)
@@ -108,7 +108,7 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	return true
 }
 
-// unheard returns a server that hears nothing of what others commit.
+// unheard returns a server that does not hear of the commits of others.
 func unheard(t *testing.T, server *redistest.Server) *redislog.Log {
 	t.Helper()
 	log, err := redislog.Open(server.URL(), &redislog.Options{Prefix: "la"})
