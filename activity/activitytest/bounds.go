@@ -13,7 +13,7 @@ import (
 // within a product's MaxBytes: the users written first are evicted first,
 // reads do not renew them, and no product takes room from another. It calls
 // open as [TestStore] does. The total bound of an in-memory engine must exceed
-// what the suite writes, some megabytes.
+// the suite's writes, some megabytes.
 //
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.

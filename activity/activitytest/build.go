@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// NewBatch returns what one request would have brought: the actions, all of
-// one session and user, in the order given and indexed from zero. An empty
+// NewBatch returns the batch of one request: the actions, all of one session
+// and user, in the order given and indexed from zero. An empty
 // session or user means unknown. To let a user identify in the middle of a
 // batch, change the UserID of some of its Actions.
 func NewBatch(product, session, user string, actions ...activity.Action) activity.Batch {

@@ -23,7 +23,7 @@
 // # A consumer of activity
 //
 // [Pageview] and [Click] make an action for code that reads activity, and
-// [NewBatch] makes what a source would have brought, ready for a store:
+// [NewBatch] makes a batch as a source would bring it, ready for a store:
 //
 //	store, err := recent.NewMemory(nil)
 //	now := time.Now()

@@ -140,7 +140,7 @@ func secondsAfter(base time.Time, micros int64) float64 {
 	return time.UnixMicro(micros).Sub(base).Seconds()
 }
 
-// labels returns what was clicked, in the order returned.
+// labels returns the labels of the clicks, in the order returned.
 func labels(t testing.TB, found recent.Records) string {
 	t.Helper()
 	actions, err := found.Actions()

@@ -106,8 +106,7 @@ var arrivalTests = []test{
 	{name: "while others write", run: testArrivalWhileWriting},
 }
 
-// testArrivalWhileWriting shows that a follower sees every action exactly once, whatever
-// is written meanwhile.
+// testArrivalWhileWriting shows that a follower sees every action exactly once, even during writes.
 func testArrivalWhileWriting(f fixture) {
 	const each = maxEvents / writers
 	ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}

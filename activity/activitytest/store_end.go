@@ -22,8 +22,8 @@ func asTests(scenarios []scenario, others ...test) []test {
 	return others
 }
 
-// endScenarios show that an action ends where its session's next one starts, if that is
-// the same user's. That it does so in whatever order actions come is shown by the model.
+// endScenarios show that an action ends where its session's next one starts, if that is the same
+// user's. The model shows that it does so in any order of arrival.
 var endScenarios = []scenario{
 	{"action ends at the session's next",
 		[]any{did{"ada", "s", 1}, did{"ada", "s", 2}, did{"ada", "s", 4}},

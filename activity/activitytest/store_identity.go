@@ -28,8 +28,8 @@ func signed(anonymous, user string, at float64) said {
 	return said{anonymous, user, "s", at, activity.Signed}
 }
 
-// identityScenarios show that a session's anonymous actions are the user's who signs in,
-// and no others.
+// identityScenarios show that a session's anonymous actions, and no others, become the actions of
+// the user who signs in.
 var identityScenarios = []scenario{
 	{"what the visitor did before is the user's",
 		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 4}},
@@ -100,8 +100,8 @@ func (f fixture) signInOften(user string) {
 	}
 }
 
-// testTurns checks that an action of a visitor who is somebody else with each sign-in is the next
-// one's or stays the visitor's, and that the newest is known.
+// testTurns makes a visitor somebody else with each sign-in. It checks that an action becomes the
+// next user's or stays the visitor's, and that the newest user is known.
 func testTurns(f fixture) {
 	random := rand.New(rand.NewPCG(1, 0))
 	users, visitors := []string{"ada", "bob", "eve"}, []string{"anon", ""}
@@ -221,7 +221,7 @@ var sessionsOfTests = []test{
 	}},
 }
 
-// requireSessions requires the user's sessions, in order, and what the user did outside any.
+// requireSessions requires the user's sessions, in order, and the user's actions outside any.
 func (f fixture) requireSessions(user string, want []string, outside string) {
 	f.Helper()
 	ids, found, err := f.store.Sessions(f.Context(), product, user)
@@ -237,7 +237,7 @@ func (f fixture) fillSession() {
 		did{"bob", "s", 4}, did{"ada", "other", 5}, did{"ada", "", 6})
 }
 
-// session returns what a session of the product did.
+// session returns the records of a session of the product.
 func (f fixture) session(id string) recent.Records {
 	f.Helper()
 	found, err := f.store.Session(f.Context(), product, id, 1000)

@@ -21,7 +21,7 @@ var actionFields = []string{"canonical_url", "description", "index", "raw_url", 
 var hostile = []string{`"},{"x":"\"\\`, "\x00\x01\b\f\n\r\t\x1f\x7f", `</script><!-- <&> -->`, "\u2028\u2029",
 	"\U0001F469\u200D\U0001F4BB \U0010FFFF", "\u202etxt.exe", strings.Repeat("é", 1<<15), "%s %d %!v(MISSING)", ""}
 
-// jsonTests are about the JSON of what a store returns.
+// jsonTests are about the JSON of the records that a store returns.
 var jsonTests = []test{
 	{name: "nothing is an empty array", run: func(f fixture) {
 		require.Equal(f, "[]", string(f.recent(product, "nobody", maxEvents).AppendJSON(nil)))

@@ -98,7 +98,7 @@ func onAdd(change func(a *activity.BatchAction, n int)) func(b *broken, s activi
 	}
 }
 
-// onRecent alters what is found.
+// onRecent alters the records that Recent finds.
 func onRecent(change func(recent.Records)) func(b *broken, s activitytest.Engine) {
 	return func(b *broken, s activitytest.Engine) {
 		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {

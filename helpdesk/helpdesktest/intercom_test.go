@@ -18,8 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 )
 
-// ask sends a request to the fake as Intercom wants it, but for what change does,
-// and returns the status, the headers and the body.
+// ask sends a request to the fake as Intercom wants it, except for the changes that change makes.
+// It returns the status, the headers and the body.
 func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body string,
 	change func(http.Header)) (int, http.Header, string) {
 	t.Helper()

@@ -248,8 +248,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// RoundTrip implements [http.RoundTripper]: it handles a request in the
-// process, whatever its host.
+// RoundTrip implements [http.RoundTripper]: it handles a request to any
+// host in the process.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	var err error

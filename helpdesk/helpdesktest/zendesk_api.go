@@ -214,8 +214,8 @@ func (z *Zendesk) withinUpdates(ticket *zendeskTicket) (exceeded string) {
 	return exceeded
 }
 
-// createTicket opens a ticket in the name of its requester, who is created unless there
-// is one with the address, and fires the triggers.
+// createTicket opens a ticket in the name of its requester and fires the triggers. It creates the
+// requester unless there is a user with the address.
 func (z *Zendesk) createTicket(r *http.Request) (int, any) {
 	var in struct {
 		Ticket struct {

@@ -337,7 +337,7 @@ func ExampleZendesk() {
 	}
 	account.Fail(helpdesktest.Fault{Status: http.StatusConflict, Times: 1})
 	ticket, webhook := account.NewTicket("https://hooks.example", "jane@acme.example", "Help!")
-	for range 2 { // Zendesk repeats what is answered 503
+	for range 2 { // Zendesk repeats requests that are answered 503
 		webhook.Body, _ = webhook.GetBody()
 		answer := httptest.NewRecorder()
 		integration(answer, webhook)

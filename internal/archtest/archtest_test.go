@@ -20,10 +20,9 @@ import (
 
 const module = "github.com/liveactivity/liveactivity"
 
-// layers are the parts of the module from the bottom up. A package depends on
-// packages of its own layer and of those below. Other internal packages are
-// leaves: they may be used anywhere, and what they depend on counts for their
-// user.
+// layers are the parts of the module from the bottom up. A package depends on packages of its own
+// layer and of the layers below. Other internal packages are leaves: any package may use them, and
+// their dependencies count as their user's.
 var layers = [][]string{
 	{"activity"},
 	{"stream"},
@@ -35,7 +34,7 @@ var layers = [][]string{
 // leaf is the layer of the other internal packages.
 const leaf = -1
 
-// pkg is what go list reports of a package.
+// pkg is a package as go list reports it.
 type pkg struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
@@ -131,8 +130,8 @@ func TestNothingImportsUpward(t *testing.T) {
 	}
 }
 
-// A program that imports one of these packages links none of what follows it: an
-// engine that needs storage comes with the program that passes it in.
+// A program that imports one of these packages links none of the packages forbidden here: an engine
+// that needs storage comes with the program that passes it in.
 func TestPackagesLinkNoMoreThanTheyNeed(t *testing.T) {
 	const redis, bbolt, prometheus, otel = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/",
 		"go.opentelemetry.io/"
@@ -177,7 +176,7 @@ func TestTestPackagesAreImportedByTestsOnly(t *testing.T) {
 	}
 }
 
-// Nor does anything that is not a test pull in what tests are written with.
+// Only tests and test helpers depend on the packages that tests are written with.
 func TestTestingIsImportedByTestsOnly(t *testing.T) {
 	for _, p := range list(t) {
 		if isTestHelp(p.name()) {

@@ -1,5 +1,5 @@
-// Package browsertest drives Chromium in tests: a browser, tabs in it that share
-// nothing, and what the browser complains about.
+// Package browsertest drives Chromium in tests: a browser, tabs in it that share nothing, and the
+// complaints of the browser.
 package browsertest
 
 import (
@@ -46,7 +46,7 @@ func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 		chromedp.Flag("disable-component-update", true),
 	)
 	ctx, cancelAllocator := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
-	t.Cleanup(cancelAllocator) // kills what has not ended by then, and waits for it
+	t.Cleanup(cancelAllocator) // kills the processes that have not ended by then, and waits for them
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	t.Cleanup(func() {
@@ -58,7 +58,7 @@ func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	return ctx
 }
 
-// Tab is a page of a visitor who was never here before.
+// Tab is a page of a new visitor.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -86,7 +86,7 @@ func Open(t testing.TB, browser context.Context) *Tab {
 	return p
 }
 
-// Do carries out what a visitor does.
+// Do carries out actions of a visitor.
 func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, Patience)
@@ -119,9 +119,9 @@ func (p *Tab) Eval(expression string) (value string) {
 	return value
 }
 
-// Await waits until a JavaScript expression is true. What throws is not true: the
-// page may be loading. It does so from outside: a page's policy may let nothing be
-// evaluated inside.
+// Await waits until a JavaScript expression is true. An expression that throws is not true: the
+// page may be loading. Await evaluates it from outside, because a page's policy may forbid any
+// evaluation inside.
 func (p *Tab) Await(what, expression string) {
 	p.t.Helper()
 	var value string
@@ -151,8 +151,7 @@ func (p *Tab) Texts(selector string) string {
 	return p.Eval(`[...document.querySelectorAll('` + selector + `')].map(e => e.innerText).join("\n")`)
 }
 
-// Context returns the context of the tab, for what the methods do not do. It ends
-// with the test.
+// Context returns the context of the tab, for uses beyond the methods. It ends with the test.
 func (p *Tab) Context() context.Context { return p.ctx }
 
 // Complaints returns the exceptions, the errors and warnings on the console, and

@@ -11,8 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 )
 
-// What is asked of a page that leaves for another site, and that for the first, is
-// answered.
+// Eval and Await get their answers while the page keeps moving between two sites.
 func TestTab_asksTheNextPageWhereOneIsLeft(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

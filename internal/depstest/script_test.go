@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The script asks a person before it installs anything, and installs without asking where
-// nobody can answer. Where there is no apt-get it says what to do.
+// The script asks a person before it installs anything. It installs without asking where nobody can
+// answer. Without apt-get it tells the user
+// to install the programs.
 func TestScript_asksBeforeItInstalls(t *testing.T) {
 	const question = "redis-server is missing. Install"
 	for name, tt := range map[string]struct {

@@ -1,4 +1,4 @@
-// Package heaptest measures the heap for tests of what is bounded.
+// Package heaptest measures the heap for tests of bounds.
 package heaptest
 
 import "runtime"
@@ -13,7 +13,7 @@ func After(f func()) int64 {
 // InUse returns the bytes in use on the heap, garbage collected.
 func InUse() int64 {
 	runtime.GC()
-	runtime.GC() // what finalizers let go
+	runtime.GC() // for the memory that finalizers let go
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

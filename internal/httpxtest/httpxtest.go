@@ -1,5 +1,5 @@
-// Package httpxtest is for tests of HTTP handlers: what their errors look like,
-// and how near they come to the least that net/http can do.
+// Package httpxtest is for tests of HTTP handlers. It checks the form of their errors, and compares
+// them with the least that net/http can do.
 package httpxtest
 
 import (
@@ -55,8 +55,8 @@ type comparison struct {
 }
 
 // Compare is a benchmark of GET requests of a target: of the handler, and of one that writes the
-// same bytes as a constant, in short turns, so that both see the same machine. It reports the ratio:
-// requests per second of the handler divided by those of the constant, over all turns and as their
+// same bytes as a constant, in short turns, so that both see the same machine. It reports the
+// ratio: the handler's requests per second divided by the constant's, over all turns and as their
 // median.
 func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 	r := httptest.NewRequest(http.MethodGet, target, nil)

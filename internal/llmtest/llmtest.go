@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Server is an endpoint of OpenAI's form that keeps what it is asked. It answers 404
-// to what is no question.
+// Server is an endpoint of OpenAI's form that keeps the questions to it. It answers 404 to any
+// other request.
 type Server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func New(t testing.TB, answer http.HandlerFunc) *Server {
 	return s
 }
 
-// BaseURL is what a client is configured with.
+// BaseURL is the base URL to configure a client with.
 func (s *Server) BaseURL() string { return s.URL + "/v1" }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func (s *Server) AnswerWith(answer http.HandlerFunc) {
 	s.answer = answer
 }
 
-// Asked returns what the model was asked.
+// Asked returns the questions to the model.
 func (s *Server) Asked() []Question {
 	s.mu.Lock()
 	defer s.mu.Unlock()

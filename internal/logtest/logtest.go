@@ -1,4 +1,4 @@
-// Package logtest holds what tests of logging share.
+// Package logtest holds the helpers that tests of logging share.
 package logtest
 
 import (
@@ -20,7 +20,7 @@ func (l *Buffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the text written so far.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package musttest is for tests of what constructors return: the value, or
-// everything that is wrong with the arguments.
+// Package musttest is for tests of the results of constructors: the value, or every mistake in the
+// arguments.
 package musttest
 
 import (

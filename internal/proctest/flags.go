@@ -20,8 +20,8 @@ const exitTime = 20 * time.Second
 // value that it refuses ("" where any will do).
 type Flags []struct{ Name, Env, Default, Bad string }
 
-// CheckHelp checks that --help shows these flags, each with its variable and its
-// default, and no others, whatever the environment contains.
+// CheckHelp checks that --help shows these flags, each with its variable and its default, and no
+// others. The environment does not change it, and is not printed.
 func (c *Command) CheckHelp(t *testing.T, env []string, flags Flags) {
 	t.Helper()
 	p := c.Launch(t, env, "--help")
@@ -43,8 +43,7 @@ func (c *Command) CheckHelp(t *testing.T, env []string, flags Flags) {
 
 var flagName = regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`)
 
-// helpEntries returns what is said about each flag, from its name to the next
-// one's, on one line.
+// helpEntries returns the text about each flag, from its name to the next one's, on one line.
 func helpEntries(help string) map[string]string {
 	entries := map[string]string{}
 	_, help, _ = strings.Cut(help, "\nFlags:\n")
@@ -88,8 +87,8 @@ func (c *Command) CheckVersion(t *testing.T) {
 	assert.Empty(t, p.Stderr.String())
 }
 
-// CheckPortTaken checks what two processes on one port do, both with this
-// environment and arguments: the second reports it, and does not disturb the first.
+// CheckPortTaken checks two processes on one port, both with this environment and arguments: the
+// second reports it, and does not disturb the first.
 func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	first := c.Launch(t, env, append(slices.Clone(args), AnyPort)...)

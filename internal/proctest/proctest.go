@@ -1,5 +1,5 @@
-// Package proctest runs the commands of the module as separate processes, and
-// checks what all of them have in common.
+// Package proctest runs the commands of the module as separate processes, and checks the properties
+// that all of them share.
 package proctest
 
 import (
@@ -74,8 +74,8 @@ func watch(root string) error {
 	})
 }
 
-// build builds the command of the module's folder into another one, without what only
-// a debugger needs.
+// build builds the command of the module's folder into another one, without the data that only a
+// debugger needs.
 func (c *Command) build(root, folder, dir string) error {
 	if err := watch(root); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (c *Command) Launch(t *testing.T, env []string, args ...string) *Process {
 	return launch(t, exec.Command(c.path, args...), env)
 }
 
-// LaunchOnTerminal is Launch with a terminal of 80 columns as standard error. What
-// it shows is in Stderr, with the control characters.
+// LaunchOnTerminal is Launch with a terminal of 80 columns as standard error. Stderr holds the
+// output on the terminal, with the control characters.
 func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	screen, tty, err := pty.Open()
@@ -128,7 +128,7 @@ func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
 	return launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
 }
 
-// Pipe runs the command with this input, and returns what it prints.
+// Pipe runs the command with this input, and returns its output.
 func (c *Command) Pipe(t *testing.T, input []byte) []byte {
 	t.Helper()
 	cmd := exec.Command(c.path)

@@ -256,8 +256,8 @@ func (s *Server) AppendOnlyFile() string {
 	return files[0]
 }
 
-// Restart runs a killed server again, with its port and what it has kept, and
-// returns when it answers.
+// Restart runs a killed server again, with its port and the data that it has kept, and returns when
+// it answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	waittest.Until(s.tb, "Redis starts", func() bool {

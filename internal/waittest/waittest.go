@@ -1,5 +1,5 @@
-// Package waittest waits for what a test expects, and fails the test when that
-// does not come.
+// Package waittest waits for the events that a test expects, and fails the test when they do not
+// come.
 package waittest
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Patience is how long a test waits for what it expects. It is longer than the
-// machine can be busy with something else. A test of a conformance suite, which must
-// fail, shortens it before it begins.
+// Patience is how long a test waits for an expected event. It is longer than the machine can be
+// busy with something else. A test of a conformance suite, which must fail, shortens it before it
+// begins.
 var Patience = 30 * time.Second
 
 // Receive returns the next value of a channel.
@@ -62,8 +62,8 @@ func Until(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Equal waits until get returns what is wanted. Like the condition of Until, get may
-// end the test.
+// Equal waits until get returns the wanted value. Like the condition of Until, get may end the
+// test.
 func Equal[T any](t testing.TB, want T, get func() T) {
 	t.Helper()
 	var got T

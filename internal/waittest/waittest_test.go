@@ -31,7 +31,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 
 func (f *failing) FailNow() { runtime.Goexit() }
 
-// says runs a test and returns what it says when it fails, and after how long.
+// says runs a failing test and returns its message and the time it took.
 func says(test func(t testing.TB)) (string, time.Duration) {
 	began := time.Now()
 	f := &failing{}

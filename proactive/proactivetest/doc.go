@@ -32,7 +32,7 @@
 // A step without an action lets time pass. Expectations:
 //
 //	offer my_trigger         it is offered, with a label if "…" follows
-//	no offer                 whatever matches
+//	no offer                 no trigger is offered, even if one matches
 //	no offer cooldown        it matches and is not offered, for this reason
 //	state thinking           or proactive, reactive, guidance, conservative
 //	reply                    the message is answered

@@ -1,9 +1,8 @@
 // Package streamtest helps test readers of a service's stream, such as a
 // [stream.Consumer] with its handlers.
 //
-// [Server] serves the stream of one product: it sends what the test sends, and
-// fails on demand. Its frames, ids, gaps and heartbeats are those of the real
-// service.
+// [Server] serves the stream of one product: it sends the test's events, and
+// fails on demand. Its frames, ids, gaps and heartbeats are the real service's.
 //
 //	server, err := streamtest.NewServer(nil)
 //	defer server.Close()
@@ -12,7 +11,7 @@
 //	err = server.WaitConnected(ctx)
 //	server.Send(activity.Batch{SessionID: "s1", Actions: actions})
 //
-// What to test of a consumer, and how:
+// Cases for a test of a consumer, and their calls:
 //
 //   - a connection that ends: [Server.Disconnect]; the consumer resumes with
 //     the id of its last acknowledged event, see [Server.Requests]

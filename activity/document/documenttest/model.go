@@ -59,7 +59,7 @@ func modelTests() (tests []test) {
 	return tests
 }
 
-// roulette decides what happens next.
+// roulette makes random choices.
 type roulette struct {
 	*rand.Rand
 	model

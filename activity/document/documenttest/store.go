@@ -83,7 +83,7 @@ func (f fixture) write(changes ...document.Change) document.Version {
 	return version
 }
 
-// put sets the value of the document, whatever its version, and returns it.
+// put sets the value of the document regardless of its version, and returns the document.
 func (f fixture) put(name, value string, ttl time.Duration) document.Document {
 	f.Helper()
 	d := document.Document{Name: name, Value: []byte(value)}

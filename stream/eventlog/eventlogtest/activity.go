@@ -18,11 +18,11 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// TestActivity checks that the logs returned by open file the actions of what
-// they append: the suites of package activitytest, and that an append and its
-// actions are one. Every call of open must return a new empty log of these bounds,
-// MaxBytes being those of the users' actions, or zero for the default; open
-// registers its cleanup with t.Cleanup.
+// TestActivity checks that the logs returned by open file the actions of the
+// entries that they append. It runs the suites of package activitytest, and checks
+// that an append and its actions are one. Every call of open must return a new
+// empty log of these bounds, where MaxBytes bounds the users' actions, and zero is
+// the default; open registers its cleanup with t.Cleanup.
 func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) eventlog.Log) {
 	openFiler := func(t *testing.T, o activitytest.Options) activitytest.Engine { return NewFiler(open(t, o)) }
 	t.Run("Store", func(t *testing.T) { activitytest.TestStore(t, openFiler) })

@@ -73,8 +73,8 @@ func testProductsApart(f fixture) {
 	}
 }
 
-// A caller that encodes into one buffer and builds its entries and changes in slices
-// must not change what is in the log.
+// A caller that reuses its buffer for the next encoding, and its slices for the next entries and
+// changes, must not change the log.
 func testCallerReusesMemory(f fixture) {
 	start := f.bounds().Newest
 	first := Entry("a", 0)

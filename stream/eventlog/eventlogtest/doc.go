@@ -25,8 +25,8 @@
 // [github.com/liveactivity/liveactivity/activity/document/documenttest]: run
 // it, too, on the store that Documents returns.
 //
-// [TestState] checks the bounds of these documents, and [TestStorage] what an
-// engine says of its storage.
+// [TestState] checks the bounds of these documents, and [TestStorage] an
+// engine's report on its storage.
 //
 // [Entry], [Entries] and [Sized] make entries with distinct data; [Append],
 // [Bounds], [ReadAll] and [Retained] are calls that must not fail.

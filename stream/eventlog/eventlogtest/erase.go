@@ -24,8 +24,8 @@ func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
 	return eventlog.Entry{Data: data}
 }
 
-// Told returns what readers of a product's log are told, in its order: of a batch the users
-// of its actions, of another entry its type.
+// Told returns the entries of a product's log as its readers get them, in order: for a batch the
+// users of its actions, for another entry its type.
 func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 	t.Helper()
 	for _, e := range Retained(t, log, productID) {

@@ -154,7 +154,7 @@ func (f fixture) fires(changed <-chan struct{}) {
 	f.within("waiting for a change", func() { <-changed })
 }
 
-// item is what a reader sees of an entry.
+// item is an entry as a reader sees it.
 type item struct {
 	ID        eventlog.ID
 	SessionID string

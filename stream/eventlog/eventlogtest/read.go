@@ -139,7 +139,7 @@ var retentionTests = []test{
 		f.append(Entries("before", 3)...)
 		for n := range 3 {
 			large := f.append(Sized(Entry("large", n), 3*smallLog))
-			for range 2 { // what is too much goes before a call returns, or with the next ones
+			for range 2 { // the excess goes before a call returns, or with the next ones
 				f.write(product, document.Put(f.document("a"), nil, 0))
 				rest := f.readAll(f.bounds().TrimmedTo, 10)
 				require.Equal(f, items(large), items(rest[len(rest)-1:]))

@@ -16,7 +16,7 @@ import (
 // TestState checks that the logs returned by open bound the documents of each
 // product by half of [eventlog.Retention].StateMaxBytes. Every call of open
 // must return a new empty log, which the suite closes. The total bound of an
-// in-memory engine must exceed what the suite writes, some megabytes.
+// in-memory engine must exceed the suite's writes, some megabytes.
 //
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.
