@@ -59,7 +59,7 @@ var endTests = asTests(endScenarios,
 		f.add(NewBatch(product, "s", "ada", f.click(1)), NewBatch("other", "s", "ada", f.click(2)))
 		require.Equal(f, "1-1", f.spans(product, "ada"))
 	}},
-	test{name: "whatever end the batch states", run: func(f fixture) {
+	test{name: "the end that the batch states does not count", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 3)...)
 		b.Actions[1].TimestampEnd += 1000
 		f.add(b, NewBatch(product, "s", "ada", f.click(2)))

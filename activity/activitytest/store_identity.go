@@ -31,7 +31,7 @@ func signed(anonymous, user string, at float64) said {
 // identityScenarios show that a session's anonymous actions, and no others, become the actions of
 // the user who signs in.
 var identityScenarios = []scenario{
-	{"what the visitor did before is the user's",
+	{"the visitor's earlier actions are the user's",
 		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 4}},
 		map[string]string{"ada": "1-2 2-4 4-4", "anon": ""}},
 	{"an action that comes late",
@@ -40,7 +40,7 @@ var identityScenarios = []scenario{
 	{"at the instant of the action",
 		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 1, 0}},
 		map[string]string{"ada": "1-1", "anon": ""}},
-	{"what the visitor does later is not the user's",
+	{"the visitor's later actions are not the user's",
 		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3}},
 		map[string]string{"ada": "1-1", "anon": "3-3"}},
 	{"another session of the visitor is not the user's",

@@ -32,7 +32,7 @@ var jsonTests = []test{
 		want := []activity.Action{b.Actions[0].Action, b.Actions[1].Action, b.Actions[2].Action}
 		f.requireJSON(want, f.recent(product, "ada", maxEvents))
 	}},
-	{name: "index counts over what is returned", run: func(f fixture) {
+	{name: "index counts over the returned actions", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
 		f.add(b)
 		want := []activity.Action{b.Actions[1].Action, b.Actions[2].Action}

@@ -251,7 +251,7 @@ var noteTests = []deskTest{
 		assert.ErrorIs(f, err, context.DeadlineExceeded)
 		assert.Equal(f, time.Second, time.Since(f.began))
 	}},
-	{"Fits says what Note can write whole", func(f *deskFixture) {
+	{"Fits accepts the texts that Note can write whole", func(f *deskFixture) {
 		assert.True(f, f.Desk.Fits(hostile))
 		most, least := 1<<17, 1 // characters; about the longest that fits is between them
 		if f.Desk.Fits(strings.Repeat("<", most)) {

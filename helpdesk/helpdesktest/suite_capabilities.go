@@ -158,7 +158,7 @@ var offererTests = []deskTest{
 }
 
 var removerTests = []deskTest{
-	{"Engaged sees what the contact writes", func(f *deskFixture) {
+	{"Engaged sees the contact's messages", func(f *deskFixture) {
 		id := f.note("Before")
 		engaged, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, id, "")
 		require.NoError(f, err)

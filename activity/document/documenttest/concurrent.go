@@ -21,8 +21,8 @@ const writers = 8
 var concurrencyTests = []test{
 	{name: "loses no change, and assigns no version twice", run: testNothingLost},
 	{name: "never shows half of a change", run: testMovedTogether},
-	{name: "makes a change conditional on what it checked", run: testNobodyLeavesLast},
-	{name: "lists an unchanged document once, whatever else comes and goes", run: testListsWhatStays},
+	{name: "makes a change conditional on the checked documents", run: testNobodyLeavesLast},
+	{name: "lists an unchanged document once, however others come and go", run: testListsWhatStays},
 }
 
 // change makes changes to the named documents, retrying on conflicts. It may

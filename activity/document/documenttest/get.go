@@ -19,7 +19,7 @@ var getTests = []test{
 		require.Equal(f, want, items(f.get("c", "a", "a", "x", "b", "x", "a")))
 		require.Equal(f, want[4:5], items(f.get("b")))
 	}},
-	{name: "returns what does not exist with its name, version zero and no value", run: func(f fixture) {
+	{name: "returns a missing document with its name, version zero and no value", run: func(f fixture) {
 		require.Equal(f, []item{{Name: "a"}}, items(f.get("a")), "in an empty store")
 		f.put("b", "2", 0)
 		docs := f.get("a", "b")

@@ -37,7 +37,7 @@ var timeToLiveTests = []test{
 		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no room in a list")
 		require.Empty(f, f.list("b", "", 10))
 	}},
-	{name: "that is over makes what was read stale", run: testStaleAfterExpiry},
+	{name: "that is over makes an earlier read stale", run: testStaleAfterExpiry},
 	{name: "that is over means that the document does not exist, and can be created", run: func(f fixture) {
 		for _, ttl := range []time.Duration{0, time.Hour} {
 			old := f.put("a", "old", brief)

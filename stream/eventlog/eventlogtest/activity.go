@@ -109,7 +109,7 @@ var filingTests = []struct {
 		require.Equal(f, 2, f.filed("ada"))
 		require.Equal(f, 1, f.filed("bob"))
 	}},
-	{"what is refused is not filed", func(f fixture) {
+	{"a refused append is not filed", func(f fixture) {
 		first := f.append(f.click("ada"))[0]
 		other, wrong := f.click("ada"), f.click("ada")
 		wrong.Batch.Actions[0].TimestampStart = 1e300

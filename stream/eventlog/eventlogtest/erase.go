@@ -81,7 +81,7 @@ func (f fixture) sessionActions(session string) int {
 }
 
 var eraseTests = []test{
-	{"what came before is gone, of the sessions and of the user", eventlog.Retention{}, func(f fixture) {
+	{"earlier entries are gone, of the sessions and of the user", eventlog.Retention{}, func(f fixture) {
 		summary := eventlog.Entry{SessionID: "s1", Data: []byte(`{"type":"summary","session_id":"s1","summary":"x"}`)}
 		entries := f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s1", "ada", ""), summary,
 			f.act("", "ada"), f.act("s2", "ada"), f.act("s3", "bob"), f.act("", "bob"))
@@ -99,7 +99,7 @@ var eraseTests = []test{
 			f.refused(e)
 		}
 	}},
-	{"a session keeps what others did", eventlog.Retention{}, func(f fixture) {
+	{"a session keeps the actions of others", eventlog.Retention{}, func(f fixture) {
 		f.append(f.act("s1", "ada", "anon-2", "grace", ""), f.identity("s1", "anon-2", "grace"), f.act("s1", "ada"))
 		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"},
 			Kept: map[string][]string{"s1": {"anon-2", "grace"}}}))
@@ -108,7 +108,7 @@ var eraseTests = []test{
 		require.Equal(f, 2, f.filed("grace"))
 		require.Equal(f, 2, f.sessionActions("s1"))
 	}},
-	{"what a visitor did is kept for who signed in", eventlog.Retention{}, func(f fixture) {
+	{"a visitor's actions are kept for the user who signed in", eventlog.Retention{}, func(f fixture) {
 		f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s2", "anon"), f.act("", "anon"))
 		told := [][]string{{"anon"}, {"identity"}, {"erased"}, {"erased"}}
 		for _, sessions := range [][]string{{"s2"}, {}, {"s1"}} {

@@ -150,14 +150,14 @@ var retentionTests = []test{
 			return len(f.readAll(f.bounds().TrimmedTo, 10)) == 1
 		})
 	}},
-	{name: "by size keeps what fits", retention: small, run: func(f fixture) {
+	{name: "by size keeps the entries that fit", retention: small, run: func(f fixture) {
 		start := f.bounds().Newest
 		for n := range smallLog / 1024 / 4 {
 			f.append(Sized(Entry("a", n), 1024))
 		}
 		require.Len(f, f.readAll(start, 100), smallLog/1024/4)
 	}},
-	{name: "by size bounds what is kept", retention: small, run: func(f fixture) {
+	{name: "by size bounds the kept entries", retention: small, run: func(f fixture) {
 		for n := range 8 * smallLog / 1024 {
 			f.append(Sized(Entry("a", n), 1024))
 		}

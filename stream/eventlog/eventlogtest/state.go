@@ -138,7 +138,7 @@ var stateTests = []test{
 		require.Len(f, f.names(product, "ever/"), registrations)
 		require.Len(f, f.names(product, "more/"), 4*registrations)
 	}},
-	{name: "keeps what is written again, but not what is only read", run: func(f fixture) {
+	{name: "keeps documents that are written again, but not documents only read", run: func(f fixture) {
 		for _, name := range []string{"put", "touched", "read", "checked"} {
 			f.write(product, document.Put(named(name), []byte(name), time.Hour))
 		}
@@ -192,7 +192,7 @@ var stateTests = []test{
 		require.Contains(f, more, fmt.Sprint("more/", fillers-1))
 		require.LessOrEqual(f, len(more)*fillerBytes, documentBytes*5/4)
 	}},
-	{name: "evicts what yields of one write before what does not", run: func(f fixture) {
+	{name: "evicts the yielding documents of one write before the others", run: func(f fixture) {
 		f.write(product, document.Put(named("link"), []byte("link"), time.Hour))
 		changes := make([]document.Change, fillers)
 		for n := range changes {

@@ -65,7 +65,7 @@ var storageTests = []struct {
 		f.write(product, document.Delete(document.Document{Name: "a", Version: version}))
 		require.Less(f, f.storage(product).StateBytes, full.StateBytes-4000)
 	}},
-	{"is that of the product alone", func(f storageFixture) {
+	{"is the product's alone", func(f storageFixture) {
 		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
 		f.append(Entries("a", 10)...)
 		require.Equal(f, f.empty, f.storage("other"))
