@@ -25,8 +25,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// BenchmarkServeWebhook is a webhook of Zendesk's from its bytes to the answer, with
-// its signature verified and its effect stored in memory.
+// BenchmarkServeWebhook measures a Zendesk webhook from its bytes to the answer, with its signature
+// verified and its effect stored in memory.
 func BenchmarkServeWebhook(b *testing.B) {
 	for name, email := range map[string]string{"waits for its session": "nobody@acme.example",
 		"of a linked session": "ada@acme.example"} {
@@ -59,7 +59,7 @@ func BenchmarkServeWebhook(b *testing.B) {
 	}
 }
 
-// BenchmarkServeWebhook_refused is what a request costs that anybody can send.
+// BenchmarkServeWebhook_refused measures a request with a wrong signature, which anybody can send.
 func BenchmarkServeWebhook_refused(b *testing.B) {
 	d := newDoors(b, nil)
 	desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com", SigningSecret: zendesk.Secrets{"secret"}},
@@ -80,8 +80,8 @@ func BenchmarkServeWebhook_refused(b *testing.B) {
 	}
 }
 
-// BenchmarkFollow writes a note for each action, of 1000 conversations in turn, into
-// a desk that answers at once.
+// BenchmarkFollow writes a note for each action, in 1000 conversations in turn, to a desk that
+// answers at once.
 func BenchmarkFollow(b *testing.B) {
 	const conversations = 1000
 	d := newDesk()
@@ -118,8 +118,8 @@ func BenchmarkFollow(b *testing.B) {
 	<-done
 }
 
-// What a conversation costs in memory while everything is written, and while its
-// desk is away and it has notes to write.
+// A linked conversation takes at most 1 KiB of memory, and one with notes to write to an absent
+// desk at most 512 bytes.
 func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	const conversations = 10_000
 	c := newLinks(t).Connector
@@ -156,8 +156,8 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	runtime.KeepAlive(docs)
 }
 
-// limited is a desk's limit of requests a minute, and its pacer: like that of
-// Zendesk it leaves a twentieth to others.
+// limited is a desk's limit of requests a minute and its pacer, which leaves a twentieth to others,
+// as Zendesk's does.
 type limited struct {
 	mu        sync.Mutex
 	limit     int
@@ -191,7 +191,8 @@ func (a *limited) pause(string) time.Duration {
 	return max(0, time.Until(a.resets))
 }
 
-// After an outage of an hour, with the limit of Zendesk for updates of tickets.
+// After an outage of an hour, the notes are written in at most 1.1 times the least time under
+// Zendesk's limit for ticket updates.
 func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
@@ -219,7 +220,7 @@ func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 	})
 }
 
-// written returns how many notes the desk has.
+// written returns the number of the desk's notes.
 func (f *following) written() (n int) {
 	f.desk.mu.Lock()
 	defer f.desk.mu.Unlock()

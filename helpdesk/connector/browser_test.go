@@ -103,8 +103,8 @@ func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
 	assert.Equal(t, []Linked{{SessionID: "s1", ByWebhook: true}}, known.Sessions, "the desk said so, too")
 }
 
-// A signed identity makes a link its user's own word, which no quota bounds. A wrong one
-// links nothing.
+// A signed identity makes a link the user's own word, which no quota bounds. A wrong identity links
+// nothing.
 func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	const refusal = "The signature of the session's user is wrong or has expired."

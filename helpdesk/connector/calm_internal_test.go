@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// notedAt returns when the notes of conversation 7 were written, in seconds since a time.
+// notedAt returns the times of conversation 7's notes, in seconds since a time.
 func (f *following) notedAt(since time.Time) (at []int) {
 	synctest.Wait()
 	f.desk.mu.Lock()
@@ -70,8 +70,8 @@ type skewedLog struct {
 
 func (l skewedLog) Now() time.Time { return l.Log.Now().Add(l.by) }
 
-// A host whose clock is behind or ahead of Redis' writes notes at the same times as any other,
-// and waits between them.
+// A host with a clock behind or ahead of Redis's writes notes at the usual times, and waits between
+// them.
 func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -time.Minute} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -149,7 +149,8 @@ func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
 	})
 }
 
-// A signed user's notes are as calm as those of a session that the desk has linked.
+// A signed user's note delays the conversation's next note. A stranger's note delays strangers'
+// notes only.
 func TestCalm_isOneForAllButStrangers(t *testing.T) {
 	now := time.Now().Round(0)
 	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
@@ -190,8 +191,8 @@ func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standi
 	}
 }
 
-// What a model is told must be vouched for. A summary from the actions goes on from the
-// one before it all the same.
+// A model is told of vouched activity only. A summary of claimed actions still goes on from the one
+// before it.
 func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
 	for standing, asked := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 2} {
 		notes := summaries(3)
@@ -206,7 +207,7 @@ func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
 	}
 }
 
-// Anybody can say that they are somebody else: their words blank no note.
+// Anybody can claim to be somebody else. Such claims blank no note.
 func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
 	for standing, want := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 7, activity.Signed: 7} {
 		notes := summaries(3)

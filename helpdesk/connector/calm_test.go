@@ -22,8 +22,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// flooded returns how many notes of actions and summaries are written into a
-// conversation of 46 page views in 18 seconds, and how many redacted.
+// flooded returns the numbers of notes of actions, of summaries and of redactions in a conversation
+// of 46 page views in 18 seconds.
 func flooded(t *testing.T, desk string, notes connector.Notes) (written, summaries, redactions int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
@@ -106,7 +106,7 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
 }
 
-// An offer and a message are due at once. What the user did is not until a pause.
+// An offer and a reply are made at once. The note of the user's actions waits for a pause.
 func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true})
@@ -136,7 +136,8 @@ func (w *world) opened(s *server, text string) (conversationID string) {
 	return id
 }
 
-// A person who waits for an answer is offered nothing, however the question came.
+// A contact who waits for an answer gets no offer for assistance_idle_s, whether the question
+// opened the conversation or came later.
 func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 	for name, ask := range map[string]func(w *world, s *server) (conversationID string){
 		"the opening message": func(w *world, s *server) string { return w.opened(s, "My invoice is wrong") },
@@ -166,8 +167,8 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 	}
 }
 
-// Anybody can send sessions. However many there are, a conversation's link and
-// document stay, and a customer who was quiet meanwhile gets the next note.
+// Anybody can send sessions. A flood of them displaces neither a conversation's link nor its
+// document, and a quiet customer's next action is noted.
 func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})

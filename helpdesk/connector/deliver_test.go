@@ -75,14 +75,14 @@ func (f *following) begins(t testing.TB, pages ...string) {
 	f.links(t, "7", "s")
 }
 
-// links links a session as a webhook does, and waits until everybody waits.
+// links links a session as a webhook does, and waits until the bubble is at rest.
 func (f *following) links(t testing.TB, conversationID, sessionID string) {
 	t.Helper()
 	f.linkAs(t, conversationID, sessionID, byWebhook)
 	synctest.Wait()
 }
 
-// views has a session view pages, and waits until everybody waits.
+// views has a session view pages, and waits until the bubble is at rest.
 func (f *following) views(t testing.TB, sessionID string, pages ...string) {
 	t.Helper()
 	f.visit(t, sessionID, pages...)
@@ -163,7 +163,8 @@ func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
 	})
 }
 
-// A change that no store takes ends its job, or the desk's other conversations would wait for it.
+// A change too long for the store ends its job. Otherwise the desk's other conversations would wait
+// for it.
 func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		for i := range maxInside {
@@ -301,7 +302,8 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 	})
 }
 
-// A model is still being asked when its conversation ends and begins again.
+// Each action is written once although a model is still being asked when its conversation ends and
+// begins again.
 func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
 	notes := summaries(2)
 	model := func(context.Context, string) (string, error) { time.Sleep(20 * time.Second); return "Summary", nil }
@@ -411,8 +413,8 @@ func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 	})
 }
 
-// A proxy that wants credentials, a request that came to another host, and a conversation that
-// somebody has locked say nothing of the note. Only the last is about one conversation.
+// A proxy that wants credentials (407), a misdirected request (421) and a locked conversation (423)
+// do not refuse the note itself. Only the last concerns one conversation.
 func TestFollow_triesANoteAgainAfterARefusalThatPasses(t *testing.T) {
 	for status, others := range map[int]int{407: 0, 421: 0, 423: 1} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -484,7 +486,7 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 	})
 }
 
-// Conversations that the desk refuses do not hold up the others for longer than it takes to see that.
+// Conversations that the desk refuses hold up the others only until the refusal is seen.
 func TestFollow_writesBesideConversationsThatTheDeskRefuses(t *testing.T) {
 	const all, healthy = 18, 6
 	for _, status := range []int{403, 500} {
@@ -544,7 +546,7 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	})
 }
 
-// parkedNow returns how many conversations the metrics say to be overdue.
+// parkedNow returns the number of overdue conversations in the backlog.
 func (f *following) parkedNow(t testing.TB) (n float64) {
 	for _, desk := range f.Backlog("acme").Desks {
 		n += float64(desk.Parked)
@@ -659,7 +661,7 @@ func TestFollow_countsOnceActionsTrimmedFromANoteInDoubt(t *testing.T) {
 	})
 }
 
-// What another user did in the session is in no note, and nothing is lost.
+// No note has another user's actions in the session, and they do not count as lost.
 func TestFollow_countsNothingOfOthersAsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -723,7 +725,7 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	})
 }
 
-// identify records who a session belongs to.
+// identify records the user of a session.
 func (s *service) identify(sessionID, userID, email string) error {
 	_, err := s.recorder.Record(context.Background(), "acme",
 		[]activity.Event{{ID: sessionID + userID, Time: time.Now(), ServerTime: true, SessionID: sessionID, UserID: userID,
@@ -731,7 +733,8 @@ func (s *service) identify(sessionID, userID, email string) error {
 	return err
 }
 
-// A server that dies is succeeded within seconds, and what it was writing is found.
+// Another server takes over from a dead one within seconds, and finds the note that was being
+// written.
 func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.stop()
@@ -767,8 +770,8 @@ func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 	})
 }
 
-// What waits for the debounce time is written when the log is closed, as a log in
-// memory is gone afterwards.
+// Actions that wait for the debounce time are written when the log is closed, since a log in memory
+// is gone afterwards.
 func TestFollow_writesTheRestWhenTheLogIsClosed(t *testing.T) {
 	notes := promptNotes()
 	notes.Debounce = time.Minute
@@ -788,7 +791,7 @@ func TestFollow_writesTheRestWhenTheLogIsClosed(t *testing.T) {
 	})
 }
 
-// closes closes the log, and returns how long Follow went on.
+// closes closes the log, and returns the time that Follow took to end.
 func (f *following) closes(t *testing.T) time.Duration {
 	began := time.Now()
 	require.NoError(t, f.store.log.Close())

@@ -20,8 +20,8 @@ type desk struct {
 	// refuse is asked before a request has its effect, and lose before its answer
 	// is sent. Both may be nil.
 	refuse, lose func(op, conversationID string) *helpdesk.APIError
-	// takes is how long a request takes; it has its effect after half of that,
-	// also when the client has gone.
+	// takes is the duration of a request. The request has its effect after half of it, even if the
+	// client has gone.
 	takes func() time.Duration
 	pause func(conversationID string) time.Duration
 
@@ -87,7 +87,7 @@ func (d *desk) pauses(pause func(conversationID string) time.Duration) {
 	d.pause = pause
 }
 
-// mostAtOnce returns how many requests were in flight at once since the call before.
+// mostAtOnce returns the most requests in flight at once since the previous call.
 func (d *desk) mostAtOnce() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,7 +202,7 @@ func (d *desk) texts(conversationID string) (texts []string) {
 	return texts
 }
 
-// count returns how often an operation was asked for.
+// count returns the number of requests for an operation.
 func (d *desk) count(op string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

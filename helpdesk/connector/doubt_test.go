@@ -18,8 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// A note of which the desk has an equal one from before is written all the same
-// when its first attempt had no effect.
+// A note whose first attempt had no effect is written even if the desk has an older equal note.
 func TestFollow_looksOnlyAmongNotesThatAreNewer(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.begins(t, "a")
@@ -102,7 +101,8 @@ func TestFollow_looksForANoteAfterAnUnreadableAnswer(t *testing.T) {
 	})
 }
 
-// What cannot be looked for would have the same answer for ever, and a note for each attempt.
+// A note at a desk that finds no notes is not tried again: each attempt could have the same answer,
+// and write another note.
 func TestFollow_writesANoteOnceDespiteUnreadableAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -115,7 +115,7 @@ func TestFollow_writesANoteOnceDespiteUnreadableAnswers(t *testing.T) {
 	})
 }
 
-// left returns how many notes of a conversation are not redacted.
+// left returns the number of a conversation's notes that are not redacted.
 func (d *desk) left(conversationID string) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +127,7 @@ func (d *desk) left(conversationID string) (n int) {
 	return n
 }
 
-// The outbox alone knows of such a note, and the log has nothing of it any more when the desk is asked.
+// Only the outbox knows of such a note. By the time the desk is asked, the log has nothing of it.
 func TestErase_redactsANoteInDoubt(t *testing.T) {
 	const written = 4 * time.Second // after which a slow note is there
 	for name, threshold := range map[string]int{"a note": 0, "a summary": 1} {
@@ -223,8 +223,8 @@ func (d unsearchable) Capabilities() helpdesk.Capabilities {
 	return can
 }
 
-// A server that goes on where another stopped leaves what was in flight the time
-// to come to be, also when there is something new to write.
+// A server that takes over gives a write in flight the time to come to be, even if there is
+// something new to write.
 func TestFollow_looksForAWriteItTakesOverAfterAWhile(t *testing.T) {
 	for _, more := range []bool{false, true} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
@@ -353,8 +353,7 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 	}
 }
 
-// A job may read of a session that joined at another server before it is given
-// notice of that.
+// A job may read a session that joined at another server before it gets notice of that.
 func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, d := musttest.New(memorylog.New(nil)), newDesk()

@@ -15,7 +15,7 @@ import (
 
 const ownReply = "Hello! Your export #1 is ready.\n\nOpen \"Settings\" & click {{Export}} <now>, if 1 < 2.  Bye"
 
-// The desk of these tests knows no authors, as Zendesk does not for messaging tickets.
+// The desk of these tests does not know authors, like Zendesk for messaging tickets.
 func TestServeChat_ignoresTheEchoOfAReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, (&fakeModel{text: ownReply}).answer)
@@ -86,7 +86,7 @@ func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
 	}
 }
 
-// A conversation remembers so many replies, and those of the last hour only.
+// A conversation remembers a bounded number of replies, and only for an hour.
 func TestConversation_remembersItsLastReplies(t *testing.T) {
 	var c conversation
 	now := time.Now()

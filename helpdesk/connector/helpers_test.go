@@ -40,7 +40,7 @@ func promptNotes() Notes {
 	return notes
 }
 
-// summaries are notes that are written at once, and summed up from so many actions on.
+// summaries returns notes that are written at once, and summed up from threshold actions on.
 func summaries(threshold int) Notes {
 	notes := promptNotes()
 	notes.SummaryThreshold = threshold
@@ -81,7 +81,7 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 	return &service{c, musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
-// link links a session to a conversation. A signed link is that of the session's user.
+// link links a session to a conversation. The session's user signs a signed link.
 func (s *service) link(ctx context.Context, desk, conversationID, sessionID string, by linkedBy,
 	at time.Time) (status, error) {
 	known, _, err := s.store.dir.Session(ctx, "acme", sessionID)
@@ -133,8 +133,8 @@ func (s *service) click(t testing.TB, sessionID, label string) {
 // configure configures the products anew.
 func (s *service) configure(p Products) { s.products, s.linker.products = p, p }
 
-// work does what is to be done for a conversation now, as a server does that has held
-// the lease for a while, with what models are asked meanwhile.
+// work does a conversation's due work now, model calls included, as a server does that has held the
+// lease for a while.
 func (s *service) work(t testing.TB, key string) {
 	t.Helper()
 	d := s.delivery("acme")
@@ -236,7 +236,8 @@ func (s watchedStore) Write(ctx context.Context, productID string,
 	return s.Store.Write(ctx, productID, changes...)
 }
 
-// mortal returns a log as one process sees it: once that is dead, nothing it does has an effect.
+// mortal returns a log as one process sees it: once the process is dead, nothing it does has an
+// effect.
 func mortal(log eventlog.Log) (seen *watchedLog, dead *atomic.Bool) {
 	dead = new(atomic.Bool)
 	return &watchedLog{Log: log, before: func(string) error {

@@ -34,8 +34,8 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 	assert.Zero(t, w.trimmed)
 }
 
-// Before the link nothing tells a claimed user's actions but that they have neither the user
-// nor the address of their batch. The visitor who signs in is no such user.
+// Before the link, the only sign of a claimed user's action is that it has neither the user nor the
+// address of its batch. A visitor who signs in is no claimed user.
 func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 	took := func(userID, email, batchUser string) *want {
 		w := &want{belongs: belongs{conversationID: "7", linkedAt: 1}}
@@ -77,8 +77,7 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
 }
 
-// A note that is taken up again has the actions that it had, also those of a visitor who was
-// named after them.
+// A note that is taken up again has the same actions, even those of a visitor identified later.
 func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
 	batch := &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{{UserID: "anon"}}}
 	c := &conversation{Sessions: []session{{ID: "s", LinkedAt: 1}}}
@@ -93,7 +92,7 @@ func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
 	assert.True(t, j.wants[0].found[0].kept)
 }
 
-// A call may begin, too, when its session is erased that the job has read before.
+// A job may read a session, and begin a call only after the session's erasure.
 func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 	for _, erased := range []string{"s", "another"} {
 		d := newLinks(t).delivery("acme")
@@ -152,7 +151,7 @@ func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	})
 }
 
-// Of the jobs that were let in before the desk went away, one at a time asks it.
+// Of the jobs let in before the desk went away, one at a time asks it.
 func TestJob_probesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLinks(t).delivery("acme")
@@ -194,7 +193,7 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 	})
 }
 
-// A failure long after the last one delays its class for as short, and is logged.
+// A failure after a success delays its class no longer than a first failure.
 func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLinks(t).delivery("acme")
@@ -210,7 +209,7 @@ func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 	})
 }
 
-// A server whose lease is over, though it has not noticed, begins no request.
+// A server begins no request once its lease may be over, even if it has not noticed.
 func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)

@@ -121,8 +121,8 @@ func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 	})
 }
 
-// Links of strangers, which anybody can forge, take no place from a signed user's or a
-// webhook's, and none of their sessions.
+// Strangers' links, which anybody can forge, take neither a place nor a session from a signed user
+// or a webhook.
 func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 	s := newLinks(t)
 	for i := range MaxStrangers + 1 {
@@ -157,7 +157,7 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		s.sessions(t, "8"))
 }
 
-// A link that has ended is made again by whoever makes it, and no better than that.
+// Anybody can make a link again that has ended. It is then worth no more than the new link.
 func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	s := newLinks(t)
 	s.records(t, did("alice", "a", time.Second))
@@ -167,7 +167,7 @@ func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
 }
 
-// Whom a link is signed for need not be identified by events, too.
+// The user of a signed link counts even if no event identifies them.
 func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
 	s := newLinks(t)
 	s.visitAs(t, "s", "ada", "", time.Now(), "a")
@@ -178,8 +178,8 @@ func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
 	assert.Empty(t, s.linkedTo(t))
 }
 
-// A signed user vouches for a session and not for the conversation: where the desk knows
-// of somebody else, nothing is said to them that the user did.
+// A signed user vouches for a session and not for the conversation. Where the desk knows of another
+// user, the session is not trusted.
 func TestConversation_trustsLinksThatTheDeskOrTheUserVouchesFor(t *testing.T) {
 	signed := session{ID: "s", Signed: true, UserID: "ada", Contact: helpdesk.Contact{UserID: "ada"}}
 	for name, tt := range map[string]struct {
@@ -200,8 +200,7 @@ func TestConversation_trustsLinksThatTheDeskOrTheUserVouchesFor(t *testing.T) {
 	}
 }
 
-// A flood of browsers' links is refused, whichever server takes them, and webhooks' are
-// not counted.
+// Every server refuses a flood of browsers' links. Webhooks' links are not counted.
 func TestLink_boundsTheLinksOfBrowsersInAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
@@ -318,8 +317,7 @@ func TestLinkContact_waitsForItsSession(t *testing.T) {
 	})
 }
 
-// However much its sessions have to be summed up, a conversation fits into its
-// document.
+// A conversation fits into its document however many actions its sessions have to sum up.
 func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	s := newLinks(t)
 	conv := &conversation{}
@@ -342,7 +340,7 @@ func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
 
-// A server of the release before has stored it.
+// A server of the previous release stored this form.
 func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
 	const stored = `{"id":"s","since":1,"recent":[{"at":2,"type":"click","title":"Click a","text":"User clicked a"}],` +
 		`"digest":[{"said":["the home page"]},{},{},{},{}]}`
@@ -354,8 +352,8 @@ func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
 	assert.JSONEq(t, stored, string(value))
 }
 
-// nearlyFull returns a conversation that is so many bytes shorter than a document, whose sessions
-// have nothing that it could forget, and these messages.
+// nearlyFull returns a conversation with these messages that is missing bytes shorter than a
+// document. Its sessions have nothing that it could forget.
 func nearlyFull(t testing.TB, missing int, messages ...message) conversation {
 	t.Helper()
 	c := conversation{Messages: messages}

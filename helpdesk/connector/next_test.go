@@ -16,7 +16,7 @@ import (
 // digested is a history whose actions are all in the digest.
 var digested = summary.History{Digest: &activity.Digest{}}
 
-// What comes next follows from the document, the log and the time alone.
+// The next step follows from the document, the log and the time alone.
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	rules := assistance.Rules{}
