@@ -24,9 +24,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// flaky is a log as one process sees it: its documents fail at random, before a
-// change or after it, and conflict for no reason. Once the process is dead nothing
-// it does has an effect.
+// flaky is a log as one process sees it: its documents fail at random, before a change or after it,
+// and conflict for no reason. Once the process is dead, nothing it does has an effect.
 type flaky struct {
 	eventlog.Log
 	dead  *atomic.Bool
@@ -191,12 +190,12 @@ func (st *storm) write() {
 	st.send(st.desk.Replied(hook, id, text))
 }
 
-// storms is how many are simulated.
+// storms is the number of simulated storms.
 var storms = uint64(12)
 
-// In any weather, with storage that fails between any two steps and servers that
-// die, no match leads to two offers, none comes late, nobody who writes loses the
-// conversation, and what was deleted is forgotten here, too.
+// In any weather, with storage that fails between any two steps and servers that die, no match
+// leads to two offers, no offer is late, nobody who writes loses the conversation, and a deleted
+// conversation is forgotten here, too.
 func TestOffers_keepsItsPromisesInAnyStorm(t *testing.T) {
 	t.Parallel()
 	offers, deletions := 0, 0
@@ -231,7 +230,7 @@ func TestOffers_keepsItsPromisesInAnyStorm(t *testing.T) {
 	assert.Positive(t, deletions)
 }
 
-// check holds a conversation to what is promised.
+// check holds a conversation to the promises.
 func (st *storm) check(s *server, id string) {
 	t := st.t
 	taken := map[time.Time]bool{}

@@ -63,8 +63,8 @@ func prompt() connector.Notes {
 	return notes
 }
 
-// seenOffers keeps when the desk showed an offer, by the path of the request: also in
-// conversations that are gone.
+// seenOffers keeps the times of the offers that the desk showed, by the path of the request, even
+// of conversations that are gone.
 type seenOffers struct {
 	to    http.RoundTripper
 	mu    sync.Mutex
@@ -88,7 +88,7 @@ func (s *seenOffers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// in returns when the desk showed offers in a conversation.
+// in returns the times of the offers that the desk showed in a conversation.
 func (s *seenOffers) in(conversationID string) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,8 @@ func (w *world) parts(conversationID, kind string) (found []helpdesktest.Interco
 	return found
 }
 
-// Configurations: help is offered to users who go to and fro, with their conversations kept, or to those who stay.
+// offering offers help to users who go to and fro, keeping also keeps their conversations, and
+// dwelling offers help to users who stay.
 var (
 	offering = proactive.Config{Enabled: true}
 	keeping  = proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}
@@ -280,7 +281,7 @@ func run(t *testing.T, config proactive.Config, test func(w *world, s *server, c
 	runWith(t, config, func(*world, *connector.Options) {}, test)
 }
 
-// runWith is run with a world, and options of its server, that are prepared before the server starts.
+// runWith is run with a world and server options that are prepared before the server starts.
 func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts *connector.Options),
 	test func(w *world, s *server, conversationID string)) {
 	t.Helper()
@@ -340,7 +341,8 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	})
 }
 
-// A machine of a later version makes no offers, and keeps no conversation from its link.
+// A machine of a later version makes no offers, and does not keep its conversation from being
+// linked.
 func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
 	run(t, offering, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
@@ -399,7 +401,7 @@ func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	})
 }
 
-// A desk may show later what its webhook has told, or not any more.
+// A desk may show a message later than its webhook, or no longer.
 func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		w.deliver(s, w.desk.Webhook(hook, []byte(`{"type": "notification_event",
@@ -443,7 +445,7 @@ func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
 	})
 }
 
-// replies returns what the service answered.
+// replies returns the service's answers.
 func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPart) {
 	for _, p := range w.parts(conversationID, "comment") {
 		if p.AuthorID == helpdesktest.IntercomAdminID {
@@ -513,7 +515,7 @@ func TestOffers_doesNotRepeatAnOfferAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// Another offer can be made when the cool-down of that one is over.
+// Another offer can be made when the cool-down of the lost one is over.
 func TestOffers_asksADeskOnceForALostOfferThatItRefusesToShow(t *testing.T) {
 	run(t, keeping, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
@@ -607,8 +609,7 @@ func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
 	})
 }
 
-// Many actions and messages at once, of two sessions that share a conversation, at
-// two servers.
+// Two sessions that share a conversation have many actions and messages at once, at two servers.
 func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		second := w.start(connector.Options{})
@@ -652,7 +653,7 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	})
 }
 
-// A step that has to be retried, or is delivered twice, is counted once.
+// A step that is retried or delivered twice counts once.
 func TestOffers_countsOffersByResult(t *testing.T) {
 	run(t, keeping, func(w *world, s *server, conversation string) {
 		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
@@ -672,8 +673,8 @@ func TestOffers_countsOffersByResult(t *testing.T) {
 	})
 }
 
-// The server that shows an offer, or writes a note, loses its storage before it has
-// recorded that. The next one finds it.
+// A server shows an offer or writes a note, and loses its storage before it has recorded that. The
+// next server finds the offer or note.
 func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 	for name, write := range map[string]func(w *world){"an offer": (*world).pingPong, "a note": func(w *world) {
 		w.visit("/plans")
@@ -758,7 +759,7 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	})
 }
 
-// What is due is found again long after the actions that led to it.
+// Due work is found again long after the actions that led to it.
 func TestOffers_goesOnAfterALongOutage(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		w.pingPong()
@@ -793,7 +794,7 @@ func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
 	})
 }
 
-// The stay of one person on a page is no other person's.
+// One person's stay on a page does not count as another's.
 func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	run(t, dwelling, func(w *world, s *server, conversation string) {
 		visit := func(user, page string) {
@@ -815,8 +816,8 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 	})
 }
 
-// Pages can say of any session that it belongs to a conversation: what it does leads
-// to no offer there, though the conversation is another user's by the desk's word.
+// A page can link any session to any conversation. Such a session leads to no offer there, although
+// the desk vouches for the conversation's own session.
 func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
@@ -854,7 +855,7 @@ func TestMetrics_countAnOfferThatIsIgnoredOnce(t *testing.T) {
 			run(t, proactive.Config{Enabled: true, IdleTeardown: teardown}, func(w *world, s *server, conversation string) {
 				w.pingPong()
 				require.Len(t, w.offers(conversation), 1)
-				// what is retried is not counted again
+				// a retry is not counted again
 				w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503, Times: 1})
 				time.Sleep(9 * time.Second)
 				assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "there is time to react")

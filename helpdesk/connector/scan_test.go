@@ -15,7 +15,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// Each visitor that is named is looked for in all actions before, and goes into the outbox.
+// A scan takes a few visitors at a time, since it looks for each in all earlier actions, and each
+// goes into the outbox.
 func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	const visitors, format = 2000, "0198c2f4-7a00-7000-8000-%012d"
 	log := musttest.New(memorylog.New(nil))
@@ -39,7 +40,7 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
 }
 
-// The text of a note in doubt is made of its whole range, however much of others is in it.
+// The text of a note in doubt is made from its whole range, however much of it is other sessions'.
 func TestScan_readsARangeWithAnEndToThatEnd(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	own := musttest.New(json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: "s",
@@ -59,7 +60,8 @@ func TestScan_readsARangeWithAnEndToThatEnd(t *testing.T) {
 	assert.False(t, w.more)
 }
 
-// A scan runs while nothing of the product starts, and whoever has the capture token says of what.
+// Nothing of the product starts during a scan, and anyone with the capture token can choose its
+// actions.
 func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
 	const entries, each = 8, 5000
 	now := float64(time.Now().Unix())

@@ -83,8 +83,8 @@ func (f *following) noted(conversationID string) []string {
 	return pages
 }
 
-// A link is of a session and of a person: on a shared browser nobody's actions get into
-// another one's conversation.
+// A link is for a session and a person: on a shared browser, nobody's actions get into another
+// person's conversation.
 func TestLink_isOfOnePerson(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
 		f.records(t, did("anon1", "home", 2*time.Second), signsIn("anon1", "alice", time.Second), did("alice", "a", 0))
@@ -110,8 +110,8 @@ func TestLink_isOfOnePerson(t *testing.T) {
 	})
 }
 
-// A session that another user has linked again has nothing of what the one before did, but for the notes: an erasure
-// has them redacted.
+// A session that another user has linked again keeps nothing of the first user but the notes, so
+// that an erasure has them redacted.
 func TestLink_ofAnotherUserBeginsAnew(t *testing.T) {
 	notes := summaries(2)
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
@@ -222,7 +222,7 @@ func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testin
 	assert.NotNil(t, step)
 }
 
-// The note is another user's by the time that it is known to have been written.
+// The session is another user's by the time the note is known to be written.
 func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 	for name, summary := range map[string]*summed{"a note": nil, "a summary": {Upto: 3, Text: "what alice did"}} {
 		t.Run(name, func(t *testing.T) {
@@ -291,8 +291,8 @@ func TestLinkContact_ofAUserWhoHasLeftWaits(t *testing.T) {
 	})
 }
 
-// Another person's session, and one that only claims to be the contact's beside one that
-// is, say nothing to a model.
+// A model is told nothing of another person's session, nor of the contact's beside one of higher
+// standing.
 func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
 		standings := map[string]activity.Standing{"claimed": activity.Claimed, "reported": activity.Reported,

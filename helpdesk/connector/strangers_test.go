@@ -25,8 +25,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// forges links sessions to conversations in one burst, as anybody can, and returns how
-// many links were taken.
+// forges links sessions to conversations in one burst, as anybody can, and returns the number of
+// links taken.
 func (s *service) forges(t *testing.T, links []string) (taken int) {
 	var mu sync.Mutex
 	var burst sync.WaitGroup
@@ -51,8 +51,8 @@ func (s *service) forges(t *testing.T, links []string) (taken int) {
 	return taken
 }
 
-// shared returns the requests that were made for strangers, of the owner's, and the most
-// by which they exceeded one in ten of the requests up to theirs.
+// shared returns the number of requests for strangers, and the most by which they exceeded a tenth
+// of the requests so far.
 func shared(conversations []string, owner string) (strangers int, excess float64) {
 	for i, id := range conversations {
 		if id != owner {
@@ -63,7 +63,7 @@ func shared(conversations []string, owner string) (strangers int, excess float64
 	return strangers, excess
 }
 
-// A product with two desks, at each of which an owner is busy while 1,500 links are forged.
+// At each of two desks, an owner is busy while 1,500 links are forged.
 func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1,
@@ -139,7 +139,7 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 	})
 }
 
-// A desk at rest gives strangers a tenth of the rate that it states, and few requests at once.
+// A desk at rest gives strangers a tenth of its stated rate, and few requests at once.
 func TestStrangers_haveATenthOfTheDesksRate(t *testing.T) {
 	const links = 40
 	for name, tt := range map[string]struct {

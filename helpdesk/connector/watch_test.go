@@ -47,7 +47,7 @@ func (d *delivery) visits(t testing.TB, sessionID string, pages, length int) {
 	require.NoError(t, d.see(eventlog.ID{}, []eventlog.Entry{e}))
 }
 
-// watched returns how many actions of a session are remembered for triggers.
+// watched returns the number of a session's actions that are remembered for triggers.
 func (d *delivery) watched(sessionID string) int {
 	if known, ok := d.watch.sessions.Get("", sessionID); ok {
 		return len(known.window.Actions)
@@ -55,7 +55,7 @@ func (d *delivery) watched(sessionID string) int {
 	return 0
 }
 
-// Whoever has the capture token can report as many sessions as they like.
+// Anyone with the capture token can report any number of sessions.
 func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	s := newWatching(t)
 	d := s.delivery("acme")

@@ -166,13 +166,13 @@ func (d *day) kill(i int) {
 	d.servers = slices.Delete(d.servers, i, i+1)
 }
 
-// event is something that happens.
+// event is an event of the day.
 type event struct {
 	at time.Time
 	do func()
 }
 
-// plan returns what happens on the day.
+// plan returns the events of the day.
 func (d *day) plan(visitors, visitsEach int) (events []event) {
 	begin := time.Now()
 	within := func(from, to time.Duration) time.Time {
@@ -256,8 +256,8 @@ func (d *day) end() {
 	d.running.Wait()
 }
 
-// wanted returns what should be in notes, by conversation and session: each action of
-// a linked session that is not older than the pre-link window.
+// wanted returns the pages that belong in notes, by conversation and session: each view of a linked
+// session that is not older than the pre-link window.
 func (d *day) wanted() map[string][]string {
 	want := map[string][]string{}
 	for _, v := range d.sessions {
@@ -271,7 +271,7 @@ func (d *day) wanted() map[string][]string {
 	return want
 }
 
-// got returns what is in notes.
+// got returns the pages in the notes, by conversation and session.
 func (d *day) got() map[string][]string {
 	d.desk.mu.Lock()
 	defer d.desk.mu.Unlock()
@@ -291,8 +291,8 @@ func (d *day) got() map[string][]string {
 	return got
 }
 
-// check compares what the desk has with what should be there: each action once, in
-// its conversation and in order.
+// check compares the desk's notes with the wanted pages: each once, in its conversation and in
+// order.
 func (d *day) check() {
 	want, got := d.wanted(), d.got()
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -303,8 +303,7 @@ func (d *day) check() {
 	d.checkRedactions()
 }
 
-// checkRedactions checks that what is redacted was replaced by a later summary of
-// the same session.
+// checkRedactions checks that a later summary of the same session replaced each redacted note.
 func (d *day) checkRedactions() {
 	d.desk.mu.Lock() // a write whose answer was lost may still come to be
 	defer d.desk.mu.Unlock()
@@ -319,16 +318,16 @@ func (d *day) checkRedactions() {
 	}
 }
 
-// How much is simulated. With the race detector it takes ten times as long, and
-// there is less of it.
+// The extent of the simulations. It is smaller with the race detector, which takes ten times as
+// long.
 var (
 	days     = uint64(100)
 	caughtUp = 2000 // conversations
 	crowd    = 2000 // sessions of one day
 )
 
-// Simulated days with all that can happen. One that fails says its seed, which
-// repeats it: -run TestWeather/seed=7$.
+// A simulated day has everything that can happen. A failed day is named by its seed, which repeats
+// it: -run TestWeather/seed=7$.
 func TestWeather(t *testing.T) {
 	for seed := range days {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -344,7 +343,7 @@ func TestWeather(t *testing.T) {
 	}
 }
 
-// A day of thousands of sessions.
+// The day has thousands of sessions.
 func TestWeather_withACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -356,7 +355,7 @@ func TestWeather_withACrowd(t *testing.T) {
 	})
 }
 
-// A shorter day, in real time, on the engines that keep what they have.
+// The day is shorter, in real time, and on the engines that outlive a process.
 func TestWeather_onOtherEngines(t *testing.T) {
 	for engine, open := range map[string]func(t *testing.T) eventlog.Log{
 		"bbolt": func(t *testing.T) eventlog.Log {
@@ -379,7 +378,7 @@ func TestWeather_onOtherEngines(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			// a window as long as that, since the clocks of engines differ by milliseconds
+			// the window is this long, since the clocks of engines differ by milliseconds
 			d := newDay(t, open(t), time.Hour, seed)
 			d.unit, d.opts.LeaseTTL = 5*time.Millisecond, time.Second
 			d.live(8, 12)

@@ -59,13 +59,13 @@ func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (help
 	return e, nil
 }
 
-// do counts an operation and returns what it is to fail with.
+// do counts an operation and returns its scripted error.
 func (d *scriptDesk) do(operation string) error {
 	d.asked = append(d.asked, operation)
 	return d.answer[operation]
 }
 
-// count returns how many operations were asked for.
+// count returns the number of operations.
 func (d *scriptDesk) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,7 @@ func (d *scriptDesk) written() []string {
 	return append([]string(nil), d.replies...)
 }
 
-// script lets an operation fail with err, nil for no longer.
+// script lets an operation fail with err, or succeed again if err is nil.
 func (d *scriptDesk) script(operation string, err error, lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -303,8 +303,8 @@ func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 	}
 }
 
-// A user id is no proof against an address: the session of another person who has
-// the same id is not linked.
+// A user ID is no proof against an address: the session of a person with the same ID and another
+// address is not linked.
 func TestServeWebhook_doesNotLinkTheSessionOfAnotherAddress(t *testing.T) {
 	d := newDoors(t, nil)
 	d.visitAs(t, "s1", "7", "bob@acme.example", time.Now(), "pricing")
@@ -384,8 +384,8 @@ func (d *doors) waiting(t testing.TB) []document.Document {
 	return docs
 }
 
-// While the account is away one conversation tries, and the others wait for it; a
-// desk that knows its limits is not asked beyond them.
+// While the account is away, one conversation tries and the others wait for it. A desk that knows
+// its limits is not asked beyond them.
 func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, nil)
