@@ -20,7 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// scripted answers requests one after the other, the last answer for ever.
+// scripted answers requests in order, and repeats the last answer.
 type scripted struct {
 	answers  []func(r *http.Request) (*http.Response, error)
 	requests []*http.Request
@@ -172,7 +172,7 @@ func TestAPI_countsADateByTheClockOfTheDesk(t *testing.T) {
 	}
 }
 
-// Nor for another conversation, or for the next page of a list.
+// An account-wide wait also holds for other conversations, and for the next page of a list.
 func TestAPI_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	for _, test := range []struct {
 		status    int
@@ -285,7 +285,7 @@ func TestAPI_sendsNothingWithoutCredentials(t *testing.T) {
 	assert.Empty(t, desk.requests)
 }
 
-// Answers arrive in another order than they were made in.
+// Answers may arrive in another order than their requests were made in.
 func TestAPI_pausesWhileNoMoreThanATwentiethOfALimitIsLeft(t *testing.T) {
 	type limits = []helpdesk.Limit
 	for name, test := range map[string]struct {

@@ -43,7 +43,7 @@ func TestNoteText_keepsTheOrderOfActionsOfTheSameTime(t *testing.T) {
 	assert.Contains(t, text, "[1] c\n[2] a\n[3] b")
 }
 
-// narrow is a desk whose notes have at most so many bytes.
+// narrow is a desk with a limit on the bytes of a note.
 type narrow struct {
 	helpdesk.Desk
 	size int

@@ -283,7 +283,7 @@ func partsOf(parts ...string) string {
 		strings.Join(parts, ",") + `]}}`
 }
 
-// partJSON returns a part of an author, such as "admin 42", with numbers for ids.
+// partJSON returns a part of an author, such as "admin 42". Its IDs are numbers.
 func partJSON(id int, partType, author, body string, createdAt int) string {
 	authorType, authorID, _ := strings.Cut(author, " ")
 	return fmt.Sprintf(`{"id":%d,"part_type":%q,"body":%q,"created_at":%d,"author":{"type":%q,"id":%s}}`, id, partType,
@@ -382,7 +382,7 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
-// An app may lack the right to redact alone.
+// An app may lack only the right to redact.
 func TestRedact_withoutTheRightIsOneConversationsFailure(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	w.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: 403, Times: 1})
@@ -529,7 +529,7 @@ func TestEngaged_reportsWritesOfPeopleAfterTheOffer(t *testing.T) {
 	}
 }
 
-// Whatever the contact has said keeps the conversation, and so does what Intercom hides.
+// Any content but our own offer keeps the conversation, and so do parts that Intercom hides.
 func TestEngaged_reportsAnyTextOfTheContact(t *testing.T) {
 	const begins = `{"type":"conversation","id":"1",`
 	byContact := func(fields string) string {
@@ -711,7 +711,7 @@ func TestCheck_namesMissingPartsInWords(t *testing.T) {
 	}
 }
 
-// readWebhook returns what a webhook of the workspace reports.
+// readWebhook returns the event of a webhook of the workspace.
 func readWebhook(t *testing.T, w workspace, r *http.Request) helpdesk.Event {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)

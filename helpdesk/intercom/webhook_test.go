@@ -40,7 +40,7 @@ func signature(name, secret, body string) string {
 	return header.Get(name)
 }
 
-// read returns what a signed webhook reports.
+// read returns the event of a signed webhook.
 func read(t testing.TB, body string) (helpdesk.Event, error) {
 	t.Helper()
 	return newClient(t, intercom.Config{ClientSecret: secret}).Webhook(signed(body), []byte(body), time.Now())
@@ -258,7 +258,7 @@ func TestVerify_takesEitherAlgorithm(t *testing.T) {
 	}
 }
 
-// The vectors are those of RFC 2202 and RFC 4231.
+// The vectors are from RFC 2202 and RFC 4231.
 func TestSign_isHMAC(t *testing.T) {
 	body := "what do ya want for nothing?"
 	assert.Equal(t, "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79", signature("X-Hub-Signature", "Jefe", body))

@@ -233,7 +233,7 @@ func TestClient_withoutCredentialsSaysSo(t *testing.T) {
 	assert.Empty(t, a.Requests())
 }
 
-// A token that could not be had did not write a note.
+// A note is certainly not written if its token could not be obtained.
 func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
 	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "slow": {Delay: time.Minute},
 		"broken": {Status: 500}, "refused": {Status: 404}} {
@@ -596,7 +596,7 @@ func TestClient_Redact_needsTheRight(t *testing.T) {
 	assert.Equal(t, []string{"one"}, a.Notes(a.ticket))
 }
 
-// Nothing says how a 429 names its limit, so each sign is enough.
+// Zendesk does not say how a 429 names its limit, so each sign is enough.
 func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
 	const spent, left = "total=30; remaining=0; resets=300", "total=30; remaining=5; resets=300"
 	for name, test := range map[string]struct {

@@ -36,7 +36,7 @@ func ExampleClient_Note() {
 	// Twice.
 }
 
-// What a handler of Zendesk's webhooks does.
+// A handler verifies and reads one of Zendesk's webhooks.
 func ExampleClient_Webhook() {
 	account := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
 	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(),
@@ -56,7 +56,7 @@ func ExampleClient_Webhook() {
 	// Output: true Where is my invoice? <nil>
 }
 
-// Setting an account up, and once more without effect.
+// An account is set up, and once more without effect.
 func ExampleClient_Provision() {
 	account := helpdesktest.NewZendesk(nil)
 	defer account.Close()

@@ -177,7 +177,7 @@ func TestParseTrigger_readsTheEvent(t *testing.T) {
 	}
 }
 
-// userReply is the body of a reply, with what stands behind "user_message": in it.
+// userReply is the body of a reply with this JSON as its "user_message".
 func userReply(value string) string {
 	return `{"ticket_id": "4711", "requester_email": "jane@acme.example", "trigger_type": "user_reply", "user_message": ` +
 		value + `}`
@@ -318,8 +318,7 @@ func TestClient_Webhook_leavesOtherDesksAlone(t *testing.T) {
 	}
 }
 
-// What a user writes, put between the quotes escaped or not, can only ever be the
-// message.
+// A user's text, put between the quotes escaped or not, can only be the message.
 func FuzzParseTrigger_message(f *testing.F) {
 	for _, seed := range []string{"", "hi", `"`, `\`, `", "ticket_id": "999`, `"}`,
 		`x"} {"ticket_id": 999, "user_message": "`, "\n", "\xff", `\", "ticket_id": 999, "a": "\`, `", "user_message": "`,
@@ -351,7 +350,7 @@ func FuzzParseTrigger_message(f *testing.F) {
 	})
 }
 
-// unescaped reads what a user wrote as the inside of a JSON string, if it can be.
+// unescaped reads a user's text as the inside of a JSON string, if it can be.
 func unescaped(written string) (text string) {
 	if json.Unmarshal([]byte(`"`+written+`"`), &text) != nil {
 		return strings.ToValidUTF8(written, "\ufffd")
