@@ -35,8 +35,7 @@ func everything() []proactive.Trigger {
 		proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
 }
 
-// A decision: the action put into a full window, the context made of it, the
-// triggers asked.
+// A decision puts an action into a full window, makes the context of it and asks the triggers.
 func BenchmarkCore_Act(b *testing.B) {
 	for name, triggers := range map[string][]proactive.Trigger{"ping_pong": {proactive.PingPong{}},
 		"all_triggers": everything()} {

@@ -36,7 +36,7 @@ func view(at time.Time, index int, path string) activity.Action {
 	return a
 }
 
-// witness is a trigger that remembers what it was last shown.
+// witness is a trigger that remembers its last context.
 type witness struct{ proactive.TriggerContext }
 
 func (*witness) ID() string { return "witness" }
@@ -251,7 +251,7 @@ func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
 	assert.Equal(t, []assistance.Reason{none, none, offered, none, none, offered}, reasons)
 }
 
-// slow is a Timed trigger with an id of its own.
+// slow is a Timed trigger with an ID of its own.
 type slow struct {
 	proactive.Dwell
 	id string
@@ -288,7 +288,7 @@ func TestCore_isSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// What a trigger or a model says is shown as far as it can be.
+// The text of a trigger or a model is shown without markup and control characters, and bounded.
 func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	hostile := proactive.Saying(proactive.Result{
 		Body: "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),

@@ -296,7 +296,7 @@ func TestStep_withKeepIdleRemovesNothing(t *testing.T) {
 	assert.Contains(t, m.after(300*time.Second).do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
 }
 
-// Whoever writes to people has not the offer of before in mind: "no" then answers them.
+// A user who writes long after an offer no longer has it in mind: "no" then answers the talk.
 func TestStep_takesALabelOfAnOldOfferForAMessage(t *testing.T) {
 	m := in(t, assistance.Proactive)
 	m.rules.KeepIdle = true

@@ -11,8 +11,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
-// model is what must be true of a machine, in the fewest words: it knows what has
-// really happened and how much time has really passed, whatever the clock says.
+// model states the truth about a machine in the fewest words. It knows the real events and how much
+// time has really passed, whichever time the clock shows.
 type model struct {
 	state      assistance.State
 	began      time.Duration // of the state, or the last message or step in it
@@ -138,8 +138,8 @@ func (m *model) message(chip bool, now time.Duration) {
 	}
 }
 
-// Random events in random order, at random times: the machine does what the model
-// does, by moves of the table, and a restart after each step changes nothing.
+// For random events in random order, at random times, the machine agrees with the model, by moves
+// of the table. A restart after each step changes nothing.
 func TestStep_behavesLikeTheModel(t *testing.T) {
 	events := []assistance.Event{
 		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{},
@@ -175,7 +175,7 @@ func TestStep_behavesLikeTheModel(t *testing.T) {
 	})
 }
 
-// check holds a step against the table of moves and the model.
+// check compares a step with the table of moves and the model.
 func check(t *rapid.T, was, next assistance.Machine, effects []assistance.Effect, err error, expected *model) {
 	var refusal *assistance.MoveError
 	if err != nil && !errors.As(err, &refusal) {
