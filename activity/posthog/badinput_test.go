@@ -31,8 +31,8 @@ func (s *service) requireStillWorks(t testing.TB) {
 	}
 }
 
-// TestBadInput_isRefused: at both doors, with a status and one sentence that
-// says what is wrong; nothing reaches the sink, and the next request is served.
+// Both doors answer bad input with a status and one sentence about the mistake. Nothing reaches the
+// sink, and the next request is served.
 func TestBadInput_isRefused(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	packed := string(gzipped([]byte(event)))
@@ -196,7 +196,7 @@ func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 	}
 }
 
-// TestBadInput_overTheWire sends what only a real connection can carry.
+// These requests need a real connection.
 func TestBadInput_overTheWire(t *testing.T) {
 	const host = "Host: x\r\n"
 	secret := "X-PostHog-Secret: " + shopSecret + "\r\n"

@@ -94,8 +94,8 @@ func (r *ingestRound) ingest(h *posthog.Handler) time.Duration {
 	return time.Since(start)
 }
 
-// unmarshal does with the round's batches what any server does that takes the
-// same events with encoding/json. All that can be reused is.
+// unmarshal decodes the round's batches with encoding/json, as any server for the same events
+// would, and reuses its reader and buffer.
 func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer) time.Duration {
 	start := time.Now()
 	for _, body := range r.bodies {

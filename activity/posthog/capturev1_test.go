@@ -81,8 +81,8 @@ func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
 	})
 }
 
-// A sender that knows its clock to be right says so: then what was queued before it
-// was sent, by another clock, keeps its time.
+// A sender can vouch for its times. An event that another clock stamped earlier then keeps its
+// time.
 func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 	for _, c := range []struct {
 		options any
@@ -118,7 +118,7 @@ func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 		1, 0)
 }
 
-// What cannot be stored the SDK is to send again, all of it.
+// The SDK learns that storage failed and sends the whole request again.
 func TestCaptureV1_failsWithTheStorage(t *testing.T) {
 	s := newService(intake.Options{})
 	s.sink.fail(errors.New("full"))

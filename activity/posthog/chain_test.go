@@ -108,8 +108,7 @@ func TestParseChain_followsAChainOnlySoFar(t *testing.T) {
 	assert.Equal(t, []posthog.Element{{Tag: "div", Text: "x"}, element.Unread}, elements[posthog.MaxElements-1:])
 }
 
-// TestParseChain_takesTimeInProportion: a chain may be as long as a body, and
-// says what its sender likes.
+// A chain may be as long as a body, and its sender chooses every byte.
 func TestParseChain_takesTimeInProportion(t *testing.T) {
 	const size = 256 << 10
 	for name, piece := range map[string]string{

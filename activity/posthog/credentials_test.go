@@ -141,7 +141,7 @@ func TestToken_productsNeverMix(t *testing.T) {
 	}
 }
 
-// ids returns those of the events that a product was handed since the last call.
+// ids returns the IDs of the product's events since the last call.
 func (s *service) ids(productID string) []string {
 	var ids []string
 	for _, e := range s.sink.take(productID) {
@@ -218,7 +218,7 @@ func TestWebhook_secret(t *testing.T) {
 	}
 }
 
-// A request costs what its body costs, however many proofs it claims to have.
+// The body alone sets the cost of a request, however many proofs it brings.
 func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
 	s := newService(intake.Options{})
 	body := bytes.Repeat([]byte(" "), 1<<20)
@@ -236,7 +236,7 @@ func TestWebhook_manyProofsCostNoMoreThanOne(t *testing.T) {
 	assert.Less(t, cost(1000), 20*cost(1), "the body is signed once")
 }
 
-// TestWebhook_signatureIsOfTheBodyAsSent, not of what is inside it.
+// The signature covers the compressed body as it was sent, not its decompressed content.
 func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
 	s := newService(intake.Options{})
 	inside := marshal(t, object{"event": click(nil)})
@@ -247,7 +247,7 @@ func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
 		http.StatusUnauthorized)
 }
 
-// TestWebhook_takesTheProductFromThePath, whatever token the body carries.
+// A token in the body changes nothing.
 func TestWebhook_takesTheProductFromThePath(t *testing.T) {
 	s := newService(intake.Options{})
 	body := marshal(t, object{"event": click(object{"uuid": "1", "properties.token": bankToken})})
@@ -256,8 +256,7 @@ func TestWebhook_takesTheProductFromThePath(t *testing.T) {
 	assert.Empty(t, s.ids(bank))
 }
 
-// TestWebhook_bodyIsNotJudgedBeforeTheSecret: who does not know the secret
-// learns nothing about the body.
+// A caller without the secret learns nothing about the body.
 func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, body := range []string{"", "{", "\x1f\x8b", "[]"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// listing returns a service whose shop lists events, with a real log behind it, and a
-// function that returns the descriptions of what session-1 did.
+// listing returns a service with a real log, whose shop lists events, and a function that returns
+// the descriptions of session-1's actions.
 func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	log := musttest.New(memorylog.New(nil))
 	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}

@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// What this package's tests see of its inside.
+// These exports open the package's internals to its tests.
 
 type Element = element.Element
 

@@ -32,8 +32,8 @@ func sdkEvent() object {
 	return click(object{"timestamp": "2026-11-20T11:59:50Z", "$set": object{"email": "ada@example.com"}})
 }
 
-// webhookBody is what PostHog's default destination makes of the event: the
-// chain and the id of the person have moved out of the properties.
+// webhookBody is the event as PostHog's default destination sends it: the chain and the person's ID
+// have moved out of the properties.
 func webhookBody() object {
 	return object{
 		"event": click(object{"timestamp": "2026-11-20T11:59:50Z", "elements_chain": exportChain, "distinct_id": "user_42",
@@ -134,7 +134,7 @@ var encodings = []encoding{
 		nil},
 }
 
-// formEvent is what every form in every encoding brings.
+// formEvent is the event that every form brings in every encoding.
 func formEvent() activity.Event {
 	return activity.Event{
 		ID: "01a1f851-2c65-7a00-ad66-57cc46b02182", Time: noon.Add(-10 * time.Second),
@@ -168,8 +168,8 @@ func TestForms_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 	}
 }
 
-// TestForms_base64Samples makes sure that the encodings above differ in what
-// they are about: the bodies' base64 has plus signs, slashes and padding.
+// The base64 of the sample bodies holds plus signs, slashes and padding, so the encodings above
+// really differ.
 func TestForms_base64Samples(t *testing.T) {
 	event := marshal(t, click(object{"properties.$el_text": "Größe >>> ??? ~~~", "uuid": "padded"}))
 	text := base64.StdEncoding.EncodeToString(event)
@@ -247,7 +247,8 @@ func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	assert.Len(t, ids, requests)
 }
 
-// TestForms_personOfAWebhookCarriesTheEmail, whatever the event is.
+// The person's email comes with every kind of event. The event's own $set wins, and an invalid
+// address is dropped.
 func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	person := object{"properties": object{"email": "ada@example.com"}}
 	longest := strings.Repeat("a", 242) + "@example.com" // 254 bytes
@@ -348,8 +349,8 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 	}
 }
 
-// A webhook's body in an SDK's request: what stands beside the event counts
-// where the event itself does not say.
+// An SDK's request may carry a webhook's body. Fields beside the event fill in those that the event
+// lacks.
 func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 	person := func(email string) object { return object{"properties": object{"email": email}} }
 	inner := click(object{"properties.token": nil, "person": person("inside@example.com")})

@@ -43,7 +43,7 @@ func seedBodies(f *testing.F) [][]byte {
 	return bodies
 }
 
-// requireSound asserts what holds for every event, whatever it came from.
+// requireSound asserts the promises that every event keeps, from any input.
 func requireSound(t *testing.T, e activity.Event) {
 	t.Helper()
 	require.NotEmpty(t, e.ID)
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzParseChain: a chain says what its sender likes.
+// FuzzParseChain reads chains whose sender chooses every byte.
 func FuzzParseChain(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "events", "autocapture*.json"))
 	require.NoError(f, err)

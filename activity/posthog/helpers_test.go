@@ -45,7 +45,7 @@ const (
 	closed = "closed" // takes no webhooks
 )
 
-// bankOrigins are those of the bank's pages.
+// bankOrigins are the origins of the bank's pages.
 var bankOrigins = []string{bankOrigin, "https://*.bank.example", "null", "capacitor://localhost"}
 
 // product is one the handler knows.
@@ -88,7 +88,7 @@ var products = catalogue{
 	closed: {tokens: []string{"phc_closed_token"}},
 }
 
-// sink keeps what it is handed, with the times that events get, or fails with err.
+// sink keeps the events it receives, with their settled times, or fails with err.
 type sink struct {
 	mu     sync.Mutex
 	docs   document.Store
@@ -143,7 +143,7 @@ func position(events []activity.Event, e activity.Event) int {
 	})
 }
 
-// take returns what the product was handed since the last call.
+// take returns the product's events since the last call.
 func (s *sink) take(productID string) []activity.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func requireCounts(t testing.TB, w *httptest.ResponseRecorder, accepted, ignored
 	require.Equal(t, [2]int{accepted, ignored}, [2]int{a.Accepted, a.Ignored}, "accepted, ignored")
 }
 
-// leaks are what no client may read: the words of Go errors, and secrets.
+// leaks are texts that no client may read: the words of Go errors, and secrets.
 var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF", "invalid character",
 	"unmarshal", "Go ",
 	"unexpected end", "goroutine", "0x", "strconv", "sink", shopSecret, bankSecret, shopToken, bankToken}
@@ -268,7 +268,7 @@ func (s *service) requireOneEvent(t testing.TB) activity.Event {
 	return events[0]
 }
 
-// eventOf posts one event through a door to a new service and returns what the shop was handed.
+// eventOf posts one event through a door to a new service and returns the shop's event.
 func eventOf(t testing.TB, d door, body any) activity.Event {
 	t.Helper()
 	s := newService(intake.Options{})

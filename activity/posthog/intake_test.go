@@ -54,7 +54,7 @@ func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 	}
 }
 
-// What is kept of an event refers to nothing of the request.
+// A stored event holds no memory of its request.
 func TestEvents_keepNothingOfTheRequest(t *testing.T) {
 	s := newService(intake.Options{})
 	const events = 50

@@ -31,7 +31,8 @@ func on(eventType, text, chain string) object {
 var verbs = map[string][2]string{"click": {"Click ", "clicked "}, "submit": {"Submit ", "submitted "},
 	"change": {"Change ", "changed "}}
 
-// requireSaid asserts what an action on the dashboard says of its element: a name, or a kind with an article.
+// requireSaid asserts the name that an action on the dashboard gives its element: a name of its
+// own, or a kind with an article.
 func requireSaid(t *testing.T, typ, element string, a activity.Action) {
 	t.Helper()
 	assert.Equal(t, typ, a.Type)
@@ -122,8 +123,7 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 	}
 }
 
-// TestLabel_neverContainsTypedText: the text and the value of whatever a user
-// types or chooses in stay out of the event, in every form it can come in.
+// The text and the value of an input stay out of the event, in every form of the input.
 func TestLabel_neverContainsTypedText(t *testing.T) {
 	const typed = "typed s3cret"
 	type element struct {
@@ -201,8 +201,7 @@ func TestLabel_neverContainsTextTypedOutsideOfAnElement(t *testing.T) {
 	}
 }
 
-// requireUntold posts an event and asserts that what comes of it does not
-// contain the secret.
+// requireUntold posts an event and asserts that its result does not contain the secret.
 func requireUntold(t *testing.T, body object, secret string) {
 	t.Helper()
 	encoded, err := json.Marshal(eventOf(t, webhookDoor, body))
@@ -295,8 +294,7 @@ func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 	assert.Equal(t, "Click Go", a.Title)
 }
 
-// TestLabel_ofAFlatBody: where a custom destination sends no chain, its other
-// fields say what the element was.
+// A custom destination may send no chain. Its other fields then name the element.
 func TestLabel_ofAFlatBody(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -372,8 +370,7 @@ func TestLabel_withoutAPage(t *testing.T) {
 	}
 }
 
-// TestLabel_ofAURLThatIsTooMuch: what is kept of a URL is bounded and clean,
-// and never holds a password, however broken the URL is.
+// A stored URL is bounded and clean, and never holds a password, however broken the sent URL is.
 func TestLabel_ofAURLThatIsTooMuch(t *testing.T) {
 	for name, url := range map[string]string{
 		"long":                     "https://app.example.com/dashboard?x=" + strings.Repeat("ä", 4000),
@@ -408,7 +405,7 @@ func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 	}
 }
 
-// A custom destination's own fields name what the chain does not.
+// A custom destination's own fields name the element where the chain has no name.
 func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
 	title := func(typ, chain, field, value string) string {
 		return postOne(t, flat(object{"event_type": typ, "elements_chain": chain, field: value})).Title
@@ -435,7 +432,7 @@ func TestScreen_isAPageView(t *testing.T) {
 	requireIgnored(t, captureDoor, click(object{"event": "$screen"}))
 }
 
-// touch returns what a touch of the elements becomes.
+// touch returns the action of a touch of the elements.
 func touch(t *testing.T, elements ...any) activity.Action {
 	t.Helper()
 	return postOne(t, click(object{"properties.$event_type": "touch", "properties.$screen_name": "Cart",
@@ -469,7 +466,7 @@ func TestTouch_isAClick(t *testing.T) {
 	}
 }
 
-// What a user typed or chose never names an action, however its element is described.
+// A typed or chosen value never names an action, however its element is described.
 func TestLabel_ofFieldsAndChoices(t *testing.T) {
 	secret := func(attributes string) string { return attributes + `nth-child="1"text="s3cret"` }
 	for chain, want := range map[string]string{
@@ -507,8 +504,8 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 	require.NotContains(t, a.Title, "s3cret")
 }
 
-// posthog-ios sends the text that a view holds: of a text field or text view that is what
-// was typed, of a picker, slider, stepper or switch what was chosen.
+// posthog-ios sends the text of a view. A text field or text view holds typed text; a picker,
+// slider, stepper or switch holds a choice.
 func TestLabel_neverContainsTheTextOfANativeView(t *testing.T) {
 	for chain, want := range map[string]string{
 		`UITextView:text="s3cret";UIView;UIWindow`:                                                     "Click field",

@@ -60,7 +60,7 @@ func requireRefusal(t *testing.T, w *httptest.ResponseRecorder) {
 var passes = [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"},
 	{"phc_unknown", "https://evil.example"}}
 
-// Where the URL names the token, what the product answers is not for others either.
+// Where the URL names the token, pages of other origins do not read the product's answers either.
 func TestOrigins_holdForTheTokenInTheURL(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config",
@@ -99,7 +99,7 @@ func TestOrigins_holdForTheTokenInTheBody(t *testing.T) {
 		http.StatusRequestEntityTooLarge)
 }
 
-// A recording is larger than what brings events, and a proxy may take its length away.
+// A recording may be larger than the limit of a body of events, and a proxy may remove its length.
 func TestOrigins_holdForTheTokenOfALargeRecording(t *testing.T) {
 	s := newService(intake.Options{})
 	noise := make([]byte, 3<<18)

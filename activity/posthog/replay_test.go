@@ -64,7 +64,7 @@ func capturedRequests(t testing.TB, scenario string) []captured {
 // page is where something happened: its URL, raw and canonical.
 type page struct{ raw, canonical string }
 
-// visitor is who did it: session and user id.
+// visitor is the session and the user ID of an action.
 type visitor struct{ session, user string }
 
 // did is an action as readers of it see it.
@@ -74,13 +74,13 @@ type did struct {
 	visitor
 }
 
-// knows is what an event says about its session.
+// knows is an event's knowledge of its session.
 type knows struct {
 	visitor
 	email string
 }
 
-// brought is what a request to an event endpoint must bring.
+// brought is the expected result of a request to an event endpoint.
 type brought struct {
 	ignored    int
 	actions    []did
@@ -93,8 +93,8 @@ func doing(typ string) func(p page, v visitor, title, description string) did {
 
 var landed, clicked, changed, submitted = doing("pageview"), doing("click"), doing("change"), doing("submit")
 
-// replays are the scenarios, each with what its requests must bring by number.
-// The calls to /flags bring nothing and are not listed.
+// replays are the scenarios, each with the expected results of its requests by number. The calls to
+// /flags bring nothing and are not listed.
 var replays = map[string]map[string]brought{
 	"main": func() map[string]brought {
 		const origin = "http://shop.localhost:33649"
@@ -180,8 +180,8 @@ var replays = map[string]map[string]brought{
 	"posthog_node": {"001": {ignored: 2, identities: []knows{{visitor{"", "user_42"}, "ada@example.com"}}}},
 }
 
-// shortVisit is what the shorter browser scenarios have in common, by the
-// numbers of their requests: load the page, click, identify, click and leave, land.
+// shortVisit returns the expected results that the shorter browser scenarios share, by the numbers
+// of their requests: load the page, click, identify, click and leave, land.
 func shortVisit(origin, session, anonymousID, load, click, identify, leave, land string) map[string]brought {
 	home := page{origin + "/", origin + "/"}
 	spa := page{origin + "/spa", origin + "/spa"}
@@ -199,7 +199,7 @@ func shortVisit(origin, session, anonymousID, load, click, identify, leave, land
 	}
 }
 
-// seen sorts events into actions and what they say about their session.
+// seen sorts events into actions and identities.
 func seen(events []activity.Event) (actions []did, identities []knows) {
 	for _, e := range events {
 		v := visitor{e.SessionID, e.UserID}
@@ -239,8 +239,8 @@ func TestReplay_capturedTraffic(t *testing.T) {
 	}
 }
 
-// replay sends a captured request, asserts what comes of it, and reports
-// whether it was for an event endpoint.
+// replay sends a captured request, asserts its result, and reports whether it was for an event
+// endpoint.
 func (s *service) replay(t *testing.T, c captured, want brought) bool {
 	t.Helper()
 	w := httptest.NewRecorder()

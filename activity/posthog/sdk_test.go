@@ -94,7 +94,7 @@ func TestSDK_methods(t *testing.T) {
 	}
 }
 
-// A preflight passes whatever its origin: the token that decides comes with the request.
+// A preflight passes from any origin, because the token that decides comes with the request.
 func TestSDK_preflight(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/i/v1/analytics/events",
@@ -184,7 +184,7 @@ func TestSDK_flagsAndDecide(t *testing.T) {
 	}
 }
 
-// TestSDK_recordingsAreDiscarded, whatever they are.
+// A recording may be empty, broken or large.
 func TestSDK_recordingsAreDiscarded(t *testing.T) {
 	s := newService(intake.Options{})
 	for name, body := range map[string][]byte{
@@ -244,8 +244,7 @@ func requireAssignment(t *testing.T, script string) (key string, value object) {
 	return key, value
 }
 
-// TestSDK_configurationOfAHostileToken: the token is whatever somebody put
-// into a URL, and comes back in a script.
+// The token in the URL is any text that somebody put there, and it comes back in a script.
 func TestSDK_configurationOfAHostileToken(t *testing.T) {
 	s := newService(intake.Options{})
 	for name, token := range map[string]string{
@@ -316,8 +315,8 @@ func TestMetrics_countEventsByOutcome(t *testing.T) {
 	})
 }
 
-// What posthog-js and server SDKs ask for beyond events is answered with nothing, in
-// the form that they read, so that they stay silent and call back.
+// posthog-js and server SDKs ask for more than events. They get empty answers in their own form, so
+// that they log no errors and keep calling.
 func TestSDK_emptyAnswers(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, c := range []struct{ method, path, answer string }{

@@ -56,8 +56,8 @@ func TestStanding_comesFromTheEndpointUnlessSigned(t *testing.T) {
 	}
 }
 
-// Visitors that share an id must not see each other: what they do belongs to
-// their sessions and to no user.
+// Visitors that share an ID must not see each other. Their actions belong to their sessions and to
+// no user.
 func TestNobody_hasNoUserID(t *testing.T) {
 	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id",
 		"Not_Authenticated",

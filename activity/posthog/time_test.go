@@ -185,8 +185,8 @@ func TestID_ofAnEvent(t *testing.T) {
 	}
 }
 
-// TestID_digest: without a uuid the same event has the same id whenever it
-// comes and whatever it comes in, and different events have different ones.
+// Without a uuid, the same event has the same ID at any time and in any form, and different events
+// have different IDs.
 func TestID_digest(t *testing.T) {
 	s := newService(intake.Options{})
 	idOf := func(body string) string {
@@ -313,8 +313,8 @@ func TestTime_sentAt(t *testing.T) {
 	}
 }
 
-// What a visitor clicked before signing in stays before it, though SDKs before 1.407.3 send
-// the click later, with an offset and no timestamp, and the network takes its time.
+// A click before the sign-in stays before it. SDKs before 1.407.3 send the click later, with an
+// offset and no timestamp, and the network takes its time.
 func TestTime_offsetsOfALateRequest(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		atNoon(t, "a clock ahead by "+ahead.String(), func(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// The page says who asks and where the answer goes, runs no script and is in no frame.
+// The page names the app that asks and the host that gets the answer. It runs no script and no
+// frame may hold it.
 func TestAuthorize_showsTheAppThatAsks(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for redirect, host := range map[string]string{
@@ -93,7 +94,7 @@ func TestAuthorize_redirectsToRegisteredAddressesOnly(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, p.page(twice).Code)
 }
 
-// What else is wrong the client is told, by whom and with its state.
+// The client learns of every other mistake in its request, with its state and the issuer.
 func TestAuthorize_tellsTheClient(t *testing.T) {
 	p, id := newClient(t)
 	for name, tt := range map[string]struct {

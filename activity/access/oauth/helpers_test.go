@@ -191,7 +191,7 @@ func (p *place) token(form url.Values) reply {
 	return p.do(http.MethodPost, "/oauth/token", form.Encode(), "Content-Type: application/x-www-form-urlencoded")
 }
 
-// tokens are what a sign-in gives.
+// tokens are the two tokens of a sign-in.
 type tokens struct{ Access, Refresh string }
 
 func (r reply) tokens() tokens {

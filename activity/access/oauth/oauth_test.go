@@ -48,7 +48,7 @@ func TestServer_signsAClientIn(t *testing.T) {
 	assert.Equal(t, "acme", p.opens(acmeKey), "keys work as before")
 }
 
-// What storage holds opens nothing.
+// The storage holds no secret of a code or a token, and no key.
 func TestServer_storesDigestsOnly(t *testing.T) {
 	p, id := newClient(t)
 	code := p.code(id)
@@ -108,7 +108,7 @@ func TestToken_ofAStolenCode(t *testing.T) {
 	p.token(redemption(id, code)).tokens()
 }
 
-// A code that is used again, and a refresh token, end what was made of them.
+// The second use of a code or a refresh token ends every token that came from it.
 func TestToken_usedAgainEndsTheGrant(t *testing.T) {
 	p, id := newClient(t)
 	t.Run("a code", func(t *testing.T) {
