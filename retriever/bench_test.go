@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
-// visit is what somebody did in a session in the last minute.
+// visit is a batch of a session's actions in the last minute.
 func visit(session, actions int) activity.Batch {
 	at := time.Now().Add(-time.Minute)
 	did := make([]activity.Action, actions)

@@ -15,8 +15,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// A retriever in small: what a stream brings goes into the store, a chatbot
-// platform asks the handler.
+// A retriever in small: the stream's batches go into the store, and a chatbot platform asks the
+// handler.
 func Example() {
 	store, err := retriever.NewStore(nil)
 	if err != nil {

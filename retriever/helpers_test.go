@@ -18,7 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// batch is what somebody did in a session just now, an action for each thing.
+// batch is a batch of a session's actions, all of just now and one for each text.
 func batch(sessionID, email string, did ...string) activity.Batch {
 	now := activity.Seconds(time.Now())
 	b := activity.Batch{
@@ -83,7 +83,7 @@ func do(h http.Handler, r *http.Request, headers []string) *httptest.ResponseRec
 // record is one of an answer.
 type record struct{ Content, Title string }
 
-// failer is a [testing.T], and also what stands for one in a property test.
+// failer is a [testing.T] or its stand-in in a property test.
 type failer interface {
 	require.TestingT
 	Helper()
@@ -104,8 +104,7 @@ func requireRecords(tb failer, w *httptest.ResponseRecorder) []record {
 	return body["records"]
 }
 
-// said returns what the records say was done: for each its actions joined by
-// "+", or its summary.
+// said returns the contents of the records: the actions of each joined by "+", or its summary.
 func said(records []record) []string {
 	all := []string{}
 	for _, r := range records {
@@ -120,13 +119,13 @@ func said(records []record) []string {
 	return all
 }
 
-// events returns what is known of a session.
+// events returns the contents of a session's records.
 func events(tb failer, s *retriever.Store, sessionID string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?session_id="+url.QueryEscape(sessionID))))
 }
 
-// eventsOf returns what is known of the user with the e-mail address.
+// eventsOf returns the contents of the records of the user with the email.
 func eventsOf(tb failer, s *retriever.Store, email string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?email="+url.QueryEscape(email))))

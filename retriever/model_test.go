@@ -15,8 +15,8 @@ import (
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
-// model is what a store does, said as plainly as can be: it numbers every
-// action and remembers which of them no summary has replaced.
+// model does the work of a store in the plainest way: it numbers every action and remembers those
+// that no summary has replaced.
 type model struct {
 	maxSessions, maxChunks int
 	ttl                    time.Duration
@@ -167,7 +167,7 @@ func compareWithModel(t *rapid.T) {
 
 var sessionIDs = []string{"a", "b", "c", "d", "e"}
 
-// step does one thing to both, and compares what they return for a session.
+// step does one thing to both and compares their answers for a session.
 func step(t *rapid.T, s *retriever.Store, m *model, i int, timePasses bool) {
 	session := rapid.SampledFrom(sessionIDs)
 	email := rapid.SampledFrom([]string{"", " ", "ada@example.com", "Bob@example.com", " bob@EXAMPLE.com"})

@@ -33,7 +33,7 @@ func requireCode(tb testing.TB, status, code int, w *httptest.ResponseRecorder) 
 	return body["detail"].(string)
 }
 
-// What Dify sends, as a whole.
+// A whole request of Dify.
 const fromDify = `{"retrieval_setting": {"top_k": 2, "score_threshold": 0.5}, "query": "What is new?", ` +
 	`"knowledge_id": "s", "metadata_condition": null}`
 

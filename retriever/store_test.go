@@ -193,7 +193,7 @@ func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
 	}
 }
 
-// A summary is of what was seen before, however late a model is with it.
+// A summary covers earlier actions, so its email may be out of date.
 func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "ada@example.com", "x"))
@@ -203,7 +203,8 @@ func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	assert.Equal(t, []string{"x"}, eventsOf(t, s, "ada@example.com"))
 }
 
-// However long a writer holds batches back, and whatever a clock says of them.
+// The order of the stream counts, however long a writer holds batches back and whichever times they
+// carry.
 func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 	forwarded := func(b activity.Batch, ago time.Duration) activity.Batch {
 		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
@@ -450,8 +451,7 @@ func TestStore_anEmailKeepsNothingOfItsForgottenSession(t *testing.T) {
 	assert.Less(t, grown, int64(sessions*chunks*400/4))
 }
 
-// Whatever a stream brings, a store stays within its bytes, of which the least
-// recently used go first.
+// A store stays within its bytes on any stream, and drops the least recently used sessions first.
 func TestStore_isBoundedInBytes(t *testing.T) {
 	const bound = 2 << 20
 	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxBytes: bound}))
@@ -482,7 +482,7 @@ func TestStore_freesExpiredSessions(t *testing.T) {
 	})
 }
 
-// What a session has dropped costs it nothing.
+// A session's dropped records no longer count towards its bytes.
 func TestStore_whatWasDroppedDoesNotCount(t *testing.T) {
 	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxBytes: 1 << 20, MaxChunks: 2}))
 	add(t, s, batch("quiet", "", "x"))
@@ -492,7 +492,7 @@ func TestStore_whatWasDroppedDoesNotCount(t *testing.T) {
 	assert.NotEmpty(t, events(t, s, "quiet"))
 }
 
-// The ids of a batch are slices of what the message was read into.
+// The IDs of a batch are slices of the message's buffer.
 func TestStore_keepsNothingOfAMessage(t *testing.T) {
 	const sessions, message = 100, 100_000
 	s := musttest.New(retriever.NewStore(nil))

@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// The store behind what it is made for, as the package comment says.
+// The store works behind a writer with a summarizer, as the package comment says.
 func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := musttest.New(retriever.NewStore(nil))
@@ -57,7 +57,7 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 	})
 }
 
-// follow has a store learn from a new stream what the writer is given, until the test ends.
+// follow has a store learn every batch of the writer from a new stream, until the test ends.
 func follow(t *testing.T, s *retriever.Store, w *stream.Writer) *streamtest.Server {
 	t.Helper()
 	server := musttest.New(streamtest.NewServer(nil))
@@ -75,8 +75,8 @@ func follow(t *testing.T, s *retriever.Store, w *stream.Writer) *streamtest.Serv
 	return server
 }
 
-// The writes of different sessions are in any order; what is learned is in that
-// of the stream.
+// The writes of different sessions come in any order. The store learns emails in the order of the
+// stream.
 func TestStore_theEmailSeenLastWinsDespiteASlowWrite(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	later, written := make(chan struct{}), make(chan struct{}, 2)
@@ -96,7 +96,7 @@ func TestStore_theEmailSeenLastWinsDespiteASlowWrite(t *testing.T) {
 	assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
 }
 
-// The records of a person who is erased vanish, and the person's address leads nowhere.
+// The records of an erased person vanish, and the person's email leads nowhere.
 func TestStore_forgetsAnErasedPerson(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	server := follow(t, s, musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
@@ -151,7 +151,8 @@ func TestStore_keepsUnsummarizedRecordsAfterAnErasure(t *testing.T) {
 	assert.Len(t, events(t, s, "s1"), 3)
 }
 
-// The oldest record goes for the next one, and that is no summary of what came after it.
+// The oldest record makes room for the next. A summary stands behind every record that came after
+// its actions.
 func TestStore_placesASummaryBehindUnsummarizedRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3}))

@@ -97,7 +97,7 @@ func TestFlags_areAllNamedAtOnce(t *testing.T) {
 	assert.NotContains(t, words, "s3cr3t")
 }
 
-// Every variable does what its flag does.
+// Every variable has the effect of its flag.
 func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)

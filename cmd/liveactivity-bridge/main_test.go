@@ -72,7 +72,7 @@ func (s *service) report(sessionID, title, fields string) string {
 	return body
 }
 
-// context returns what the bridge knows of a session.
+// context returns the bridge's context of a session.
 func (s *service) context(sessionID string) (c bridge.Context) {
 	s.t.Helper()
 	require.NoError(s.t, json.Unmarshal([]byte(s.get("/context/"+url.PathEscape(sessionID))), &c))

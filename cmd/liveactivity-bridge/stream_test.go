@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// did is what somebody does in a session just now.
+// did returns a batch of a session's actions, all of just now.
 func did(sessionID string, titles ...string) activity.Batch {
 	b := activity.Batch{SessionID: sessionID, Email: "ada@example.com"}
 	for i, title := range titles {

@@ -150,7 +150,7 @@ func TestModel_needsAnEndpoint(t *testing.T) {
 	}
 }
 
-// Every variable does what its flag does.
+// Every variable has the effect of its flag.
 func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	stream, model := newStream(t), newModel(t)

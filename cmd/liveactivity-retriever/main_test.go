@@ -58,7 +58,7 @@ func launch(t *testing.T, env []string, args ...string) *service {
 	return &service{Process: p, t: t, url: p.URL()}
 }
 
-// did is what somebody does in a session just now, an action for each thing.
+// did returns a batch of a session's actions, all of just now and one for each thing.
 func did(sessionID, email string, things ...string) activity.Batch {
 	b := activity.Batch{SessionID: sessionID, Email: email}
 	for i, thing := range things {
@@ -70,8 +70,8 @@ func did(sessionID, email string, things ...string) activity.Batch {
 	return b
 }
 
-// said returns what the records of a response say, newest first: for each its
-// things joined by "+", or its summary.
+// said returns the contents of a response's records, newest first: the things of each joined by
+// "+", or its summary.
 func said(t require.TestingT, answer string) []string {
 	var body struct{ Records []struct{ Content string } }
 	require.NoError(t, json.Unmarshal([]byte(answer), &body), answer)
@@ -97,14 +97,14 @@ func (s *service) get(path string, headers ...string) string {
 	return body
 }
 
-// records returns what is known of a session, newest first.
+// records returns the records of a session, newest first.
 func (s *service) records(sessionID string) []string {
 	s.t.Helper()
 	return said(s.t, s.get("/events?session_id="+url.QueryEscape(sessionID)))
 }
 
-// things returns what is known of a session, oldest first, in whatever records.
-// Batches that come while one is written share a record.
+// things returns the things in a session's records, oldest first. Batches that come while one is
+// written share a record.
 func (s *service) things(sessionID string) []string {
 	s.t.Helper()
 	things := []string{}

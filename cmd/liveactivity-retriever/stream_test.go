@@ -55,7 +55,7 @@ func TestStream_whatIsRetainedIsThereAgainAfterAKill(t *testing.T) {
 	}
 }
 
-// stderrLine is what a command that logs nothing below errors says at its end.
+// stderrLine is the last line of a command that logs errors only.
 var stderrLine = regexp.MustCompile(`^liveactivity-retriever: stream: the server refuses the stream: \d{3} [A-Za-z ` +
 	`]+: [A-Z][^\n]+\n$`)
 

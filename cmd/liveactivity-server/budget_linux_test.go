@@ -127,7 +127,7 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 	}
 })
 
-// newReference builds what a request is compared with.
+// newReference builds the program that a request is compared with.
 func newReference(t *testing.T) *proctest.Command {
 	t.Helper()
 	return proctest.Build(t, ".", "testdata/reference")
@@ -137,7 +137,7 @@ func newReference(t *testing.T) *proctest.Command {
 // and with.
 type passes struct{ scanned, decoded time.Duration }
 
-// compare returns what a pass of the decoder over b takes, and b compressed.
+// compare returns the processor times of a pass of the decoder over b, and b compressed.
 func compare(t *testing.T, reference *proctest.Command, b []byte) (p passes, zipped []byte) {
 	t.Helper()
 	line, zipped, ok := bytes.Cut(reference.Pipe(t, b), []byte("\n"))
@@ -147,15 +147,15 @@ func compare(t *testing.T, reference *proctest.Command, b []byte) (p passes, zip
 	return p, zipped
 }
 
-// clockError is by how much processor time is wrong, with what a server does anyway.
+// clockError bounds the error of processor times, together with a server's background work.
 const clockError = 100 * time.Millisecond
 
 // attempts is how often a request may be sent to a new server until it takes no more
 // processor time than it may: other tests use the processor's caches meanwhile.
 const attempts = 20
 
-// TestBudget_ofOneRequest: whatever is sent, a request adds at most 128 MiB of
-// memory and takes at most twenty times the CPU of a pass of the JSON decoder.
+// A request with any body adds at most 128 MiB of memory and takes at most twenty times the CPU of
+// a pass of the JSON decoder.
 func TestBudget_ofOneRequest(t *testing.T) {
 	reference := newReference(t)
 	asIs := func(zipped []byte) []byte { return zipped }

@@ -105,7 +105,7 @@ func TestSend_followsNoRedirect(t *testing.T) {
 	}
 }
 
-// Whatever does not answer was not asked to the end: nothing is wrong with it, as far as is known.
+// An interrupted command reports no fault of a peer that had not answered yet.
 func TestSubcommands_blameNobodyForAnInterruption(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 9)

@@ -18,7 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// visitor is somebody who plays with the demo.
+// visitor is a visitor of the demo.
 type visitor struct{ *browsertest.Tab }
 
 // follow follows a link of the shop to a page.
@@ -51,9 +51,9 @@ func demoPage(t *testing.T, p *proctest.Process, url string) string {
 
 func (v visitor) desksTexts(kind string) string { return v.Texts("#desk .part." + kind + " .text") }
 
-// A person who opens the printed address sees all of it work: a note of what was done
-// before the chat began, further notes, the summary that replaces them, an offer after
-// going back and forth, and replies.
+// A visitor of the printed address sees every feature at work: a note of the actions before the
+// chat, further notes, the summary that replaces them, an offer after going back and
+// forth, and replies.
 func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort)

@@ -167,7 +167,7 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 	}
 }
 
-// provisioned runs zendesk provision for acme at an address, and returns what it printed.
+// provisioned runs zendesk provision for acme at an address and returns its output.
 func provisioned(t *testing.T, path, url string, flags ...string) string {
 	t.Helper()
 	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme",

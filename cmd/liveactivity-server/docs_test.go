@@ -23,8 +23,8 @@ var (
 	ofSource  = regexp.MustCompile(`^go run \./(\S+)`)
 )
 
-// Every line of a shell in the documentation works: curl's at a server, and those of this
-// command name subcommands and flags that there are.
+// Every shell line in the documentation works. A curl line works at a server. A line of this
+// command names subcommands and flags that exist.
 func TestDocs_showLinesThatWork(t *testing.T) {
 	t.Parallel()
 	intercom := helpdesktest.NewIntercom(nil)

@@ -109,7 +109,7 @@ func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 	assert.NotContains(t, words, "s3cr3t")
 }
 
-// Every variable does what its flag does.
+// Every variable has the effect of its flag.
 func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{
@@ -160,7 +160,7 @@ func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	}
 }
 
-// An error names what was set, a flag or a variable, each where both are wrong.
+// An error names the flag or the variable that was set, and each of them where both are wrong.
 func TestErrors_nameTheFlagOrVariable(t *testing.T) {
 	t.Parallel()
 	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1",

@@ -147,7 +147,8 @@ func TestRehearsal_saysWhyThereIsNoNote(t *testing.T) {
 	}
 }
 
-// Whatever ends the test, nothing is left at the desk.
+// The test leaves nothing at the desk, however it ends. Where the clean-up fails, it names the
+// leftovers.
 func TestRehearsal_cleansUp(t *testing.T) {
 	t.Parallel()
 	r := withRehearsedIntercom(t, false, "x")
@@ -173,7 +174,7 @@ func TestRehearsal_cleansUp(t *testing.T) {
 		`hand`, p.Stdout.String())
 }
 
-// What cannot succeed makes nothing at the desk.
+// A test that cannot succeed creates nothing at the desk.
 func TestRehearsal_endsBeforeItBeginsAConversation(t *testing.T) {
 	t.Parallel()
 	r := withRehearsedIntercom(t, false, "x")

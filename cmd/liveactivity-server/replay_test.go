@@ -19,15 +19,14 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// visits is a recorder of what users did, in a bubble: it starts at midnight of
-// January 1, 2000.
+// visits records users' actions in a bubble, which starts at midnight of January 1, 2000.
 type visits struct {
 	t        *testing.T
 	recorder *eventlog.Recorder
 	events   int
 }
 
-// recorded returns a folder with the log of what the function records.
+// recorded returns a folder with a log of the function's actions.
 func recorded(t *testing.T, record func(v *visits)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -60,7 +59,7 @@ func (v *visits) visit(productID, sessionID string, pages ...string) {
 	}
 }
 
-// replayed returns what proactive replay prints.
+// replayed returns the output of proactive replay.
 func replayed(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	p := launch(t, nil, append([]string{"proactive", "replay", "--data-dir=" + dir}, flags...)...)

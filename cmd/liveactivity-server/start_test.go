@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// printed returns what stdout says behind a name.
+// printed returns the text behind a name on stdout.
 func printed(t *testing.T, p *proctest.Process, name string) string {
 	t.Helper()
 	match := regexp.MustCompile(`(?m)^ +` + name + `  +(\S.*)$`).FindStringSubmatch(p.Stdout.String())
@@ -94,7 +94,7 @@ func TestStart_makesFreshSecretsEachTime(t *testing.T) {
 	}
 }
 
-// Whoever pastes the line sees one action.
+// Pasting the line records one action.
 func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"one address": "127.0.0.1:0", "all addresses": ":0",

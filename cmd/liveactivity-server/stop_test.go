@@ -115,8 +115,8 @@ func TestProcess_outlives(t *testing.T) {
 	}
 }
 
-// Everything that is logged has the format and the level that the flags ask for, also
-// what parts of the server log that are given no logger.
+// Every line of the log has the format and the level of the flags, also from parts of the server
+// that get no logger.
 func TestLog_isAsTheFlagsAsk(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--redis-prefix=x",

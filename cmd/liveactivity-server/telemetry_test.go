@@ -25,7 +25,7 @@ type span struct {
 	Links                               []struct{ TraceID, SpanID string }
 }
 
-// collected is what a collector passes on.
+// collected is the data that a collector passes on.
 type collected struct {
 	mu      sync.Mutex
 	spans   map[string][]span // by name

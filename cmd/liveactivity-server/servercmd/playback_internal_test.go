@@ -19,8 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// playedAtRandom plays entries of users who go at random between a few pages, and returns
-// what is printed and the most sessions that were held.
+// playedAtRandom plays entries of users who go at random between a few pages. It returns the output
+// and the largest number of sessions held.
 func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration) (said string, most int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -53,7 +53,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 	return out.String(), most
 }
 
-// What is forgotten of a session that rests makes no difference.
+// Forgetting a session that rests does not change the output.
 func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 	t.Parallel()
 	long := 90

@@ -37,7 +37,7 @@ func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 	require.NoError(t, release())
 }
 
-// The memory that goes with a file is as large as what else is kept in it.
+// The store in memory has the same bound as the other state in the file.
 func TestOpenLog_boundsTheStoreByTheLimitsOfAFile(t *testing.T) {
 	for given, want := range map[int64]int64{0: eventlog.DefaultLastingStateMaxBytes, 1 << 20: 1 << 20} {
 		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"),
