@@ -22,7 +22,7 @@ func TestURLs_leadToTheService(t *testing.T) {
 		"https://hooks.acme.example": "https://hooks.acme.example", "hooks.acme.example": "https://hooks.acme.example",
 		"https://acme.example/live/": "https://acme.example/live",
 		"http://localhost:8080":      "http://localhost:8080", "[::1]:8080": "https://[::1]:8080",
-			"10.0.0.1": "https://10.0.0.1",
+		"10.0.0.1": "https://10.0.0.1",
 	} {
 		got, err := zendesk.ContextURL(host, "acme")
 		require.NoError(t, err)

@@ -119,8 +119,8 @@ func TestLoad_readsEvents(t *testing.T) {
 		`{"a": {"properties": [" "]}}`:                                           "events.a.properties[0]",
 		`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`: "events.a.properties",
 		`{"a": {"sentence": 1}}`:                                                 "events.a.sentence",
-			`{"a": {"sentence": " b"}}`: "events.a.sentence",
-		`{"": {}}`: "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**",
+		`{"a": {"sentence": " b"}}`:                                              "events.a.sentence",
+		`{"": {}}`:                                                               "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**",
 		`{"$exception": {"sentence": "b"}}`: "events.$exception",
 	} {
 		path := productFile(t, oneProduct(`"webhook_secret": "s", "events": `+events))
