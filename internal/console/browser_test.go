@@ -94,7 +94,7 @@ func open(t *testing.T, browser context.Context, url, fragment, key string) *bro
 	return tab
 }
 
-// rows are the sessions in sight: who, where and what, one a line.
+// rows selects the rows of the sessions in sight, a line each.
 const rows = `.view:not([hidden]) .list-space .row`
 
 func awaitRows(tab *browsertest.Tab, what string, texts ...string) {
@@ -387,7 +387,7 @@ func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 	assert.Empty(t, colleague.Complaints())
 }
 
-// focused is what has the focus, in a word or two.
+// focused describes the element with the focus in a word or two.
 const focused = `(document.activeElement.id || document.activeElement.innerText || ` +
 	`document.activeElement.localName).split("\n")[0]`
 
@@ -491,8 +491,7 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	assert.Equal(t, "https://app.intercom.com/a/apps/x/conversations/215468 noopener noreferrer _blank",
 		tab.Eval(`(({href, rel, target}) => [href, rel, target].join(" "))(document.querySelector(".desk a"))`))
 
-	// What is shown of the tool's answer differs from it in white space only, and
-	// what is copied in nothing.
+	// The page changes only the white space of the tool's answer, and the copied text not at all.
 	tab.Eval(`copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text) }; ""`)
 	tab.Do("copy", chromedp.Click(chromedp.CSS(`[aria-label="Copy get_live_user_activity"]`)),
 		chromedp.Click(chromedp.CSS(`[aria-label="Copy Note in Intercom"]`)),
@@ -750,7 +749,7 @@ func staysQuiet(t *testing.T, browser context.Context) {
 	awaitRows(tab, "the list shows", "Visitor")
 	assert.NotEqual(t, "0", tab.Eval("String(document.getAnimations().length)"))
 	tab.Do("ask for less motion", emulate("prefers-reduced-motion", "reduce"))
-	// What is read aloud changes with the connection, never with what people do.
+	// The text read aloud changes with the connection, never with users' actions.
 	tab.Eval(`said = 0; for (const region of document.querySelectorAll("[role=status], [role=alert], [aria-live]"))
 		new MutationObserver(() => said++).observe(region, {childList: true, characterData: true, subtree: true, attributes: true}); ""`)
 	for i := range 5 {
@@ -760,7 +759,7 @@ func staysQuiet(t *testing.T, browser context.Context) {
 	assert.Equal(t, "0 0", tab.Eval(`document.getAnimations().length + " " + said`))
 }
 
-// emulate sets a preference of the person who looks.
+// emulate sets a preference of the reader's browser.
 func emulate(feature, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia,

@@ -25,7 +25,7 @@ func get(t *testing.T, method, target string, header ...string) *httptest.Respon
 	return w
 }
 
-// files are those of the page, as it asks for them.
+// files are the page's files, as the page asks for them.
 func files(t *testing.T) (targets []string) {
 	t.Helper()
 	entries, err := fs.ReadDir(os.DirFS("page"), "console")

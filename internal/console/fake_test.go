@@ -23,9 +23,8 @@ const (
 	fakeKey     = "lak_fake"
 )
 
-// fake answers as the service does, with what a test makes up. It stands in where
-// the service would have to be brought into a state that takes long, or does not
-// hold still.
+// fake answers in the service's place with a test's data. It stands in for states that the service
+// takes long to reach or does not keep.
 type fake struct {
 	mu       sync.Mutex
 	rows     []map[string]any // newest first
@@ -60,7 +59,7 @@ func (f *fake) handler() http.Handler {
 	return mux
 }
 
-// guarded refuses what the service refuses, and what the test wants refused.
+// guarded refuses the requests that the service refuses, and those that the test wants refused.
 func (f *fake) guarded(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		f.mu.Lock()
@@ -296,7 +295,7 @@ func people(f *fake) {
 	f.flow = figures()
 }
 
-// visit is what a person did.
+// visit is a session with a person's actions.
 func visit(session map[string]any) map[string]any {
 	const app = "https://app.example.com"
 	steps := []struct{ typ, label, url string }{

@@ -29,8 +29,8 @@ const (
 	loadRate     = 400 // actions a second, twice what is asked of it
 )
 
-// staysResponsive lets 10,000 sessions do 400 things a second, and reads what
-// Chromium says of the page.
+// staysResponsive lets 10,000 sessions do 400 things a second, and reads Chromium's figures of the
+// page.
 func staysResponsive(t *testing.T, browser context.Context) {
 	f := newFake()
 	for i := range loadSessions {
@@ -103,7 +103,7 @@ func staysResponsive(t *testing.T, browser context.Context) {
 	awaitRows(tab, "the list follows", "User clicked button", "Page ")
 }
 
-// usage is what a page takes once garbage is collected.
+// usage is a page's use of memory after garbage collection.
 type usage struct{ heap, nodes, listeners int }
 
 func (u usage) String() string {
@@ -143,8 +143,7 @@ func longestTask(t *testing.T, tab *browsertest.Tab, while time.Duration) (cpu, 
 	t.Helper()
 	var mu sync.Mutex
 	complete := make(chan struct{})
-	// The tasks of a thread, by their process and thread; those of a page are the
-	// longest by far of what Chromium does here.
+	// A RunTask is a task of some thread. The page's tasks are by far the longest in this Chromium.
 	require.NoError(t, chromedp.Listen(tab.Context(), func(event any) {
 		switch e := event.(type) {
 		case *tracing.EventDataCollected:

@@ -65,7 +65,7 @@ func startService(t *testing.T, address string) *service {
 	return s
 }
 
-// record reports what someone did in a product.
+// record reports an action of a user of a product.
 func (s *service) record(product, session, user, email, label, url string) {
 	s.t.Helper()
 	action := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, url)

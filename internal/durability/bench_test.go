@@ -1,5 +1,5 @@
-// Package durability holds the storage engines side by side: what they cost,
-// and that they keep what they acknowledge when processes are killed.
+// Package durability compares the storage engines: their costs, and whether they keep all
+// acknowledged data when processes are killed.
 package durability
 
 import (
@@ -49,7 +49,7 @@ var engines = []struct {
 	}},
 }
 
-// request is what a client of the benchmarks sends: actions of one session.
+// request is a request of a benchmark's client: actions of one session.
 func request(client, n, size int) []activity.Event {
 	events := make([]activity.Event, size)
 	for i := range events {
@@ -137,9 +137,8 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// What one of 100,000 actions takes in each place, everything included: log,
-// keys, documents, and the 50 that each of 2000 users keeps. An action comes
-// in a request of its own.
+// BenchmarkFootprint reports the size of one of 100,000 actions in each place, with log, keys,
+// documents and the 50 actions kept of each of 2000 users. An action comes in a request of its own.
 func BenchmarkFootprint(b *testing.B) {
 	const actions, users = 100_000, 2000
 	fill := func(b *testing.B, log eventlog.Log) (data float64) {
@@ -184,7 +183,8 @@ func BenchmarkFootprint(b *testing.B) {
 	})
 }
 
-// What a user of 50 actions takes where lookups are answered from.
+// BenchmarkFootprintOfUsers reports the size of a user of 50 actions in the stores that answer
+// lookups.
 func BenchmarkFootprintOfUsers(b *testing.B) {
 	const users, kept = 2000, 50
 	fill := func(b *testing.B, store activitytest.Engine) {
@@ -224,7 +224,7 @@ func batchOf(n, users int) activity.Batch {
 		Actions: []activity.BatchAction{{Action: action, SessionID: session, UserID: user}}}
 }
 
-// usedMemory returns what a Redis server says of itself.
+// usedMemory returns the memory that a Redis server reports.
 func usedMemory(b *testing.B, server *redistest.Server) float64 {
 	b.Helper()
 	info, err := server.Client().Info(b.Context(), "memory").Result()
@@ -236,7 +236,7 @@ func usedMemory(b *testing.B, server *redistest.Server) float64 {
 	return used
 }
 
-// What the log of BenchmarkRebuild holds.
+// The size of BenchmarkRebuild's log.
 const (
 	rebuilt      = 1_000_000
 	rebuiltUsers = 20_000

@@ -49,8 +49,8 @@ func (a answer) actions(where, user string) ([]action, error) {
 	return live.Actions, nil
 }
 
-// probe looks users up, and now and then products, one after the other, until
-// the end of the test. Whatever was acknowledged before a lookup must be in it.
+// probe looks users up, and now and then products, one after the other, until the end of the test.
+// A lookup must hold everything that was acknowledged before it.
 func (s *storm) probe() {
 	rng := s.dice.generator()
 	s.others.Go(func() {
@@ -106,8 +106,8 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 	return nil
 }
 
-// audit compares what every server reports with the truth, and what the readers
-// have received. Nothing may be in flight.
+// audit compares every server's reports and the readers' logs with the truth. Nothing may be in
+// flight.
 func (s *storm) audit() {
 	s.t.Helper()
 	auditor := &sender{storm: s, rng: s.dice.generator(), client: auditorClient + s.audits}
@@ -137,8 +137,8 @@ var auditSession = session{"audit", "auditor"}
 // auditorClient is the number of the first client that audits.
 const auditorClient = 1000
 
-// check returns an error unless the log holds whatever was acknowledged, and
-// the server's lookups return what the log holds.
+// check returns an error unless the log holds everything acknowledged, and the server's lookups
+// agree with the log.
 func (s *storm) check(sv *server, log *ledger) error {
 	if missing := s.truth.missing(log.seen); len(missing) > 0 {
 		return fmt.Errorf("%s: %d acknowledged events are not there:%s", log.name, len(missing), s.truth.describeAll(missing))

@@ -127,7 +127,7 @@ func (e *eraser) check() {
 	}
 }
 
-// checkSessions asks a server who is there, page by page.
+// checkSessions asks a server for its sessions, page by page.
 func (e *eraser) checkSessions(sv *server) error {
 	found, after := 0, ""
 	for {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A server with a file of its own is killed again and again. Whatever it has
-// acknowledged is there, once and in order, for lookups and for readers.
+// A server with a file of its own is killed again and again. Lookups and readers find everything
+// that it has acknowledged, once and in order.
 func TestKill_file(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 1, "--data-dir="+t.TempDir())
@@ -51,7 +51,7 @@ func TestKill_fileWhileItIsMade(t *testing.T) {
 // births is how many files are made.
 const births = 10
 
-// What the log holds before the killing begins, so that reading it takes a while.
+// The size of the log before the killing begins, so that reading it takes a while.
 const (
 	fillRequests = 4
 	fillPages    = 1000

@@ -110,7 +110,7 @@ func (g *guild) start(w *worker) {
 	})
 }
 
-// follow reads the log until ctx ends, and looks for what is wrong with it.
+// follow reads the log until ctx ends and looks for mistakes in it.
 func (g *guild) follow(ctx context.Context) {
 	page := make([]eventlog.Entry, 64)
 	var at eventlog.ID
@@ -134,7 +134,7 @@ func (g *guild) follow(ctx context.Context) {
 	}
 }
 
-// tick is how often is looked for what must come.
+// tick is the pause between two looks at a condition.
 const tick = 10 * time.Millisecond
 
 // add takes the log's next entries.
@@ -181,7 +181,7 @@ func (g *guild) await(what string, is func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// failure returns what is wrong with the log.
+// failure returns a mistake in the log, if there is one.
 func (g *guild) failure() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,7 +199,7 @@ func (g *guild) String() string {
 	return b.String()
 }
 
-// holder waits until work goes on, and returns who does it.
+// holder waits until work goes on and returns the worker.
 func (g *guild) holder() *worker {
 	g.t.Helper()
 	_, before := g.newest()
@@ -266,7 +266,7 @@ func (g *guild) pauseRedis(*worker) {
 	g.holder()
 }
 
-// end kills all workers and compares what they have done with the log.
+// end kills all workers and compares their deeds with the log.
 func (g *guild) end() {
 	g.t.Helper()
 	for _, w := range g.workers {
@@ -392,8 +392,8 @@ func (w *worker) has(what string, token uint64) bool {
 // Its value is the holder's configuration.
 const holderVar = "LIVEACTIVITY_LEASE_HOLDER"
 
-// holder works whenever it has the lease. What it does it writes to its
-// standard output, a [deed] to a line.
+// holder works whenever it has the lease. It writes its deeds to its standard output, a [deed] to a
+// line.
 type holder struct {
 	Name     string        `json:"name"`
 	RedisURL string        `json:"redis_url"`
@@ -402,7 +402,7 @@ type holder struct {
 	log *redislog.Log
 }
 
-// The names of what holders work at.
+// The names of the holders' product, lease and counter.
 const (
 	jobProduct = "jobs"
 	jobLease   = "job"
@@ -416,7 +416,7 @@ type deed struct {
 	n     uint64 // the counter, for what was written
 }
 
-// What holders do.
+// The deeds of holders.
 const (
 	deedHeld    = "held"    // got the lease
 	deedWrote   = "wrote"   // wrote the next number
@@ -425,13 +425,13 @@ const (
 
 func (d deed) String() string { return fmt.Sprintf("%s %d %d", d.what, d.token, d.n) }
 
-// parseDeed reads what String wrote.
+// parseDeed reads the text of String.
 func parseDeed(line string) (d deed, err error) {
 	_, err = fmt.Sscanf(line, "%s %d %d", &d.what, &d.token, &d.n)
 	return d, err
 }
 
-// numbered is what holders append: the next number, and under which token.
+// numbered is a holder's entry in the log: the next number, and the token it was written under.
 type numbered struct {
 	Holder string `json:"holder"`
 	Token  uint64 `json:"token"`

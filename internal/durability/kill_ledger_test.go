@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// ledger is a product's log as one reader has received it, from its beginning.
-// Whatever it is given is checked against the truth.
+// ledger is a product's log as one reader has received it, from its beginning. It checks every
+// entry against the truth.
 type ledger struct {
 	name  string
 	truth *truth
@@ -26,7 +26,7 @@ type ledger struct {
 	users map[string][]*page
 }
 
-// lane is what a client sends in a session: it arrives in order.
+// lane is one client's data in a session, which arrives in order.
 type lane struct {
 	client  int
 	session string
@@ -37,7 +37,7 @@ func newLedger(name string, t *truth) *ledger {
 		mail: map[string]bool{}, users: map[string][]*page{}}
 }
 
-// batch is what matters here of an "actions" event.
+// batch is the part of an "actions" event that the tests read.
 type batch struct {
 	Type      string   `json:"type"`
 	ProductID string   `json:"product_id"`
@@ -48,7 +48,7 @@ type batch struct {
 	Actions   []action `json:"actions"`
 }
 
-// action is what matters here of an action.
+// action is the part of an action that the tests read.
 type action struct {
 	RawURL    string  `json:"raw_url"`
 	Start     float64 `json:"timestamp_start"`
@@ -69,7 +69,7 @@ func (l *ledger) last() string {
 	return l.ids[len(l.ids)-1].String()
 }
 
-// add takes an entry, or says what is wrong with it.
+// add takes an entry, or returns an error that says its mistake.
 func (l *ledger) add(f ssetest.Frame) error {
 	id, err := eventlog.ParseID(f.ID)
 	if err != nil {

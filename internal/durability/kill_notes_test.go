@@ -74,8 +74,8 @@ const (
 	visitors = 6
 	// longStop is long enough for the leases of a paused server to be another's.
 	longStop = document.DefaultLeaseTTL * 4 / 3
-	// noteTime is how long notes may take after the last fault: a lease has to end (8
-	// seconds), what was in flight to settle (5), and what is in doubt once more (10).
+	// noteTime bounds the time of notes after the last fault: a lease ends (8 seconds), requests in
+	// flight settle (5), and doubtful notes settle once more (10).
 	noteTime = 30 * time.Second
 )
 
@@ -85,8 +85,8 @@ type noteKiller struct {
 	desk     *helpdesktest.Zendesk
 	visitors []*visitor
 
-	// A note stands still while who has received from one of these has not
-	// closed what was sent.
+	// A note that is handed over here, before or after it is written, stands still until its
+	// receiver closes goOn.
 	arriving, leaving chan *inFlight
 
 	caught, pauses int

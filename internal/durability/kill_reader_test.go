@@ -103,7 +103,7 @@ func (r *reader) run() {
 	}
 }
 
-// errWrong says that a stream was not what it must be.
+// errWrong says that a stream broke a promise.
 var errWrong = errors.New("the stream is wrong")
 
 // hops is after how many events, on average, a reader goes to another server.
@@ -133,8 +133,7 @@ func (r *reader) cursor() string {
 	return r.ledger.last()
 }
 
-// has returns an error unless the reader has received exactly what the log
-// holds, within patience.
+// has returns an error unless the reader receives exactly the log's entries within patience.
 func (r *reader) has(log *ledger) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -159,7 +158,7 @@ func (r *reader) has(log *ledger) error {
 // errEnough ends a stream that was read far enough.
 var errEnough = errors.New("read enough")
 
-// history returns what a server's log holds up to the page.
+// history returns a server's log up to the page.
 func (s *storm) history(sv *server, end *page) (*ledger, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()

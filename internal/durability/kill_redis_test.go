@@ -21,13 +21,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Servers share one Redis. They are killed, and so is Redis, which is also
-// paused; clients go from server to server, even with one and the same
-// request. Whatever any server has acknowledged is there, once and in order,
-// on all of them.
+// Servers share one Redis. They are killed, and so is Redis, which is also paused. Clients go from
+// server to server, even with the same request. Every server has everything that any server
+// acknowledged, once and in order.
 func TestKill_redis(t *testing.T) {
-	// With everysec, Redis acknowledges what it has not even written while
-	// an fsync takes long.
+	// With everysec, Redis acknowledges data before it has written it, while an fsync takes long.
 	always := []string{"--appendfsync", "always"}
 	single := func(t *testing.T) []*redistest.Server { return []*redistest.Server{redistest.Start(t, always...)} }
 	cluster := func(t *testing.T) []*redistest.Server { return redistest.Cluster(t, always...) }
@@ -124,7 +122,7 @@ func (k *redisKiller) stopServer() {
 // node returns a node of Redis.
 func (k *redisKiller) node() *redistest.Server { return k.nodes[k.rng.IntN(len(k.nodes))] }
 
-// killRedis kills a node and starts it again. What happens meanwhile is given.
+// killRedis kills a node, runs meanwhile, and starts the node again.
 func (k *redisKiller) killRedis(meanwhile func()) {
 	node := k.node()
 	node.Kill()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// registry is what was registered while the servers were killed.
+// registry is the list of products registered while the servers were killed.
 type registry struct {
 	mu       sync.Mutex
 	products []registered
@@ -88,7 +88,7 @@ func (r *registry) all() []registered {
 	return r.products[:len(r.products):len(r.products)]
 }
 
-// use sends the product's event and looks up who has used it.
+// use sends the product's event and looks up the product's user.
 func (s *storm) use(rng *rand.Rand, r registered) bool {
 	if _, ok := s.insist(rng, http.StatusOK, http.MethodPost, r.webhookPath(), r.event, r.secret()); !ok {
 		return false
@@ -101,8 +101,8 @@ func (s *storm) use(rng *rand.Rand, r registered) bool {
 	return ok
 }
 
-// probe looks up who has used one of the products, or sends its event again.
-// It must be known everywhere, if it can be known.
+// probe looks up the user of one of the products, or sends the product's event again. Every server
+// that can answer must know the product.
 func (r *registry) probe(s *storm, rng *rand.Rand) error {
 	all := r.all()
 	if len(all) == 0 {
@@ -134,7 +134,7 @@ func (r registered) bearer() string { return "Authorization: Bearer " + r.Key }
 
 func (r registered) lookupPath() string { return "/users/" + r.ProductID + "/ada/live-activity" }
 
-// judge returns what is wrong with a lookup of who has used the product once.
+// judge returns an error unless a lookup finds the product's one event.
 func (r registered) judge(a answer) error {
 	var live struct{ Count int }
 	if err := json.Unmarshal(a.body, &live); err != nil || a.status != http.StatusOK || live.Count != 1 {

@@ -12,8 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// sender is a client: what it sends it repeats unchanged until it is
-// acknowledged, as PostHog does.
+// sender is a client. Like PostHog, it repeats a request unchanged until it is acknowledged.
 type sender struct {
 	storm    *storm
 	rng      *rand.Rand
@@ -181,8 +180,8 @@ func (c *sender) insist(r *request) {
 	c.sent = append(c.sent, r)
 }
 
-// timeout returns how long to wait for an answer. Who gives up early may have
-// the next attempt in flight together with this one.
+// timeout returns how long to wait for an answer. An impatient sender may have its next attempt in
+// flight together with this one.
 func (c *sender) timeout() time.Duration {
 	if c.storm.impatience > 0 && c.rng.IntN(6) == 0 {
 		return time.Millisecond + upTo(c.rng, c.storm.impatience)
@@ -190,7 +189,7 @@ func (c *sender) timeout() time.Duration {
 	return c.storm.timeout
 }
 
-// tryOnce sends a request and does not wait long for what becomes of it.
+// tryOnce sends a request and does not wait long for its answer.
 func (c *sender) tryOnce(r *request) {
 	c.attempt(r, time.Millisecond+upTo(c.rng, 20*time.Millisecond), true)
 }
@@ -220,8 +219,8 @@ func (c *sender) attempt(r *request, timeout time.Duration, first bool) bool {
 	return false
 }
 
-// judge returns what is wrong with an acknowledgement: after the first attempt
-// as many events must be accepted as are new, after later ones not more.
+// judge returns the mistake in an acknowledgement. The first attempt must have every new event
+// accepted, and a later one no more than those.
 func (r *request) judge(body []byte, first bool) string {
 	var counts struct{ Accepted, Ignored int }
 	if err := json.Unmarshal(body, &counts); err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
 // server is a place where the command runs, is killed and runs again.
@@ -144,8 +144,7 @@ func (l *life) terminate() error {
 	return nil
 }
 
-// streamsCut is what a server logs that could not send its streams what it had
-// for them.
+// streamsCut is the log message of a server that could not send its streams all of their data.
 const streamsCut = "streams were cut off"
 
 // finish kills a process that was asked to end, unless it has ended well.
@@ -208,8 +207,8 @@ func (k *killer) terminateAll() {
 	}
 }
 
-// audit waits until no sender is active, kills all servers, so that nothing is
-// in flight, and compares what is there then with the truth.
+// audit waits until no sender is active and kills all servers, so that nothing is in flight. Then
+// it compares the stored data with the truth.
 func (k *killer) audit() {
 	k.calm.Lock()
 	defer k.calm.Unlock()
@@ -218,10 +217,10 @@ func (k *killer) audit() {
 	k.storm.audit()
 }
 
-// tailBytes is how much of what servers write is shown when a test fails.
+// tailBytes is the size of the end of a server's output that a failed test shows.
 const tailBytes = 6 << 10
 
-// tail is the end of what was written to it.
+// tail keeps the end of the text written to it.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

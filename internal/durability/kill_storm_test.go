@@ -22,7 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-// What every server is given.
+// The settings of every server.
 const (
 	product       = "acme"
 	webhookSecret = "whs-s3cr3t"
@@ -62,8 +62,8 @@ type storm struct {
 	audits   int
 }
 
-// newStorm returns a storm on so many servers, which are not started. What
-// runs at the end of the test is ended.
+// newStorm returns a storm on so many servers, which are not started. The end of the test ends
+// every running one.
 func newStorm(t *testing.T, servers int, args ...string) *storm {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "products.json")
@@ -139,14 +139,14 @@ func (s *storm) isOver() bool {
 	}
 }
 
-// end ends the sending: what is in flight is still acknowledged.
+// end ends the sending. Requests in flight are still acknowledged.
 func (s *storm) end() {
 	close(s.over)
 	s.senders.Wait()
 	s.require(nil)
 }
 
-// String says what there was to check.
+// String counts the checks and their data.
 func (s *storm) String() string {
 	pages, requests, retries := s.truth.counts()
 	resumed := 0
@@ -163,7 +163,7 @@ func (s *storm) String() string {
 // any returns one of the servers.
 func (s *storm) any(rng *rand.Rand) *server { return s.servers[rng.IntN(len(s.servers))] }
 
-// answer is what a server said.
+// answer is a server's answer.
 type answer struct {
 	status     int
 	retryAfter string
@@ -250,7 +250,7 @@ const (
 	seedVar   = "LIVEACTIVITY_SEED"   // of what is random; the order in which processes run is not
 )
 
-// What is enough for CI.
+// These values are enough for CI.
 const (
 	defaultKills  = 40
 	defaultFaults = 16
@@ -265,7 +265,7 @@ func TestMain(m *testing.M) {
 	os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-server"))
 }
 
-// number returns the value of an environment variable, or what is preset.
+// number returns the value of an environment variable, or the preset.
 func number(t *testing.T, name string, preset uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -277,8 +277,8 @@ func number(t *testing.T, name string, preset uint64) uint64 {
 	return n
 }
 
-// dice is where everything random of a test comes from: a generator for each
-// of those who act, so that what one does is not changed by the others.
+// dice is the source of all randomness in a test. Each actor has a generator of its own, so that no
+// actor changes another's numbers.
 type dice struct {
 	seed uint64
 	mu   sync.Mutex

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// page is a page view that a client sends. What does not change after it was
-// announced needs no lock.
+// page is a page view that a client sends. Fields that stay the same after it is announced need no
+// lock.
 type page struct {
 	uuid, session, user string
 	email               string // empty if the event has none
@@ -43,7 +43,7 @@ func (p *page) time() string {
 	return time.UnixMicro(p.at).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// request is what a client sends until it is acknowledged.
+// request is one request of a client, which sends it until it is acknowledged.
 type request struct {
 	client, number int
 	pages          []*page // of which some may have been sent before
@@ -57,8 +57,8 @@ type request struct {
 // the last; of those that are alike in a row, one.
 const maxAttempts = 12
 
-// truth is what the clients know: what was sent, and what of that was
-// acknowledged. It is safe for concurrent use.
+// truth is the clients' knowledge: the pages sent, and those acknowledged. It is safe for
+// concurrent use.
 type truth struct {
 	mu       sync.Mutex
 	clock    int64 // the newest page's time
@@ -144,7 +144,7 @@ func (t *truth) of(user string) []*page {
 	return slices.Clone(t.newest[user])
 }
 
-// users returns those who have acknowledged pages, sorted.
+// users returns the users with acknowledged pages, sorted.
 func (t *truth) users() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The programs of examples/agents run with the real packages, and their models are told
-// what the user did.
+// The programs of examples/agents run with the real packages, and their models get the user's
+// actions.
 func TestAgents_getTheUsersActions(t *testing.T) {
 	t.Parallel()
 	programs, err := filepath.Glob("../../examples/agents/*.mjs")

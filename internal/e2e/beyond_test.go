@@ -36,7 +36,7 @@ import (
 // The admin key of the servers that are one service.
 const adminKey = "adm-s3cr3t"
 
-// beyond is a service of two servers, and everybody who reads it.
+// beyond is a service of two servers, with all of its readers.
 type beyond struct {
 	t            *testing.T
 	a, b         *service
@@ -104,7 +104,7 @@ func (v *beyond) startRetriever() {
 	v.run(writer.Run, consumer.Run)
 }
 
-// link links a conversation to whoever has the address.
+// link opens a conversation with the user's email, which links it.
 func (v *beyond) link() {
 	conversation, hook := v.desk.Created(v.a.url+"/chatbot-webhook/"+productID,
 		helpdesktest.IntercomContact{Email: email}, "Hi")
@@ -137,7 +137,7 @@ func proxyTo(t *testing.T, server string) http.Handler {
 	return httputil.NewSingleHostReverseProxy(target)
 }
 
-// readers returns what each reader of the service says now, by its name.
+// readers returns the text that each reader of the service gets now, by its name.
 func (v *beyond) readers() map[string]func() string {
 	page := func(s *service, method, path, body string) func() string {
 		return func() string { return s.answer(method, path, body, "Bearer "+s.key) }

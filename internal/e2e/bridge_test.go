@@ -69,7 +69,7 @@ func (p *portal) post(body string) {
 	require.Equal(p.t, http.StatusAccepted, response.StatusCode)
 }
 
-// named finds what a person finds by its text or, without one, by its label.
+// named finds an element by its text or, without one, by its label.
 func named(tag, name string) chromedp.Search {
 	return chromedp.Search(fmt.Sprintf(`//%s[normalize-space()=%q or @aria-label=%q]`, tag, name, name))
 }
@@ -86,7 +86,7 @@ func awaitRecorded(tab *browsertest.Tab, n int) {
 		fmt.Sprintf(`document.querySelector("#recorded").textContent.startsWith("%d action")`, n))
 }
 
-// openChat opens the widget and returns what it says first.
+// openChat opens the widget and returns its first message.
 func openChat(tab *browsertest.Tab) string {
 	tab.Do("open the widget", chromedp.Click(named("button", "Open the assistant")))
 	tab.Await("the widget speaks", `document.querySelectorAll("#chat-log .bubble.bot p").length > 0`)

@@ -26,8 +26,8 @@ const documented = "https://live.example.com"
 
 var scriptBlock = regexp.MustCompile("(?ms)^ *```js\n(.*?)^ *```$")
 
-// docScripts returns the scripts of the documentation, by page. In a block, blank lines part
-// those of different SDKs.
+// docScripts returns the scripts of the documentation, by page. In a block, blank lines separate
+// the scripts of different SDKs.
 func docScripts(t *testing.T) map[string][]string {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -49,8 +49,8 @@ func docScripts(t *testing.T) map[string][]string {
 	return scripts
 }
 
-// docPage is how a page runs a script of the documentation: with an SDK, behind the lines of
-// before, and ahead of what the page then has the SDK report of user_42.
+// docPage says how a page runs a script of the documentation: with an SDK, between the lines of
+// before and after. The last have the SDK report user_42.
 type docPage struct{ begins, sdk, before, after string }
 
 var docPages = []docPage{

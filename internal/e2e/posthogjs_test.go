@@ -20,7 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/depstest"
 )
 
-// Whom the visitor turns out to be.
+// The visitor logs in as this user.
 const (
 	userID = "user_42"
 	email  = "ada@example.com"
@@ -69,9 +69,9 @@ type visit struct {
 	session   string
 }
 
-// makeVisit sends a visitor through the shop and returns when everything has
-// arrived. Before every change of document it waits for what is on its way:
-// posthog-js loses what it is just about to send when a document goes away.
+// makeVisit sends a visitor through the shop and returns when every event has arrived. Before every
+// change of document it waits for requests under way, because posthog-js loses unsent events when a
+// document goes away.
 func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	service := startService(t)
 	options := map[string]any{"api_host": service.url + setup.prefix, "capture_pageview": "history_change"}
@@ -112,8 +112,8 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 // document or one before.
 const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') === false`
 
-// follow does what leads to another document, and waits until posthog-js has its
-// configuration there: of what is done before, it may capture nothing.
+// follow takes steps to another document and waits until posthog-js has its configuration there.
+// Before that, posthog-js may capture nothing.
 func (v *visit) follow(what string, does ...chromedp.Action[chromedp.Void]) {
 	v.tab.Do("forget the configuration",
 		chromedp.Evaluate[chromedp.Void](`posthog.unregister('$autocapture_disabled_server_side')`))
@@ -231,7 +231,7 @@ func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
 	}
 }
 
-// expected returns what the stream must contain: who did what.
+// expected returns the lines that the stream must contain, each with its user and action.
 func (v *visit) expected() (lines []string) {
 	for _, a := range v.before() {
 		lines = append(lines, v.anonymous+": "+a.Title)
@@ -284,8 +284,7 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 	assert.Equal(t, setup.forms, slices.Sorted(maps.Keys(forms)))
 }
 
-// A request that takes long on its way does not mean a wrong clock: what it
-// brings keeps its place among what others bring.
+// A slow request does not mean a wrong clock: its events keep their place among the others.
 func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
 	service := startService(t)
 	shop := startShop(t, depstest.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})

@@ -212,8 +212,8 @@ func (p *python) receives(since time.Time, want ...map[string]any) {
 	}
 }
 
-// shopping is what two people do in the shop: what is ingested, and what readers
-// of the stream must get of it.
+// shopping is the visit of two people to the shop: the events to ingest, and the entries that
+// readers of the stream must get.
 type shopping struct{ start time.Time }
 
 // event is an event of a session, that many seconds after the start.
@@ -224,7 +224,7 @@ func (v shopping) event(id, name, session, user string, second int, properties m
 		"properties": properties}
 }
 
-// browsing is what a request brings of both sessions.
+// browsing is a request with events of both sessions.
 func (v shopping) browsing() []map[string]any {
 	return []map[string]any{
 		v.event("e1", "$identify", "s1", "ada", 0, map[string]any{"$set": map[string]any{"email": "ada@example.com"}}),
@@ -238,7 +238,7 @@ func (v shopping) browsing() []map[string]any {
 	}
 }
 
-// browsed is what comes of it.
+// browsed is the entries of browsing.
 func (v shopping) browsed() []map[string]any {
 	return []map[string]any{
 		v.actions("s1", "ada", "ada@example.com", nil,
@@ -257,19 +257,19 @@ func (v shopping) asking() map[string]any {
 	return v.event("e5", "$pageview", "s1", "ada", 4, map[string]any{"$current_url": "https://shop.example/help"})
 }
 
-// asked is what comes of it.
+// asked is the entry of asking.
 func (v shopping) asked() map[string]any {
 	return v.actions("s1", "ada", "ada@example.com", "conversation_7",
 		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help",
 			"https://shop.example/help", 4, 4))
 }
 
-// leaving is what is done after the connection was lost.
+// leaving is a page view after the connection was lost.
 func (v shopping) leaving() map[string]any {
 	return v.event("e6", "$pageview", "s2", "bob", 5, map[string]any{"$current_url": "https://shop.example/bye"})
 }
 
-// left is what comes of it.
+// left is the entry of leaving.
 func (v shopping) left() map[string]any {
 	return v.actions("s2", "bob", "", nil,
 		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye",

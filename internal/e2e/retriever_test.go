@@ -34,8 +34,8 @@ const (
 // chain are the commands, as processes of their own.
 type chain struct{ server, retriever, bridge *proctest.Command }
 
-// TestChain takes what users do all the way from PostHog's webhook through the
-// server and its stream to those who ask a retriever or a bridge.
+// Users' actions go all the way from PostHog's webhook through the server and its stream to clients
+// of a retriever or a bridge.
 func TestChain(t *testing.T) {
 	c := &chain{
 		server:    proctest.Build(t, "../..", "cmd/liveactivity-server"),
@@ -112,7 +112,7 @@ func (o *origin) restart() {
 	o.start()
 }
 
-// stream are the flags of who reads the server's stream.
+// stream returns the flags of a reader of the server's stream.
 func (o *origin) stream(key string) []string {
 	return []string{proctest.AnyPort, "--stream-url=" + o.url + "/stream/shop", "--token=" + key}
 }
@@ -130,7 +130,7 @@ func (o *origin) report(session, event, properties string) {
 	require.Contains(o.t, answer, `"accepted":1`)
 }
 
-// visit reports a page view, and returns what is to be read of it.
+// visit reports a page view and returns the text that readers get of it.
 func (o *origin) visit(session, page string) string {
 	o.t.Helper()
 	o.report(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
@@ -152,10 +152,10 @@ func (c *chain) startAsker(t *testing.T, o *origin, args ...string) *asker {
 	return &asker{Process: p, t: t, url: p.URL()}
 }
 
-// dated is what a line of a record begins with.
+// dated matches the beginning of a record's line.
 var dated = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: `)
 
-// ask returns what is known by a query, oldest first.
+// ask returns the lines of a query's records, oldest first.
 func (a *asker) ask(query string) []string {
 	a.t.Helper()
 	status, answer := proctest.Request(a.t, http.MethodGet, a.url+"/events?"+query, "")

@@ -42,7 +42,7 @@ func (s *service) outputOf(script string, environment ...string) string {
 	return node(s.t, environment, path, s.url, s.token)
 }
 
-// module runs a module in Node.js that finds its packages beside it, and returns what it says.
+// module runs a module in Node.js that finds its packages beside it, and returns its output.
 func module(t *testing.T, source string, environment []string, args ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -52,7 +52,7 @@ func module(t *testing.T, source string, environment []string, args ...string) s
 	return node(t, environment, append([]string{path}, args...)...)
 }
 
-// node runs Node.js, which must end without an error, and returns what it says.
+// node runs Node.js, which must end without an error, and returns its output.
 func node(t *testing.T, environment []string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
@@ -98,7 +98,7 @@ func (s *service) checkActions(stream *reader, fromLogin int, want ...activity.A
 	assert.Equal(s.t, titles, streamed)
 }
 
-// kettles is what the scripts report of a visit to the shop at that origin.
+// kettles are the actions that the scripts report of a visit to the shop at that origin.
 func kettles(origin string) []activity.Action {
 	on := func(path, typ, title, description string) activity.Action {
 		return activity.Action{Type: typ, Title: title, Description: description, RawURL: origin + path,
@@ -177,9 +177,8 @@ func TestPostHogReactNative_reportsAVisit(t *testing.T) {
 	s.checkRequests("/e/", 1)
 }
 
-// posthog-js-lite sends forms in a way that hides the answer from pages of
-// another origin. It takes that for a failure and sends them again, whatever the
-// server answers: they are recorded once.
+// posthog-js-lite sends forms in a way that hides the answer from pages of another origin. It takes
+// any answer for a failure and sends the forms again. The server records them once.
 func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 	browser := browsertest.Start(t)
 	for name, tt := range map[string]struct {
@@ -214,8 +213,8 @@ func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 	}
 }
 
-// startLiteShop starts a shop with posthog-js-lite in it, which passes on what is
-// below /ingest, and returns its origin.
+// startLiteShop starts a shop with posthog-js-lite and returns its origin. The shop passes on the
+// paths below /ingest.
 func (s *service) startLiteShop(config map[string]any) string {
 	page := template.Must(template.ParseFiles("testdata/sdks/lite.html"))
 	target, err := url.Parse(s.url)

@@ -142,7 +142,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// decode returns what a body says and how it says it.
+// decode returns the text of a body and its encoding.
 func decode(raw []byte) (encoding, body string) {
 	if packed, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
 		plain, _ := io.ReadAll(packed)
@@ -183,7 +183,7 @@ func (s *service) awaitEvent(name string) {
 	waittest.Until(s.t, name+" is answered", func() bool { return slices.ContainsFunc(s.calls(), brings) })
 }
 
-// form returns in what form the call brings events, or "" when it brings none.
+// form returns the form in which the call brings events, or "" if it brings none.
 func (c call) form() string {
 	switch {
 	case len(c.events()) == 0:
@@ -214,7 +214,7 @@ func values(field *regexp.Regexp, body string) (values []string) {
 	return values
 }
 
-// answer returns what a request is answered with 200.
+// answer returns the answer to a request, which must have status 200.
 func (s *service) answer(method, path, body, authorization string) string {
 	s.t.Helper()
 	response, err := s.do(s.t.Context(), method, path, body, authorization)

@@ -14,8 +14,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/depstest"
 )
 
-// typed is what the visitor types and chooses in the order form. The wrapping
-// is chosen by its name, Golden paper.
+// typed is the text that the visitor types and chooses in the order form. The wrapping is chosen by
+// its name, Golden paper.
 var typed = struct{ Address, Passphrase, Wrapping, Gift string }{
 	Address: "12 Acacia Avenue", Passphrase: "correct-horse-battery", Wrapping: "wrap-golden-77", Gift: "for-aunt-may",
 }

@@ -53,9 +53,8 @@ func (s *service) eventIDs() (ids []string) {
 	return ids
 }
 
-// The browser SDKs of other sources report a visit to a server of another origin: everything
-// that they say they have sent once, under the user who identifies in it, and nothing that was
-// typed.
+// The browser SDKs of other sources report a visit to a server of another origin. The server has
+// each reported event once, under the user who identifies in the visit, and has no typed text.
 func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	const typedText = "typed-s3cr3t"
 	for _, sdk := range []struct {
@@ -111,7 +110,8 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			_, streamed := stream.read()
 			_, found := s.lookup(userID)
 			assert.NotContains(t, streamed+found, typedText)
-			// Amplitude, and Segment in batches, send again what is under way when the visitor leaves.
+			// Amplitude, and Segment in batches, repeat the requests under way when the visitor
+			// leaves.
 			if arrived := s.eventIDs(); sdk.name != "amplitude" && sdk.strategy != "batching" {
 				assert.Equal(t, slices.Compact(slices.Clone(arrived)), arrived, "nothing is sent twice")
 			}
