@@ -64,7 +64,7 @@ func TestAdmin_asksForTheAdminKey(t *testing.T) {
 	assert.Len(t, refusals, 1, "a 401 never says which part was wrong")
 }
 
-// What registration answers opens the product at once, by every way.
+// The credentials and URLs in the answer open the product at once, in every way.
 func TestAdmin_registersAProduct(t *testing.T) {
 	s := start(t)
 	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com",` +
@@ -141,9 +141,8 @@ func TestAdmin_removesAProduct(t *testing.T) {
 	assert.Equal(t, 1.0, s.lookup("ada")["count"], "other products keep what they have")
 }
 
-// What was reported to a registration that is removed is never found under the next one
-// of its ID, however many requests and removals are under way, at whichever server; and
-// nothing that the next one has acknowledged is lost.
+// The next registration of an ID never finds an event of the removed one, and loses no event that
+// it has acknowledged, however many requests and removals run at either server.
 func TestAdmin_partsRegistrationsOfOneID(t *testing.T) {
 	const rounds = 12
 	url := redistest.Start(t).URL()

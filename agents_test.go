@@ -313,7 +313,7 @@ func TestContext_statesTheStanding(t *testing.T) {
 	assert.Contains(t, s.context("user_id=eve").Text, "User eve (claimed, not verified)")
 }
 
-// A user who only claims to be in another's signed or reported session takes nobody to a page.
+// A user who only claims to be in another's signed or reported session leads no reader to a page.
 func TestContext_ofASessionWithoutClaimedUsers(t *testing.T) {
 	for name, signed := range map[string]map[string]any{"signed": {"$user_hash": userHash("ada")}, "reported": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 	return c
 }
 
-// operations returns what is documented, but for the demo, which is the command's.
+// operations returns the documented operations without the demo, which the command serves.
 func (c contracted) operations(t *testing.T) []contractstest.Operation {
 	t.Helper()
 	return slices.DeleteFunc(c.Operations(t), func(op contractstest.Operation) bool { return op.ID == "getDemo" })
@@ -186,8 +186,7 @@ func (r outgoing) set(parameter contractstest.Object) {
 	}
 }
 
-// credentials are, by the names of the schemes, what gives a request the
-// credential of the product acme.
+// credentials give a request the credential of the product acme, by the names of the schemes.
 var credentials = map[string]func(d desks, r outgoing){
 	"key":            func(_ desks, r outgoing) { r.header.Set("Authorization", "Bearer "+acmeKey) },
 	"project_token":  func(_ desks, r outgoing) { r.header.Set("Authorization", "Bearer phc_acme") },
@@ -230,8 +229,8 @@ func (c contracted) signed(op contractstest.Operation, r outgoing) (all []outgoi
 	return all
 }
 
-// prepare makes what the examples are about known to the service: what a user
-// did in a session and, to be removed, another product.
+// prepare tells the service of the things in the examples: a user's actions in a session and
+// another product to remove.
 func (c contracted) prepare(t *testing.T, op contractstest.Operation) {
 	t.Helper()
 	event := `{"event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"0198c2f4-7a",` +
@@ -270,7 +269,7 @@ func (c contracted) requireContract(t *testing.T, op contractstest.Operation, w 
 	assert.NotEmpty(t, w.Header().Get("X-Request-Id"))
 }
 
-// What the service serves is documented, and what is documented it serves.
+// The service serves exactly the documented endpoints.
 func TestOpenAPI_listsEveryEndpoint(t *testing.T) {
 	c := contract(t)
 	documented, served := map[string]bool{}, map[string]bool{}
@@ -356,8 +355,8 @@ func TestOpenAPI_requestsAreRefused(t *testing.T) {
 	}
 }
 
-// malformed is, by operation, what is wrong with a request that is answered 400;
-// any other has a body that breaks off.
+// malformed puts a mistake into a request that is answered 400, by operation. Any other request has
+// a body that breaks off.
 var malformed = map[string]func(outgoing){
 	"getContext":      func(r outgoing) { r.query.Set("email", "ada@acme.example") }, // a second person
 	"getLiveActivity": func(r outgoing) { r.query.Set("limit", "ten") },
@@ -478,7 +477,7 @@ func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
 	}
 }
 
-// validateError returns what is wrong with the body of an error.
+// validateError returns an error for the body of an error that breaks the contract.
 func (c contracted) validateError(t *testing.T, body []byte) error {
 	var value any
 	if err := json.Unmarshal(body, &value); err != nil {
@@ -487,8 +486,7 @@ func (c contracted) validateError(t *testing.T, body []byte) error {
 	return c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/Error"}, value)
 }
 
-// What the document says in words of paths that are not there, of HEAD, of
-// preflights, and of slashes at the end.
+// The document's words on unknown paths, HEAD, preflights and final slashes are true.
 func TestOpenAPI_describesBehaviourTruly(t *testing.T) {
 	c := contract(t)
 	w := c.answer(outgoing{method: http.MethodGet, path: "/none"})
@@ -557,8 +555,8 @@ func (awayStore) Recent(context.Context, string, string, int) (recent.Records, e
 	return nil, errAway
 }
 
-// While storage cannot be reached, what may be answered 503 is, if it must look
-// the product up there.
+// Without its storage, the service answers 503 where the document says so and the product has to be
+// looked up.
 func TestOpenAPI_whileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	without := c.fresh(t, func(o *liveactivity.Options) {
@@ -581,7 +579,7 @@ func TestOpenAPI_whileStorageIsAway(t *testing.T) {
 	}
 }
 
-// What a tool returns is the object of the call by REST.
+// A tool returns the same object as the call by REST.
 func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
 	c := contract(t)
 	op := c.operation(t, "callMCP")

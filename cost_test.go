@@ -20,8 +20,8 @@ import (
 
 const crowdSize = 9000
 
-// crowd returns a request of page views of about 300 bytes, each of a user and
-// a session of its own: what costs most by its size.
+// crowd returns a request of page views of about 300 bytes, each of its own user and session: the
+// costliest events for their size.
 func crowd() []byte {
 	var body bytes.Buffer
 	body.WriteString(`{"batch":[`)
@@ -49,8 +49,7 @@ func sendCrowd(t testing.TB, body []byte, begin, end func()) {
 		answer.Body.String())
 }
 
-// An event costs most by what is allocated for it: time, and memory until it is
-// collected.
+// Allocations are the largest cost of an event: they take time, and memory until it is collected.
 func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	var before, after runtime.MemStats
 	sendCrowd(t, crowd(), func() { runtime.ReadMemStats(&before) }, func() { runtime.ReadMemStats(&after) })
@@ -78,8 +77,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd reports the time of a request also in passes of the JSON
-// decoder over what it brings.
+// BenchmarkCrowd reports the time of a request also in passes of the JSON decoder over its body.
 func BenchmarkCrowd(b *testing.B) {
 	body := crowd()
 	var pass, request time.Duration

@@ -134,8 +134,8 @@ func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
 
 const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`
 
-// What comes to the doors is answered by what it is, and not by its sender. The packages of the desks test how they
-// read bodies.
+// A request at the doors gets its answer by its content and not by its sender. The packages of the
+// desks test how they read bodies.
 func TestDesks_answerEveryWebhook(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
@@ -326,8 +326,8 @@ func (on engine) start(t *testing.T, d desks, more ...func(*liveactivity.Options
 	return d.start(t, append(more, withRedis(t, redis))...), d.start(t, append(more, withRedis(t, redis))...)
 }
 
-// The whole way: what a user does becomes a note in the conversation that the user
-// opens, before the conversation and while it is open, at one server or two.
+// A user's actions become a note in the conversation that the user opens, those from before the
+// conversation and those while it is open, at one server or two.
 func TestDesks_showAgentsTheUsersActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
@@ -444,8 +444,8 @@ func TestDesks_withholdRepliesWithForeignLinks(t *testing.T) {
 	}
 }
 
-// A user's message is answered in public, once, from what the user did; what the
-// answer's own echo and an agent's reply say is not.
+// A user's message gets one public answer, from the user's actions. The answer's own echo and an
+// agent's reply get none.
 func TestDesks_replyToUsers(t *testing.T) {
 	d := newDesks()
 	var asked atomic.Int64

@@ -52,7 +52,7 @@ func TestDocs_showTheSnippet(t *testing.T) {
 	require.Contains(t, documentation(t)["docs/help-desks.md"], "```html\n"+snippet+"```\n")
 }
 
-// What is pasted from the documentation into a product file is taken.
+// A configuration pasted from the documentation into a product file loads.
 func TestDocs_showConfigurationsThatAreValid(t *testing.T) {
 	whole, parts := 0, 0
 	for path, page := range documentation(t) {

@@ -143,8 +143,8 @@ func Example_parts() {
 	// true
 }
 
-// consume writes notes until ctx ends or the service refuses the key. What still
-// waits for a pause then is written before it returns.
+// consume writes notes until ctx ends or the service refuses the key. Before it returns, it writes
+// the notes that still wait for a pause.
 func consume(ctx context.Context, streamURL, key string, note func(context.Context, activity.Batch) error,
 	replaceNotes func(context.Context, stream.Summary) error) error {
 	summarizer, err := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Threshold: 3})

@@ -1,4 +1,4 @@
 package liveactivity
 
-// Patterns returns what the service's handler serves.
+// Patterns returns the patterns of the service's handler.
 func (s *Service) Patterns() []string { return s.mux.Patterns() }

@@ -40,7 +40,7 @@ type deskFigures struct {
 	Parked, Retrying int
 }
 
-// total returns what the last hour came to.
+// total returns the sum of the last hour's minutes.
 func (f flowFigures) total() (total activity.Flow) {
 	for _, m := range f.Minutes {
 		total = total.Plus(m.Flow)

@@ -56,7 +56,7 @@ func (s *service) fill() (key string) {
 	return s.register(`{"product_id":"initech","agent":{"prompt":"Be brief."}}`)["key"]
 }
 
-// knows checks that the service has what fill stored.
+// knows checks that the service has the data that fill stored.
 func (s *service) knows(key string) {
 	t := s.t
 	live, err := s.service.LiveActivity(t.Context(), "acme", "ada", 50)

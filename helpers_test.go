@@ -30,8 +30,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// The secrets of the two products, and what else must never appear in an
-// error or in the log.
+// These are the secrets of the two products, and other texts that must never appear in an error or
+// in the log.
 const (
 	acmeSecret   = "whs-acme-s3cr3t"
 	acmeToken    = "phc_acme_s3cr3t"
@@ -45,7 +45,7 @@ const (
 	mail         = "ada@example.com"
 )
 
-// unspeakable is what neither an error nor the log may hold.
+// unspeakable are texts that neither an error nor the log may hold.
 var unspeakable = []string{"s3cr3t", mail, "whs_", "lak_", "phc_"}
 
 func productFile() liveactivity.File {
@@ -237,7 +237,7 @@ func setHeaders(req *http.Request, headers []string) {
 	}
 }
 
-// goWords are what Go's own errors are made of.
+// goWords are words of Go's own errors.
 var goWords = []string{"invalid character", "unexpected end", "json:", "strconv", "EOF", "gzip:", "http:", "Unmarshal",
 	"goroutine", "0x", "nil"}
 

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client hears that a user acts, also what turns out to be the user's, and of nobody else.
+// A client hears of a user's actions, also of those that turn out later to be the user's, and of no
+// other user's.
 func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s := start(t)
 	updated := make(chan string, 10)
@@ -88,7 +89,7 @@ func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 	}
 }
 
-// subscribe opens a subscription to what ada does in a product, and reads its acknowledgement.
+// subscribe opens a subscription to ada's actions in a product and reads its acknowledgement.
 func (s *service) subscribe(key, product string) io.Reader {
 	s.t.Helper()
 	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://"+product+"/users/ada", 1))

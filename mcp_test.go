@@ -100,7 +100,7 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 	}
 }
 
-// Who is there now is what the endpoint says.
+// The tool lists the same sessions as the endpoint.
 func TestMCP_listsSessions(t *testing.T) {
 	s := start(t)
 	for i := range 3 {

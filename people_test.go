@@ -137,8 +137,8 @@ func (s *service) erase(of string) (e liveactivity.Erased) {
 	return e
 }
 
-// everything returns what a server says of acme at its doors, the stream from its start to
-// the event of this ID.
+// everything returns all that a server's doors say of acme, with the stream from its start to the
+// event of this ID.
 func (s *service) everything(until string) string {
 	s.t.Helper()
 	var all strings.Builder
@@ -301,7 +301,7 @@ func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
 	})
 }
 
-// What a user did has been forgotten, and the user's address leads to the session.
+// The session holds the user's email but no action of the user. The erasure finds it by the email.
 func TestErase_findsTheSessionOfTheUsersAddress(t *testing.T) {
 	s := start(t)
 	s.acts("a1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
@@ -330,7 +330,7 @@ func TestErase_lastsAcrossARestart(t *testing.T) {
 	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
 }
 
-// Who shared a session with the erased person stays in the list as before.
+// A person who shared a session with the erased person stays in the list as before.
 func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	s := start(t)
 	for i, name := range []string{"ada", "bob"} {
@@ -350,7 +350,7 @@ func TestErase_leavesTheOtherPersonOfASession(t *testing.T) {
 	assert.Equal(t, []any{"bob", ""}, []any{after[0]["user_id"], after[0]["email"]}, "which is known no more")
 }
 
-// The address of who signs in after an erasure is still there when a server that starts reads both.
+// The email of a user who signs in after an erasure is still there after a restart reads both.
 func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))
@@ -405,7 +405,8 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	assert.Positive(t, erased.NotesRedacted+erased.NotesLeft)
 }
 
-// What a visitor did before the sign-in is not the visitor's any more, at any door.
+// A visitor's actions before a sign-in belong to the user, and no longer to the visitor, at every
+// door.
 func TestErase_ofAVisitorLeavesTheUserWhoSignedIn(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())

@@ -27,9 +27,9 @@ func offering(o *liveactivity.Options) {
 		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
 }
 
-// The whole way: who goes to and fro is offered help in the conversation that is
-// open, once, although every page is reported many times at once and at every server;
-// and the conversation ends when it is ignored. On every storage.
+// A user who goes to and fro gets one offer of help in the open conversation, although every page
+// is reported many times at once and at every server. The conversation ends when the user ignores
+// it. This holds on every storage.
 func TestProactive_offersHelpOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		t.Parallel()
@@ -135,8 +135,8 @@ func TestProactive_suggestsLabels(t *testing.T) {
 	})
 }
 
-// A model is asked by four at a time for a product, and by one for a conversation, whatever
-// it is asked for and whichever servers ask.
+// A model gets at most four questions at a time for a product and one for a conversation, of any
+// kind and from all servers together.
 func TestModel_isAskedByFewAtATime(t *testing.T) {
 	var running, most atomic.Int64
 	model := withModel(func(string) string {

@@ -14,8 +14,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// What is registered at one server opens at the others at once, and what it
-// replaces is void there, for streams that are open, too.
+// A registration at one server opens the product at the others at once. The credentials that it
+// replaces are void there, also for open streams.
 func TestRedis_sharesRegistrations(t *testing.T) {
 	redis := redistest.Start(t)
 	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))

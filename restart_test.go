@@ -48,8 +48,8 @@ func TestDataDir_survivesARestart(t *testing.T) {
 		bearer(again["key"])).status)
 }
 
-// Who signs in is known from the first click on, before and after a restart, and
-// without an action of their own.
+// A user who signs in is known from the first click, before and after a restart, and without an
+// action after the sign-in.
 func TestDataDir_keepsActionsFromBeforeASignIn(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))

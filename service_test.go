@@ -97,8 +97,7 @@ func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	assert.Error(t, s.Run(ctx), "a service runs once")
 }
 
-// Whatever is asked, the answer to what there is not is 404, and there is
-// never a redirect.
+// Every unknown path gets 404, and never a redirect.
 func TestHandler_answers404(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
 	for _, path := range []string{
@@ -190,7 +189,7 @@ func TestMetrics_countEventsAndReaders(t *testing.T) {
 	assert.NotContains(t, text, `"ada"`)
 }
 
-// The log is bounded per product; what is dropped is counted.
+// The log is bounded per product, and the metrics count the dropped entries.
 func TestMetrics_countDroppedEntries(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.Retention.MaxBytes = 65536 })
 	for n := range 60 {

@@ -50,8 +50,8 @@ func (s *service) sessionIDs(query url.Values) (ids []any) {
 	}
 }
 
-// Who did something is there as soon as it was answered, at every server, and the
-// list is continued at any of them.
+// A session is in the list of every server as soon as its event is acknowledged, and any server
+// continues the list.
 func TestSessions_listsCurrentSessions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks(), offering)
@@ -86,7 +86,7 @@ func TestSessions_listsCurrentSessions(t *testing.T) {
 	})
 }
 
-// A session that is linked says so, and what the assistance there is doing.
+// A linked session names its conversation and the state of the assistance there.
 func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
@@ -200,7 +200,7 @@ func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
 	})
 }
 
-// What is waited for may be trimmed before it is read.
+// An entry that is trimmed before it is read does not hold up the list.
 func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.TTL = time.Second })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
@@ -216,8 +216,8 @@ func (s *service) session(product, key, id string) (detail liveactivity.SessionD
 	return detail
 }
 
-// A session is shown with its newest actions, also that of a visitor who is not
-// known, and at every server.
+// A session is shown with its newest actions at every server, also the session of an unknown
+// visitor.
 func TestSession_showsTheNewestActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks(), withoutDesks)
@@ -264,7 +264,7 @@ func asMap(t *testing.T, v any) (fields map[string]any) {
 // withoutDesks gives acme no desk.
 func withoutDesks(o *liveactivity.Options) { o.Products[0].IntegrationConfig.Desks = nil }
 
-// What is shown as a note is what is written to the desk, to the byte.
+// The note shown is the note written to the desk, to the byte.
 func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, func(o *liveactivity.Options) {
@@ -305,7 +305,7 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 	assert.Empty(t, linked.ConversationURL, "Intercom says nothing of where that is")
 }
 
-// bodies returns the texts of this name in what was written to a desk.
+// bodies returns the texts of this name in the requests to a desk.
 func bodies(requests []helpdesktest.Request, name string) (texts []string) {
 	for _, r := range requests {
 		var body struct {
@@ -357,7 +357,7 @@ func TestSession_isUnknownToOthers(t *testing.T) {
 		ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme/s1", "", bearer(acmeKey)).Code)
 }
 
-// A session is shown whatever a small log still holds of it.
+// A session keeps its newest actions after a small log has trimmed them.
 func TestSession_showsActionsThatTheLogNoLongerHolds(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.MaxBytes = 64 << 10 })
 	s.webhook(pageview("u", "s1", "https://app.example.com/a"))
@@ -373,8 +373,8 @@ func TestSession_showsActionsThatTheLogNoLongerHolds(t *testing.T) {
 	assert.Equal(t, 99, detail.Recent[len(detail.Recent)-1].Index)
 }
 
-// Who signs in and then asks for help is known from the first click, at every door. Of two
-// people who sign in in one session each is shown their own.
+// A user who signs in and then asks for help is known from the first click, at every door. Two
+// people who sign in within one session are each shown their own actions.
 func TestSessions_belongToTheUserWhoSignsIn(t *testing.T) {
 	d := newDesks()
 	var prompt atomic.Value

@@ -28,8 +28,8 @@ const mcpCallback = "http://127.0.0.1:33418/callback"
 
 var hiddenField = regexp.MustCompile(`action="([^"]+)"[\s\S]*name="form" value="([^"]+)"`)
 
-// consent does in a browser of its own what a user does who has a key: it opens the address
-// and allows. It returns the parameters of the answer.
+// consent acts for a user with a key, in a browser of its own: it opens the address and allows the
+// access. It returns the parameters of the answer.
 func (s *service) consent(address, key string) url.Values {
 	s.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -111,7 +111,7 @@ func TestSignIn_withTheOfficialClient(t *testing.T) {
 	assert.NotContains(t, s.log.String(), token())
 }
 
-// Administrators see who has access, and end it.
+// Administrators list the grants and end them.
 func TestSignIn_adminsEndGrants(t *testing.T) {
 	s := start(t)
 	_, token := s.signIn(acmeKey)

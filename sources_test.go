@@ -32,7 +32,7 @@ func (s *service) takes(accepted int, path, body string, headers ...string) repl
 	return r
 }
 
-// titles returns the titles of what a user of acme did.
+// titles returns the titles of the actions of a user of acme.
 func (s *service) titles(userID string) (titles []string) {
 	s.t.Helper()
 	live, err := s.service.LiveActivity(s.t.Context(), "acme", userID, 50)
@@ -148,7 +148,7 @@ func TestSources_discardFiguresAboutTheSDK(t *testing.T) {
 	assert.Equal(t, http.StatusOK, r.status, r.body)
 }
 
-// An identify takes over what its own session did, and no other session that names the
+// An identify takes over the actions of its own session, and of no other session that names the
 // same visitor.
 func TestSources_identifyTheirOwnSession(t *testing.T) {
 	s := start(t)
@@ -195,7 +195,7 @@ func TestSources_findTheUsersSession(t *testing.T) {
 	assert.Equal(t, 1.0, s.bySession()["eves"], "a claim is no part of a signed session")
 }
 
-// hmacSHA1 is what Segment signs an event with.
+// hmacSHA1 is Segment's signature of an event.
 func hmacSHA1(secret, event string) string {
 	mac := hmac.New(sha1.New, []byte(secret))
 	mac.Write([]byte(event))

@@ -63,8 +63,8 @@ func (s *service) did(userID string) int {
 	return live.Count
 }
 
-// who returns the user and the address of a session, once the list of sessions has so
-// many actions of it.
+// who returns the user and the email of a session, once the list of sessions has so many actions of
+// it.
 func (s *service) who(sessionID string, actions float64) (userID, email any) {
 	s.t.Helper()
 	waittest.Until(s.t, "the session is listed", func() bool {
@@ -166,8 +166,8 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 	assert.Equal(t, long, action.Title, "the caller's action stays as it was")
 }
 
-// With "none" a claim says nothing, and what a session did before its signed identity
-// is that user's.
+// With "none" a claim has no effect. A session's actions before its signed identity belong to that
+// user.
 func TestStanding_withoutClaims(t *testing.T) {
 	s := start(t, withIdentity("none"), withRedis(t, redistest.Start(t).URL()))
 	s.happens(false, "$pageview", "anon-1", "s", nil)

@@ -112,7 +112,7 @@ func TestStop_doesNotWaitForSilentConnections(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// What still comes to a server that has stopped is asked to come again.
+// A stopped server asks later requests to come again.
 func TestStop_refusesLaterRequests(t *testing.T) {
 	s := start(t)
 	s.stop()

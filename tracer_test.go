@@ -28,7 +28,7 @@ func (s *steps) trace(step tracing.Step) {
 	s.all = append(s.all, step)
 }
 
-// actions returns those of the steps of that name that went by there, each once.
+// actions returns the actions of the steps with that name and way, each once.
 func (s *steps) actions(name, via string) (all []tracing.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *steps) actions(name, via string) (all []tracing.Action) {
 	return slices.Compact(all)
 }
 
-// A note, an offer and an answer name their actions as the requests did that brought them,
-// whatever keeps the log and whichever server makes them.
+// A note, an offer and an answer name the same actions as the requests that brought them, on every
+// engine and from every server.
 func TestTracer_followsActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		t.Parallel()

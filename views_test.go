@@ -26,7 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// runService runs a service until stop is called, which returns what Run does.
+// runService runs a service until stop is called. stop returns the error of Run.
 func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity.Service, stop func() error) {
 	t.Helper()
 	opts.Logger = slog.New(slog.DiscardHandler)
@@ -54,7 +54,7 @@ func record(t *testing.T, service *liveactivity.Service, productID, id string) {
 	require.Equal(t, 1, result.Accepted)
 }
 
-// noted is a view that notes what it is given and how it ended.
+// noted is a view that counts its entries and its ends.
 type noted struct {
 	entries, gone, closed atomic.Int64
 	last                  atomic.Value // the product of the newest entry
@@ -104,7 +104,7 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	assert.EqualValues(t, 3, n.closed.Load(), "of acme, globex and initech")
 }
 
-// What was accepted reaches a view that is slow, before it is stopped.
+// A slow view gets every accepted entry before it is stopped.
 func TestViews_areGivenEverythingAtAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := 0

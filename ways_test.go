@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An event that came in by any way is what REST, MCP and the stream say, in
-// the same words.
+// REST, MCP and the stream say the same of an event in the same words, whichever way it came in.
 func TestEvent_isVisibleEverywhere(t *testing.T) {
 	s := start(t)
 	ways := map[string]func(s *service, event string) reply{
