@@ -38,8 +38,8 @@ func recorded(tb testing.TB, n, actions int) []byte {
 	return frames
 }
 
-// replaying returns a server that sends these bytes to everyone, as fast as
-// they are taken, and then nothing more.
+// replaying returns a server that sends these bytes to every reader, as fast as the reader takes
+// them, and then nothing more.
 func replaying(tb testing.TB, frames []byte) *httptest.Server {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

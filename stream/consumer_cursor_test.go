@@ -75,8 +75,8 @@ func (m *memoryCursor) count() int {
 	return m.saves
 }
 
-// resuming is a fake server with these entries, of the ids 1, 2 and so on. It
-// sends those after the last id and then nothing more.
+// resuming is a fake server with these entries, whose IDs are 1, 2 and so on. It sends the entries
+// after the last ID and then nothing more.
 func resuming(data ...string) *fakeServer {
 	return &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
 		after, _ := strconv.Atoi(req.Header.Get("Last-Event-ID")) // without one, from the start
@@ -84,8 +84,7 @@ func resuming(data ...string) *fakeServer {
 	}}
 }
 
-// place returns the point from which everything is read that a cursor does not
-// say is finished.
+// place returns the point after which a cursor does not have all entries as finished.
 func place(t testing.TB, text string) string {
 	t.Helper()
 	var cursor struct {
@@ -129,8 +128,8 @@ func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
 	})
 }
 
-// The next entry of a session waits until it is saved that the one before is
-// finished. Other sessions share the next save.
+// The next entry of a session waits until the cursor has saved the one before as finished. Other
+// sessions share the next save.
 func TestConsumer_waitsForItsCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
@@ -160,7 +159,7 @@ func TestConsumer_waitsForItsCursor(t *testing.T) {
 	})
 }
 
-// Not even entries of others that come meanwhile bring it forward.
+// Entries of other sessions that come meanwhile do not bring the next entry forward.
 func TestConsumer_waitsForItsCursorWhileOthersCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
@@ -203,7 +202,7 @@ func TestConsumer_goesOnWhereItsCursorIs(t *testing.T) {
 	})
 }
 
-// Where a consumer from now on began is saved before anything comes.
+// A consumer that begins from now on saves its beginning before anything comes.
 func TestConsumer_savesWhereItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
@@ -218,8 +217,8 @@ func TestConsumer_savesWhereItBegan(t *testing.T) {
 	})
 }
 
-// Entries that were finished beyond one that was not are not handled again,
-// wherever the unfinished one is; those that were at work are.
+// Entries that were finished after an unfinished one are not handled again, wherever the unfinished
+// one is. Entries that were at work are handled again.
 func TestConsumer_remembersFinishedEntriesBeyondAStuckOne(t *testing.T) {
 	const entries = 20
 	var data []string
@@ -266,8 +265,8 @@ func TestConsumer_remembersFinishedEntriesBeyondAStuckOne(t *testing.T) {
 	}
 }
 
-// A handler that does not return stops no other session, and costs the cursor
-// the name of its own.
+// A handler that does not return stops no other session. In the cursor it costs only the name of
+// its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := make([]string, 20_000)
@@ -483,8 +482,8 @@ func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	})
 }
 
-// A writer that goes on after the consumer ended, as it does when a process
-// stops in order, is still taken account of.
+// The cursor covers the work of a writer that goes on after the end of the consumer, as it does in
+// an orderly stop of a process.
 func TestConsumer_savesWritesThatFinishAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := holdUp(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")))
@@ -500,8 +499,8 @@ func TestConsumer_savesWritesThatFinishAfterItsEnd(t *testing.T) {
 	})
 }
 
-// Once the consumer runs again, only the new run says where it is: the old
-// one's place would lead back.
+// Once the consumer runs again, only the new run saves the cursor: the old run's place would lead
+// back.
 func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := []string{entryOf("s1", "a")}

@@ -172,7 +172,7 @@ func TestConsumer_handsOverOnlyText(t *testing.T) {
 	})
 }
 
-// Entries of a type that no handler is for are finished at once.
+// Entries of a type without a handler are finished at once.
 func TestConsumer_doesNotMindOtherTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(events(1, `{"type":"news","session_id":"s1"}`, `{"type":"summary","session_id":"s1","summary":"x"}`,
@@ -259,8 +259,8 @@ func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// A handler that fails is called again, later and later, with the same entry
-// and before the next of its session; others go on.
+// A handler that fails is called again, later and later, with the same entry and before the next of
+// its session. Other sessions go on.
 func TestConsumer_retriesAFailedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const failures = 7

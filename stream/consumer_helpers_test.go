@@ -128,7 +128,7 @@ func (n *notes) raw() stream.Handlers {
 	}}
 }
 
-// become waits, in real time, until the notes are those.
+// become waits, in real time, until the notes equal want.
 func (n *notes) become(t testing.TB, want ...string) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("%d notes are taken", len(want)), func() bool { return len(n.all()) >= len(want) })
@@ -144,7 +144,7 @@ type fakeServer struct {
 	times    []time.Time
 }
 
-// fakeURL is where a fake server is.
+// fakeURL is the address of a fake server.
 const fakeURL = "http://live.test/stream/acme"
 
 func (f *fakeServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -259,7 +259,7 @@ func says(status int, body string, header ...string) answer {
 	return func(*http.Request) (*http.Response, error) { return answered(status, body, header...), nil }
 }
 
-// down is no answer, and hangs one that never comes.
+// down gives no answer, and hangs gives one that never comes.
 func down(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }
 
 func hangs(req *http.Request) (*http.Response, error) {
@@ -267,7 +267,7 @@ func hangs(req *http.Request) (*http.Response, error) {
 	return nil, req.Context().Err()
 }
 
-// inTurn is a fake server with these answers, the last of which it repeats.
+// inTurn is a fake server that gives these answers in turn, and then repeats the last.
 func inTurn(answers ...answer) *fakeServer {
 	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
 		return answers[min(n, len(answers)-1)](req)

@@ -153,7 +153,7 @@ func TestConsumer_fillsInTheEnvelopesFields(t *testing.T) {
 	})
 }
 
-// The three statuses that asking again does not change.
+// Another request cannot change these three statuses.
 func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
 	details := map[int]string{
 		http.StatusUnauthorized: "Invalid or missing API key",
@@ -207,7 +207,7 @@ func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
 	}
 }
 
-// Everything else may be over the next time.
+// Any other trouble may be over at the next request.
 func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
 	tests := map[string]answer{
 		"204":                   says(204, ""),
@@ -344,8 +344,7 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 	}
 }
 
-// A connection that was of use makes the next wait short again; one that was
-// only opened does not.
+// A useful connection makes the next wait short again; a connection that was only opened does not.
 func TestConsumer_progressResetsTheBackOff(t *testing.T) {
 	beats := func(n int) (chunks []chunk) {
 		return slices.Repeat([]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, n)
@@ -472,7 +471,7 @@ func TestConsumer_asksForAnEventStream(t *testing.T) {
 	})
 }
 
-// Where the first request begins, and where those after it do.
+// The first request and the later ones each begin at the right place.
 func TestConsumer_begins(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 09:00:00 GMT" // of the server, whose clock is not ours
 	const dated = "946717199"
@@ -610,7 +609,7 @@ func TestConsumer_takesASilentConnectionForDead(t *testing.T) {
 	})
 }
 
-// Silence ends a request wherever it comes.
+// Silence at any point ends a request.
 func TestConsumer_isNotKeptWaiting(t *testing.T) {
 	silence := func(req *http.Request, res *http.Response) *http.Response {
 		res.Body = &fakeBody{ctx: req.Context()}
@@ -676,8 +675,8 @@ func (n *notes) slowly() stream.Handlers {
 	}}
 }
 
-// While a handler takes its time nothing is read, which is not silence of the
-// server.
+// While a handler takes its time the consumer reads nothing. It does not count that as silence of
+// the server.
 func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var chunks []chunk
@@ -693,7 +692,7 @@ func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
 	})
 }
 
-// A connection that ends while there is no room loses nothing that it brought.
+// A connection that ends while the consumer has no room loses none of its entries.
 func TestConsumer_handlesEntriesItHadNoRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resuming("a", "b", "c", "d", "e", "f")
@@ -737,7 +736,7 @@ func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
 	})
 }
 
-// Wherever a consumer is, it ends at once when its context does.
+// A consumer ends at once with its context, at any point of its work.
 func TestConsumer_endsAtOnce(t *testing.T) {
 	block := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -780,7 +779,7 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 	}
 }
 
-// Run waits for handlers that do not notice that they should end.
+// Run waits for handlers that do not notice the end of their context.
 func TestConsumer_endsAfterItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
@@ -825,7 +824,7 @@ func TestConsumer_endsWithItsDeadline(t *testing.T) {
 	})
 }
 
-// A consumer that is run again knows nothing of the time before.
+// A consumer that is run again remembers nothing of the run before.
 func TestConsumer_runsAgain(t *testing.T) {
 	s := newStream(t, nil)
 	var n notes
@@ -852,7 +851,7 @@ func TestConsumer_runsAgain(t *testing.T) {
 	c.stop(t)
 }
 
-// Without a client of its owner's, nothing is left of a consumer.
+// A consumer without a client of its own in the options leaves nothing behind.
 func TestConsumer_leavesNothingBehind(t *testing.T) {
 	s := newStream(t, nil)
 	before := leaktest.Goroutines(t)
@@ -981,7 +980,7 @@ func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
 	assert.Zero(t, c.counted(t, "pending"))
 }
 
-// A prompt of one's own does not do away with the warning before the data.
+// A custom prompt does not remove the warning before the data.
 func TestSummarizer_asksWithThePromptItIsGiven(t *testing.T) {
 	var asked string
 	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
@@ -1052,8 +1051,8 @@ func TestConsumer_takesAHeartbeatForTheEndOfRetainedEntries(t *testing.T) {
 	waittest.Until(t, "it has caught up", c.CaughtUp)
 }
 
-// A stream that is never silent is caught up with where a batch comes that is
-// newer than the connection.
+// A consumer of a stream that is never silent has caught up once a batch comes that is newer than
+// the connection.
 func TestConsumer_catchesUpWithAStreamThatIsNeverSilent(t *testing.T) {
 	server := newStream(t, nil)
 	var handled atomic.Int64

@@ -153,7 +153,7 @@ func (s *rereadSource) Follow(ctx context.Context, _ string, _ time.Time,
 	return ctx.Err()
 }
 
-// Entries that a pass read before an erasure do not come after it.
+// Entries that were read before an erasure do not come after it.
 func TestConsumer_handsNothingOlderAfterAnErasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &rereadSource{reread: make(chan struct{}), erased: make(chan struct{})}

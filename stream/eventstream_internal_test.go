@@ -45,8 +45,9 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// oneEach checks that each read gives one whole event, or a piece of one that
-// is larger than the room for it, as the client reads it again and again otherwise.
+// oneEach checks that each read gives one whole event, or a piece of an event that is larger than
+// the room for it. Otherwise the client searches its whole buffer for the end of an event again and
+// again.
 type oneEach struct {
 	t testing.TB
 	io.Reader
@@ -495,8 +496,8 @@ func FuzzEventGuard(f *testing.F) {
 		f.Add([]byte(seed), []byte{1, 7}, byte(30))
 	}
 	f.Fuzz(func(t *testing.T, text, cuts []byte, limit byte) {
-		// A few bytes can make a line that is longer than the buffer, and no reader
-		// gives nothing a hundred times in a row.
+		// A few bytes can make a line longer than the buffer. No reader gives nothing a hundred
+		// times in a row.
 		text, cuts = bytes.ReplaceAll(text, []byte("~"), bytes.Repeat([]byte("~"), maxEventID)), cuts[:min(len(cuts), 64)]
 		max := int(limit) + 4 // an unfinished byte order mark has no more
 		if limit == 0 {

@@ -390,7 +390,7 @@ func withoutTimes(lines []string) []string {
 	return lines
 }
 
-// again is the batch in which the click of a batch of one comes again, with its mark.
+// again is the batch in which the only click of a batch comes again, with its mark.
 func again(b activity.Batch) activity.Batch {
 	return activitytest.NewBatch(product, b.SessionID, "ada", *b.Actions[0].Marked([]string{activity.MarkRage}))
 }
@@ -456,7 +456,7 @@ func TestSummarizer_boundsItsMemory(t *testing.T) {
 	require.Equal(t, 3, s.desk.last.Replaces)
 }
 
-// As much as is kept, or more, comes while the model is at work.
+// As many actions as are kept, or more, come while the model is at work.
 func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 	for name, c := range map[string]struct {
 		more []activity.Batch

@@ -50,7 +50,7 @@ func ExampleWriter() {
 	// [2] User clicked Confirm plan on the checkout page
 }
 
-// Nothing is written before it is known which conversation a session belongs to.
+// Nothing is written before the conversation of a session is known.
 func ExampleWriter_SessionLinked() {
 	post := func(_ context.Context, b activity.Batch) error {
 		fmt.Printf("%d actions to %s\n", b.Count, b.ConversationID)

@@ -125,8 +125,8 @@ func TestWriter_leavesEntriesInTheStreamUntilTheLink(t *testing.T) {
 	}
 }
 
-// Of the batches that a stream and Add have given to one writer nothing is lost at the link,
-// whichever of them makes it.
+// A stream and Add have both given batches to one writer. Nothing of them is lost at the link,
+// whichever of the two makes it.
 func TestWriter_losesNothingThatBothSidesGaveItBeforeTheLink(t *testing.T) {
 	data := []string{entryOf("s1", "a"), entryOf("s1", "b")}
 	for name, byEntry := range map[string]bool{"by Add": false, "by an entry": true} {

@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// said is a session saying that an anonymous visitor is a user.
+// said is a statement of a session that an anonymous visitor is a user.
 type said struct {
 	anonymous, user, session string
 	at                       float64

@@ -27,7 +27,7 @@ func (m *model) add(d did) {
 	}
 }
 
-// owner returns whose an action is.
+// owner returns the user that an action belongs to.
 func (m *model) owner(d did) string {
 	owner, first := d.user, said{}
 	for _, s := range m.said {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The credentials that an [Intercom] accepts, and the id of the teammate whose they
+// The credentials that an [Intercom] accepts, and the ID of the teammate whose credentials they
 // are.
 const (
 	IntercomAccessToken  = "intercom-access-token"
@@ -127,8 +127,8 @@ func (f *Intercom) newID() string {
 	return strconv.Itoa(f.lastID)
 }
 
-// Created begins a conversation with a message of a contact's. It returns its id
-// and the signed request with which Intercom reports it to the target, such as
+// Created begins a conversation with a message of a contact. It returns the conversation's ID and
+// the signed request with which Intercom reports it to the target, such as
 // "https://hooks.example/chatbot-webhook/acme".
 func (f *Intercom) Created(target string, contact IntercomContact,
 	message string) (conversationID string, webhook *http.Request) {
@@ -139,7 +139,7 @@ func (f *Intercom) Created(target string, contact IntercomContact,
 }
 
 // Subscribe has the app send its webhooks to the target, such as
-// "https://hooks.example/chatbot-webhook/acme", as is set in the Developer Hub: of each
+// "https://hooks.example/chatbot-webhook/acme", as is set in the Developer Hub: a webhook for each
 // conversation that is created by the API.
 func (f *Intercom) Subscribe(target string) {
 	f.mu.Lock()
@@ -172,9 +172,9 @@ func (f *Intercom) opened(target string, c *intercomConversation) *http.Request 
 	return f.notify(target, "conversation.user.created", f.show(c, nil, !f.opts.NoEmail))
 }
 
-// Replied writes a message of the contact's, and returns the signed request with
-// which Intercom reports it to the target. A conversation that was closed is open
-// then. It panics for a conversation that is not.
+// Replied writes a message of the contact, and returns the signed request with which Intercom
+// reports it to the target. It reopens a closed conversation. It panics if the conversation does
+// not exist.
 func (f *Intercom) Replied(target, conversationID, message string) *http.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,7 +194,7 @@ func (f *Intercom) Ping(target string) *http.Request {
 	return f.notify(target, "ping", object{"type": "ping", "message": "something something interzen"})
 }
 
-// Webhook returns a signed request of any body.
+// Webhook returns a signed request with any body.
 func (f *Intercom) Webhook(target string, body []byte) *http.Request {
 	r, err := http.NewRequest(http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
@@ -220,15 +220,15 @@ func (f *Intercom) notify(target, topic string, item object) *http.Request {
 		"data": object{"type": "notification_event_data", "item": item}}))
 }
 
-// AgentReply writes a message of another teammate than the one of the access
-// token. It panics for a conversation that is not.
+// AgentReply writes a message of a teammate other than the one of the access token. It panics if
+// the conversation does not exist.
 func (f *Intercom) AgentReply(conversationID, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.add(f.mustConversation(conversationID), "comment", intercomAgent, escaped(message), nil)
 }
 
-// CloseConversation closes a conversation. It panics for one that is not.
+// CloseConversation closes a conversation. It panics if the conversation does not exist.
 func (f *Intercom) CloseConversation(conversationID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

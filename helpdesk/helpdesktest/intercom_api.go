@@ -266,7 +266,7 @@ func (f *Intercom) postReply(r *http.Request) (any, error) {
 	})
 }
 
-// write adds a part, unless it is of a type that is not taken.
+// write adds a part, unless takes refuses the message.
 func (f *Intercom) write(r *http.Request, takes func(intercomMessage) bool) (any, error) {
 	var m intercomMessage
 	if err := decodeStrictly(r, &m); err != nil {

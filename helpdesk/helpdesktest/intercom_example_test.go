@@ -30,7 +30,7 @@ func greeter(client *intercom.Client) http.HandlerFunc {
 	}
 }
 
-// An integration is tested from its webhook to its note, in good and in bad weather.
+// An integration is tested from its webhook to its note, with and without failures of the desk.
 func ExampleIntercom() {
 	desk := helpdesktest.NewIntercom(nil)
 	defer desk.Close()

@@ -20,7 +20,7 @@ var (
 	redactions   = regexp.MustCompile(`(?s)<redact>(.*?)</redact>`)
 )
 
-// allowedTags are those that a desk keeps, without their attributes.
+// allowedTags are the tags that a desk keeps, without their attributes.
 var allowedTags = map[string]bool{"a": true, "b": true, "blockquote": true, "br": true, "code": true, "div": true,
 	"em": true, "h1": true, "h2": true,
 	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true,
@@ -79,7 +79,7 @@ func plainText(s string) string {
 	return strings.ReplaceAll(s, "\u200b", "") // has no width
 }
 
-// blanked returns HTML with a bar for each character that is to be redacted.
+// blanked returns HTML with a bar for each character to redact.
 func blanked(s string) string {
 	return redactions.ReplaceAllStringFunc(s, func(part string) string {
 		text := html.UnescapeString(redactions.FindStringSubmatch(part)[1])

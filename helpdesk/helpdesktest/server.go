@@ -105,7 +105,7 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 	At     time.Time
-	// Status is the answer's, zero if the answer did not arrive or is yet to come.
+	// Status is the status of the answer, zero if the answer did not arrive or is yet to come.
 	Status int
 }
 
@@ -123,10 +123,10 @@ func (s *Server) Requests() []Request {
 
 // Fault is something that goes wrong with requests.
 type Fault struct {
-	// Method and Path say with which requests: with this method, and with a path
-	// that contains this. Empty means any.
+	// Method and Path select the requests: with this method, and with a path that contains this
+	// one. Empty means any.
 	Method, Path string
-	// Times is with how many; zero means all until Heal.
+	// Times is the number of requests; zero means all until Heal.
 	Times int
 
 	// Refuse fails the connection: the request does not arrive.
@@ -142,8 +142,7 @@ type Fault struct {
 	Lose bool
 }
 
-// Fail injects a fault. Of several that match a request the one that was given
-// first counts.
+// Fail injects a fault. If several match a request, the one that was injected first counts.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -115,7 +115,7 @@ func (f *deskFixture) failed(err error) *helpdesk.APIError {
 	return failed
 }
 
-// gone requires an error that says that there is no such conversation.
+// gone requires the error for a conversation that does not exist.
 func (f *deskFixture) gone(err error, what ...any) {
 	f.Helper()
 	require.Error(f, err, what...)
@@ -132,7 +132,7 @@ func (f *deskFixture) writes() (writes []Request) {
 	return writes
 }
 
-// breaks has the next note meet a fault, and returns its error.
+// breaks injects a fault into the next note, and returns the note's error.
 func (f *deskFixture) breaks(fault Fault, text string) error {
 	f.Helper()
 	f.note("Before the fault")

@@ -56,9 +56,9 @@ type ZendeskOptions struct {
 	RawMessages bool
 }
 
-// Zendesk is a fake Zendesk account. It checks credentials and requests, limits
-// rates, cleans HTML and expands placeholders in comments, as far as is known of the
-// real one. Its methods are safe for concurrent use.
+// Zendesk is a fake Zendesk account. It checks credentials and requests, limits rates, cleans HTML
+// and expands placeholders in comments, as far as the real one is known to. Its methods are safe
+// for concurrent use.
 type Zendesk struct {
 	*Server
 	opts ZendeskOptions
@@ -146,8 +146,8 @@ type Comment struct {
 	At     time.Time
 }
 
-// Comments returns the comments of a ticket in the order in which they were
-// written, the first of which is the requester's message. There are none of a ticket that is not.
+// Comments returns the comments of a ticket in the order in which they were written. The first is
+// the requester's message. A ticket that does not exist has none.
 func (z *Zendesk) Comments(ticketID string) []Comment {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -175,8 +175,8 @@ func (z *Zendesk) Notes(ticketID string) []string {
 	return all
 }
 
-// NewTicket makes a ticket with a message of the requester's, and returns its id and the signed
-// request with which a trigger reports it to the target, such as
+// NewTicket makes a ticket with a message of the requester. It returns the ticket's ID and the
+// signed request with which a trigger reports it to the target, such as
 // "https://hooks.example/chatbot-webhook/acme".
 func (z *Zendesk) NewTicket(target, email, message string) (ticketID string, webhook *http.Request) {
 	z.mu.Lock()
@@ -213,8 +213,8 @@ func (z *Zendesk) Left() (tickets, users int) {
 	return tickets, users
 }
 
-// UserReply writes a public comment of the requester's, and returns the signed request
-// with which a trigger reports it to the target. It panics for a ticket that is not.
+// UserReply writes a public comment of the requester, and returns the signed request with which a
+// trigger reports it to the target. It panics if the ticket does not exist.
 func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -223,8 +223,8 @@ func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 	return z.reply(target, ticket, message)
 }
 
-// AgentReply writes a public comment of an agent's and returns the request that a
-// trigger without a condition on roles would make. It panics for a ticket that is not.
+// AgentReply writes a public comment of an agent and returns the request that a trigger without a
+// condition on roles would make. It panics if the ticket does not exist.
 func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -233,15 +233,15 @@ func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
 	return z.reply(target, ticket, message)
 }
 
-// Webhook returns a signed request of any body.
+// Webhook returns a signed request with any body.
 func (z *Zendesk) Webhook(target string, body []byte) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.sign(target, body)
 }
 
-// SetStatus changes the status of a ticket, such as to "solved" or "closed". It panics for a
-// ticket that is not.
+// SetStatus changes the status of a ticket, such as to "solved" or "closed". It panics if the
+// ticket does not exist.
 func (z *Zendesk) SetStatus(ticketID, status string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

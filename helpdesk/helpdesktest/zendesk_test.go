@@ -315,7 +315,7 @@ func TestZendesk_canLeaveMessagesUnescaped(t *testing.T) {
 	assert.Contains(t, string(body), `"user_message": "so "what"?"}`)
 }
 
-// An integration that thanks for every new ticket in a note, tested in rain.
+// This tests an integration that thanks for every new ticket in a note, while Zendesk fails.
 func ExampleZendesk() {
 	account := helpdesktest.NewZendesk(nil)
 	defer account.Close()

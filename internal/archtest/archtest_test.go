@@ -210,8 +210,8 @@ func TestExamplesImportNothingInternal(t *testing.T) {
 	}
 }
 
-// testify's Eventually runs its condition on another goroutine, where a require
-// cannot end the test, and its limit is up to each call: waittest.Until has neither.
+// testify's Eventually runs its condition on another goroutine, where a require cannot end the
+// test, and each call sets a limit of its own. waittest.Until does neither.
 func TestTestsWaitByWaittest(t *testing.T) {
 	const root = "../.."
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

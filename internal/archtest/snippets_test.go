@@ -23,9 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackageComments_showCodeThatCompiles type-checks the snippets in the package
-// comments of public packages. A snippet may use variables and functions that it
-// does not declare, as a reader's own.
+// TestPackageComments_showCodeThatCompiles type-checks the snippets in the package comments of
+// public packages. A snippet may use variables and functions that it does not declare, which stand
+// for a reader's own.
 func TestPackageComments_showCodeThatCompiles(t *testing.T) {
 	imports := exported(t)
 	checked := 0

@@ -27,7 +27,7 @@ import (
 // Patience is how long anything may take on a slow machine.
 const Patience = 30 * time.Second
 
-// userAgent is an ordinary one: from a headless browser posthog-js sends nothing.
+// userAgent is an ordinary user agent: posthog-js sends nothing from a headless browser.
 const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
 	"Safari/537.36"
 
@@ -105,8 +105,8 @@ func isRedrawn(err error) bool {
 	return errors.As(err, &failed) && strings.Contains(failed.Message, "does not have a layout object")
 }
 
-// Eval returns the value of a JavaScript expression. Where the page is left
-// meanwhile, the expression is evaluated on the next one.
+// Eval returns the value of a JavaScript expression. If the page is left meanwhile, the expression
+// is evaluated on the next one.
 func (p *Tab) Eval(expression string) (value string) {
 	p.t.Helper()
 	var err error
@@ -137,8 +137,8 @@ func (p *Tab) Await(what, expression string) {
 	})
 }
 
-// evaluate returns the value of an expression: a *cdproto.Error where the page was
-// left meanwhile, a *runtime.ExceptionDetails where it throws.
+// evaluate returns the value of an expression: a *cdproto.Error if the page was left meanwhile, a
+// *runtime.ExceptionDetails if it throws.
 func (p *Tab) evaluate(expression string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, Patience)
 	defer cancel()

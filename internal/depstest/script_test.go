@@ -14,8 +14,7 @@ import (
 )
 
 // The script asks a person before it installs anything. It installs without asking where nobody can
-// answer. Without apt-get it tells the user
-// to install the programs.
+// answer. Without apt-get it tells the user to install the programs.
 func TestScript_asksBeforeItInstalls(t *testing.T) {
 	const question = "redis-server is missing. Install"
 	for name, tt := range map[string]struct {

@@ -19,7 +19,7 @@ type Server struct {
 	answer http.HandlerFunc
 }
 
-// Question is a request that a model was sent.
+// Question is a request to the model.
 type Question struct {
 	Authorization string
 	Body          map[string]any

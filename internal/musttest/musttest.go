@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// New returns the value that a constructor returned. It panics where that
-// returned an error, too.
+// New returns the value that a constructor returned. It panics if the constructor returned an
+// error, too.
 func New[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -21,8 +21,8 @@ func New[T any](value T, err error) T {
 	return value
 }
 
-// Mistakes returns the mistakes that a constructor reported, as PACKAGE.OPTION
-// and in their order. It requires that every one is typed and says something.
+// Mistakes returns the mistakes that a constructor reported, as PACKAGE.OPTION and in their order.
+// It requires that every mistake is typed and has a text.
 func Mistakes(t *testing.T, err error) (all []string) {
 	t.Helper()
 	for _, err := range options.Split(err) {

@@ -59,9 +59,9 @@ func helpEntries(help string) map[string]string {
 	return entries
 }
 
-// CheckRefusals checks that the command, which starts with the environment env,
-// does not with a bad value of any of the flags, and that it names the flag or
-// the variable, whichever was set, or the value.
+// CheckRefusals checks that the command, which starts with the environment env, does not start with
+// a bad value of any of the flags. It must name the flag or the variable, whichever was set, or the
+// value.
 func (c *Command) CheckRefusals(t *testing.T, env []string, flags Flags) {
 	t.Helper()
 	for _, f := range flags {
@@ -119,8 +119,8 @@ func (c *Command) CheckStartTime(t *testing.T, env []string, args ...string) {
 	assert.Less(t, least, time.Second, "in the best of %d starts", attempts)
 }
 
-// Refused checks that the command ended with exit code 1, a word on stderr and
-// none on stdout, and returns the word.
+// Refused checks that the command ended with exit code 1, a message on stderr and none on stdout,
+// and returns the message.
 func Refused(t *testing.T, p *Process) string {
 	t.Helper()
 	assert.Equal(t, 1, p.Wait(exitTime))

@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// AnyPort is the flag that lets a command listen wherever it can.
+// AnyPort is the flag that lets a command listen on any free port.
 const AnyPort = "--addr=127.0.0.1:0"
 
 // Request sends a request with headers given as "Name: value", and returns the

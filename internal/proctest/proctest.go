@@ -59,7 +59,7 @@ func Predecessor(t *testing.T) *Command {
 	return &Command{depstest.Predecessor(t)}
 }
 
-// Path returns where the command is, for tests that run it on their own.
+// Path returns the path of the command, for tests that run it on their own.
 func (c *Command) Path() string { return c.path }
 
 // watch looks at every file that may be part of a command, so that go test does not
@@ -163,7 +163,7 @@ func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 
 var listening = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
 
-// URL waits until the process listens and returns where.
+// URL waits until the process listens and returns the URL.
 func (p *Process) URL() string {
 	p.t.Helper()
 	var url string

@@ -1,5 +1,5 @@
 // Package redistest runs real Redis servers for tests: single ones, small
-// clusters, and such that speak TLS. They keep an append-only file in a folder
+// clusters, and servers that speak TLS. They keep an append-only file in a folder
 // of the test and are killed at its end.
 //
 // A server starts in a few hundredths of a second, a cluster in a few seconds.
@@ -30,7 +30,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// tick is how often it is looked at meanwhile.
+// tick is the pause between two looks at a server that is awaited.
 const tick = 10 * time.Millisecond
 
 // Server is a Redis server of a test's own.
@@ -52,8 +52,8 @@ func Start(tb testing.TB, args ...string) *Server {
 	return StartBinary(tb, depstest.Command(tb, "redis-server"), args...)
 }
 
-// StartReplica runs redis-server as a replica of another, and returns when it
-// has all that the other has. It needs no password.
+// StartReplica runs redis-server as a replica of another, and returns when it has all data of the
+// other. It needs no password.
 func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(of.Addr)
@@ -292,9 +292,8 @@ func Cluster(tb testing.TB, args ...string) []*Server {
 	return nodes
 }
 
-// isCluster reports whether every node says that the cluster works. One that does
-// not know all others meets them, again and again: a node forgets one that has not
-// answered within the timeout.
+// isCluster reports whether every node says that the cluster works. A node that does not know all
+// others meets them again and again: a node forgets one that has not answered within the timeout.
 func isCluster(ctx context.Context, nodes []*redis.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -26,8 +26,8 @@ type Reader struct {
 // NewReader returns a reader of a stream from its beginning.
 func NewReader(stream io.Reader) *Reader { return &Reader{Reader: bufio.NewReader(stream)} }
 
-// Begin reads how soon to reconnect, which a stream says at once. [Reader.Next] does so
-// where it was not called.
+// Begin reads the time to reconnect after, which a stream sends at once. [Reader.Next] calls it if
+// the caller did not.
 func (r *Reader) Begin() error {
 	if r.begun {
 		return nil

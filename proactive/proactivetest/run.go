@@ -17,7 +17,7 @@ import (
 // Start is the time t+0s of every script.
 var Start = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 
-// Site is where the pages are that a script gives as paths.
+// Site is the site of the pages that a script gives as paths.
 const Site = "https://app.example.com"
 
 // Run plays a script with these triggers, the first before the others, and the default
@@ -218,8 +218,7 @@ func (p *player) check(e expectation) string {
 	return ""
 }
 
-// expect returns the problem unless there is an effect of the type that is as it
-// should be.
+// expect returns the problem unless there is an effect of the type that is as it should be.
 func expect[T assistance.Effect](effects []assistance.Effect, problem string, is func(T) bool) string {
 	for _, effect := range effects {
 		if e, ok := effect.(T); ok && (is == nil || is(e)) {
@@ -257,7 +256,7 @@ func (p *player) checkNoOffer(reason assistance.Reason) string {
 	return fmt.Sprintf("the reason is not %s: %s", reason, p.whyNot())
 }
 
-// whyNot says why there is no offer.
+// whyNot returns the reason why there is no offer.
 func (p *player) whyNot() string {
 	var said []string
 	for _, d := range p.decisions {

@@ -120,8 +120,8 @@ func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	require.NoError(t, s.handler.Wait(t.Context()))
 }
 
-// An entry of a type that clients do not know is for views inside the service: no
-// reader is sent it, and every cursor passes it.
+// An entry of a type that clients do not know is for views inside the service: no reader is sent
+// it, and every cursor passes it.
 func TestHandler_sendsOnlyTheTypesThatClientsKnow(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
 		log := newMemoryLog()
@@ -268,7 +268,7 @@ func TestHandler_refusesATimeItCannotRead(t *testing.T) {
 	}
 }
 
-// A resume that cannot be read must not quietly become a stream from now on.
+// A resume that cannot be read must not silently become a stream from now on.
 func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
 	s := serve(t, transports[0], newMemoryLog(), nil)
 	for _, raw := range []string{"?last_event_id=%zz", "?since=%zz", "?since=0;x=1"} {
@@ -406,8 +406,8 @@ func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 	}
 }
 
-// turningLog is a log of which all is dropped, and as much appended, right
-// after it was asked for its bounds.
+// turningLog is a log that drops all its entries, and gets as many new ones, right after a call of
+// Bounds.
 type turningLog struct {
 	eventlog.Log
 	turns atomic.Bool
@@ -477,8 +477,8 @@ func TestHandler_countsReadersAndEntries(t *testing.T) {
 	require.Zero(t, s.metric(t, "liveactivity_stream_gaps_total"))
 }
 
-// Everything that appenders add at the same time reaches every reader exactly
-// once and in one order, whenever the reader came.
+// All entries that are appended at the same time reach every reader exactly once and in one order,
+// whenever the reader came.
 func TestHandler_sendsEveryReaderEverythingOnceInOrder(t *testing.T) {
 	for readers, tr := range map[int]transport{200: takenOver, 40: shared, 24: overHTTP2} {
 		t.Run(tr.name, func(t *testing.T) { testFanOut(t, tr, readers) })
@@ -611,7 +611,7 @@ func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
 	})
 }
 
-// Wait has no time of its own: it may be called whenever.
+// Wait may be called at any time.
 func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 	s := serve(t, takenOver, newMemoryLog(), nil)
 	var waiting sync.WaitGroup
@@ -707,8 +707,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Over a real network, too, a reader that stalls is cut off, and all it has
-// cost is the buffers of its connection.
+// Over a real network, too, a reader that stalls is cut off. It has cost only the buffers of its
+// connection.
 func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
 	byEach(t, []transport{takenOver, takenTLS}, func(t *testing.T, tr transport) {
 		log := newMemoryLog()
@@ -735,8 +735,8 @@ func tcpOf(conn net.Conn) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// A client has nothing to say after its request. A word too many is ignored;
-// one that will not stop is cut off.
+// A client sends nothing after its request. A few extra bytes are ignored; a client that does not
+// stop is cut off.
 func TestHandler_doesNotListenToATalkativeClient(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
@@ -872,7 +872,7 @@ func TestHandler_endsAStreamWhenItsKeyIsRevoked(t *testing.T) {
 	require.NoError(t, k.log.Close())
 }
 
-// No stream has to wait for its next heartbeat to be ended.
+// An idle stream is ended at once, without a wait for its next heartbeat.
 func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 	for name, http2 := range map[string]bool{"hijacked": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,8 @@ func marks(mark, user, title string, second float64) activity.Event {
 	return e
 }
 
-// A mark shows on the nearest click like it, at once or as a later entry with that click's
-// index, and wherever activity is read the click is there once.
+// A mark shows on the nearest matching click, at once or as a later entry with that click's index.
+// All views of activity have the click once.
 func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 	bothMarks := marks("both", "ada", "Pay", 0)
 	bothMarks.Action.Marks = []string{activity.MarkRage, activity.MarkDead}
@@ -106,7 +106,7 @@ func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 	}
 }
 
-// A session remembers few clicks: the newest.
+// A session remembers only a few clicks, the newest.
 func TestRecorder_marksNewClicksOnly(t *testing.T) {
 	r := newRecording(t)
 	titles := strings.Split("abcdefghi", "")

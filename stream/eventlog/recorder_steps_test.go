@@ -143,8 +143,8 @@ func (l *hangingLog) Append(ctx context.Context, productID string, entries []eve
 	return l.Log.Append(ctx, productID, entries, changes...)
 }
 
-// Every request gets an answer within 5 seconds, however many wait for the same
-// session, and other products do not wait at all.
+// Every request gets an answer within 5 seconds, however many wait for the same session. Other
+// products do not wait at all.
 func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(productID string) bool { return productID == product }}
@@ -175,7 +175,7 @@ func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 	})
 }
 
-// A request that waits for a session gives up when its sender does.
+// A request that waits for a session gives up when its sender gives up.
 func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(string) bool { return true }}

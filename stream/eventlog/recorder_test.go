@@ -253,7 +253,7 @@ func TestRecorder_dropsDuplicatesWithinARequest(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, activitytest.Titles(batches[0]))
 }
 
-// A UUID is the same however it is spelled.
+// All spellings of a UUID are the same ID.
 func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
 	for name, requests := range map[string]int{"in one request": 1, "in two requests": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -273,8 +273,7 @@ func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
 	}
 }
 
-// Of a request that was seen in part only the new part is appended, as if it
-// had come alone.
+// Only the new part of a partly known request is appended, as if it had come alone.
 func TestRecorder_appendsOnlyNewEvents(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "b", 2), does("s1", "u1", "d", 4))
@@ -307,8 +306,8 @@ func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
 	require.Empty(t, r.stored(t, ""))
 }
 
-// A browser may change hands in one session: the e-mail address goes with its
-// user, and comes back with it.
+// A browser may change hands in one session: the email address goes with its user, and comes back
+// with the user.
 func TestRecorder_keepsEmailsWithTheirUsers(t *testing.T) {
 	r := newRecording(t)
 	known := func(user, title string, second float64, email string) activity.Event {
@@ -328,8 +327,8 @@ func TestRecorder_keepsEmailsWithTheirUsers(t *testing.T) {
 	require.Equal(t, []string{"a ada@example.com", "b ", "a2 ada@example.com", "v ada@example.com"}, got)
 }
 
-// Where neither session nor user is known, nothing says that two events are
-// of one person: an e-mail belongs to the event that carried it.
+// If neither session nor user is known, nothing shows that two events are of one person: an email
+// address belongs only to the event that carried it.
 func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {
 	r := newRecording(t)
 	ada, grace, nobody := does("", "", "a", 1), does("", "", "g", 2), does("", "", "n", 3)
@@ -369,8 +368,8 @@ func TestRecorder_splitsBatchesTooLargeForAClient(t *testing.T) {
 	require.Equal(t, []int{total + 1}, activitytest.Indexes(r.batches(t)[0]))
 }
 
-// requireSession fails the test unless the entries, none too large, are those
-// of one session that is so many actions long, a second apart, after one.
+// requireSession fails the test unless the entries, none too large, hold one session with this many
+// actions, a second apart, after one earlier action.
 func requireSession(t *testing.T, entries []eventlog.Entry, total int) {
 	t.Helper()
 	n := 0
@@ -534,7 +533,8 @@ func TestRecorder_leavesClaimsOfOthersOutOfTheConversation(t *testing.T) {
 	require.Equal(t, []string{"", "7", ""}, batches, "a batch of another's actions alone is in no conversation")
 }
 
-// Of two users of one session each action has the address of its own, whichever request brings it.
+// Each action of two users in one session has the address of its own user, whichever request brings
+// it.
 func TestRecorder_givesNoActionTheAddressOfAnotherUser(t *testing.T) {
 	r := newRecording(t)
 	early, late := does("s1", "ada", "early", 3), does("s1", "ada", "late", 4)
@@ -661,8 +661,8 @@ func TestRecorder_appendsAnEventOnceHoweverManyBringIt(t *testing.T) {
 	r.requireEachOnce(t, 20)
 }
 
-// Requests that overlap in part, and a session whose actions come from
-// everywhere at once: each action once, and the index is the order of the log.
+// Requests overlap in part, and the actions of a session come from everywhere at once. Each action
+// is there once, and the index follows the order of the log.
 func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
 	const requests, distinct = 64, 200
 	r := newRecording(t)
@@ -708,7 +708,8 @@ func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
 	r.requireEachOnce(t, 2*sessions+1)
 }
 
-// So is one of very many actions of a session, and it makes no difference.
+// A request of very many actions of a session is recorded in several steps, too, and it makes no
+// difference.
 func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 	const total = 2000
 	r := newRecording(t)
@@ -809,7 +810,7 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	assert.Equal(t, want, metered, "what is to be sent again is counted then")
 }
 
-// An append that is made again, without duplicates or from newer documents, is traced once.
+// A repeated append, without duplicates or from newer documents, is traced once.
 func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 	var traced []string
 	recorder := musttest.New(eventlog.NewRecorder(newMemoryLog(), &eventlog.RecorderOptions{Tracer: func(s tracing.Step) {
@@ -825,7 +826,7 @@ func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 	assert.Equal(t, []string{want, want}, []string{strings.Join(traced[:2], " "), strings.Join(traced[2:], " ")})
 }
 
-// The events of a request that fails are metered once, whichever of its requests recorded them.
+// The events of a failed request are metered once, whichever attempt recorded them.
 func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	var metered activity.Flow
 	log := &fullLog{Log: newMemoryLog(), room: 1}
@@ -905,7 +906,7 @@ func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {
 	require.NotSame(t, decode(), decode(), "the log does not keep it")
 }
 
-// elsewhere is a log by whose clock this process is ahead.
+// elsewhere is a log whose clock this process is ahead of.
 type elsewhere struct {
 	eventlog.Log
 	ahead time.Duration
@@ -913,8 +914,8 @@ type elsewhere struct {
 
 func (l elsewhere) Now() time.Time { return time.Now().Add(-l.ahead) }
 
-// A consumer has caught up once an entry was forwarded after the date of its stream, which is by
-// the log's clock.
+// A consumer has caught up once an entry was forwarded after the date of its stream. That date is
+// by the log's clock.
 func TestRecorder_forwardsByTheClockOfTheLog(t *testing.T) {
 	log := elsewhere{newMemoryLog(), time.Hour}
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))
@@ -960,7 +961,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	}
 }
 
-// By an event that does not say when it arrived, it arrives now.
+// An event without a time of arrival arrives now.
 func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	r := newRecording(t)
 	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, nil))
@@ -971,8 +972,8 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	assert.InDelta(t, activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0].Actions[0].TimestampStart, 10)
 }
 
-// BenchmarkRecorder records requests of sessions that are known, with a user and
-// without an e-mail address, as most are.
+// BenchmarkRecorder records requests of known sessions with a user and without an email address,
+// like most requests.
 func BenchmarkRecorder(b *testing.B) {
 	for _, size := range []int{1, 20} {
 		b.Run(fmt.Sprintf("events=%d", size), func(b *testing.B) {

@@ -254,7 +254,7 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A replay goes on from where one has ended.
+// A replay goes on from the end of another one.
 func TestReplay_beginsAfterItsCursor(t *testing.T) {
 	log := newMemoryLog()
 	recordMany(t, log, 10)

@@ -185,7 +185,8 @@ func TestSource_waitsForStorage(t *testing.T) {
 	})
 }
 
-// An outage is a line of the log for each source, not one for each attempt; the next outage is another.
+// The log has one line for an outage and source, not one for each attempt. The next outage has a
+// line of its own.
 func TestSource_logsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer
@@ -316,7 +317,7 @@ func TestCursor_survivesARestartOfTheConsumer(t *testing.T) {
 	})
 }
 
-// A reader that asks for the retained entries has no gap where some go before it reads them.
+// A reader that asks for the retained entries has no gap if some of them go before it reads them.
 func TestSource_tellsOfAGapOnlyWhereAnIDWasAskedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		byID bool

@@ -49,7 +49,7 @@ func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 	})
 }
 
-// Under load nothing is later than the time that writes are apart.
+// Under load no entry is delayed for longer than the pause between writes.
 func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
@@ -310,8 +310,8 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 	})
 }
 
-// Of an entry that is erased while it is being sent, a reader gets nothing more: it resumes from the
-// entry before, and no other entry is told in its place.
+// If an entry is erased while it is being sent, a reader gets nothing more of it. The reader
+// resumes from the entry before, and is told no other entry in its place.
 func TestHandler_endsAStreamWhenAnEntryIsErasedWithinItsFrame(t *testing.T) {
 	// A client of HTTP/2 has all of it at once.
 	byEach(t, []transport{takenOver, shared}, func(t *testing.T, tr transport) {
@@ -335,7 +335,7 @@ func TestHandler_endsAStreamWhenAnEntryIsErasedWithinItsFrame(t *testing.T) {
 	})
 }
 
-// The end of the stream, too, is something that a reader has to take in time.
+// A reader has to take the end of the stream in time, too.
 func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
 	byEach(t, []transport{takenOver, shared}, func(t *testing.T, tr transport) {
 		synctest.Test(t, func(t *testing.T) {

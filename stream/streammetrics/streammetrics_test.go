@@ -23,7 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
-// script is a source with these entries, and nothing that comes later.
+// script is a source with these entries and no later ones.
 type script []string
 
 func (s script) Follow(ctx context.Context, _ string, _ time.Time, deliver func(feed.Event) error) error {
@@ -44,8 +44,7 @@ func actions(t *testing.T, sessionID string) string {
 	return string(data)
 }
 
-// consumed returns a consumer that has read entries up to a gauge of one that
-// is still in flight.
+// consumed returns a consumer that has read the entries, and one more that is still in flight.
 func consumed(t *testing.T, entries ...string) *stream.Consumer {
 	t.Helper()
 	held := make(chan struct{})

@@ -197,7 +197,7 @@ func (s *Server) SendSummary(sum stream.Summary) (id string) {
 }
 
 // SendErase appends an erasure to the stream and returns its event id. Zero ProductID and
-// SessionIDs are set. As of the real service, events that it covers are not sent again.
+// SessionIDs are set. As with the real service, events that it covers are not sent again.
 func (s *Server) SendErase(e stream.Erasure) (id string) {
 	e.Type = activity.EraseType
 	e.ProductID = cmp.Or(e.ProductID, s.productID)

@@ -107,8 +107,8 @@ func testRenewed(f fixture) {
 	})
 }
 
-// testOneAtATime runs many workers in turn. Each makes a note when it begins;
-// when it is done no other worker may have made one, unless it lost the lease.
+// testOneAtATime runs many workers in turn. Each makes a note when it begins. When it is done no
+// other worker may have made one, unless it lost the lease.
 func testOneAtATime(f fixture) {
 	const contenders, turns = 5, 6
 	var done atomic.Int64

@@ -101,7 +101,7 @@ func testEveryKindAtOnce(f fixture) {
 	}, items(f.all()))
 }
 
-// A conflict rolls back the whole call, wherever among the changes it is.
+// A conflict rolls back the whole call, at any place among the changes.
 func testAllOrNone(f fixture) {
 	kept, brief := f.put("kept", "1", 0), f.put("brief", "1", time.Hour)
 	old := f.put("stale", "1", 0)

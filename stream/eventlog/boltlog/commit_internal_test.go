@@ -66,8 +66,8 @@ func requireTrueMemory(t testing.TB, l *Log, dir string, opts *Options) *Log {
 	return again
 }
 
-// together makes the calls so that they share one commit, which ends as finish
-// says, and returns their errors.
+// together makes the calls so that they share one commit, which finish ends, and returns their
+// errors.
 func together(l *Log, finish func(*bolt.Tx) error, calls ...func() error) []error {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	l.finish = func(tx *bolt.Tx) error {
@@ -128,7 +128,7 @@ func TestCommit_isSharedByConcurrentCalls(t *testing.T) {
 	})
 }
 
-// Of calls that share a commit some are refused, each for a reason of its own.
+// Some of the calls that share a commit are refused, each for a reason of its own.
 func TestCommit_refusesEachCallByItself(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,8 +204,8 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// Where all calls are refused there is nothing to commit, unless something has
-// expired that goes with them.
+// If all calls are refused there is nothing to commit, unless entries have expired and are removed
+// with them.
 func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,9 +244,8 @@ func documentsOf(t testing.TB, l *Log) []document.Document {
 	return docs
 }
 
-// A commit that may have reached the disk or not is the last one of the process:
-// nothing is acknowledged any more, not even that a key is a duplicate, until
-// the file was opened again.
+// A commit that may or may not have reached the disk is the last one of the process. Until the file
+// was opened again nothing more is acknowledged, not even that a key is a duplicate.
 func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 	for name, test := range map[string]struct {
 		finish func(*bolt.Tx) error
@@ -306,7 +305,7 @@ func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
 	require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
 }
 
-// It is known at once that something can be written again, or no more.
+// Ping shows at once whether the log can write.
 func TestPing_writes(t *testing.T) {
 	l := openLog(t, t.TempDir(), nil)
 	require.NoError(t, l.Ping(t.Context()))

@@ -41,7 +41,7 @@ func child(t testing.TB, do string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// sample makes a small file with something of everything in it, and returns it.
+// sample makes a small file with data of every kind, and returns it.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func whatIsIn(dir string) (map[string]any, error) {
 	return all, log.Release()
 }
 
-// damages are ways to overwrite a page. The whole file is that before.
+// damages are ways to overwrite a page. whole is the file before the damage.
 var damages = map[string]func(page []byte, number int, whole []byte){
 	"zeroed":   func(page []byte, _ int, _ []byte) { clear(page) },
 	"all ones": func(page []byte, _ int, _ []byte) { copy(page, bytes.Repeat([]byte{0xff}, len(page))) },
@@ -140,8 +140,8 @@ func check(err error) {
 
 func allZero(page []byte) bool { return len(bytes.Trim(page, "\x00")) == 0 }
 
-// tryDamaged opens a damaged file in a new folder: either it is refused and left as it
-// is, or everything is in it and it can be used.
+// tryDamaged opens a damaged file in a new folder. The file must be refused and left as it is, or
+// hold everything and be usable.
 func tryDamaged(dir string, file []byte, want map[string]any) error {
 	path := filepath.Join(dir, boltlog.FileName)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)); err != nil {
@@ -189,7 +189,7 @@ func refusal(path string, file []byte, err error) error {
 	return nil
 }
 
-// It happens in another process, because a mistake here may kill it.
+// The damage is done in another process, because a mistake here may kill it.
 func TestOpen_refusesEveryDamagedPage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -242,8 +242,8 @@ func TestOpen_refusesForeignFiles(t *testing.T) {
 	}
 }
 
-// withFreePages returns a file in which another page, that has page 4 as free, is in place of each
-// list of free pages. A page begins with its number, its kind, and the number of its items.
+// withFreePages returns a file in which every list of free pages is replaced by another page that
+// lists page 4 as free. A page begins with its number, its kind, and the number of its items.
 func withFreePages(file []byte) []byte {
 	file = bytes.Clone(file)
 	for page := range slices.Chunk(file, os.Getpagesize()) {
@@ -279,8 +279,8 @@ func boltFile(t *testing.T, values map[string]string) []byte {
 	return file
 }
 
-// At the end of a file cut in the middle of its use, memory of it cannot be
-// read any more: calls fail, and the process lives.
+// When a file is cut while it is in use, the memory mapped from its end cannot be read any more:
+// calls fail, and the process lives.
 func TestLog_survivesAFileThatIsCutUnderIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

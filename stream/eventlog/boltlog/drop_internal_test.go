@@ -29,7 +29,7 @@ func fillLog(t testing.TB, l *Log, n int) []eventlog.Entry {
 	return entries
 }
 
-// left returns how many rooms are still to be freed.
+// left returns how many dropped buckets are still to be freed.
 func left(t testing.TB, l *Log) (n int) {
 	t.Helper()
 	require.NoError(t, l.view(func(tx *bolt.Tx) error {
@@ -41,8 +41,8 @@ func left(t testing.TB, l *Log) (n int) {
 	return n
 }
 
-// Everything disappears at once; its room is freed in steps, between which
-// others have their turn.
+// Everything disappears at once. Its room is freed in steps, and other calls have their turn
+// between the steps.
 func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)

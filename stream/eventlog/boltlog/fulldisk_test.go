@@ -39,8 +39,7 @@ type noted struct {
 	docs    map[string]string
 }
 
-// fillDisk uses a log in the folder BOLTLOG_TEST_DIR while there is no space,
-// there is some, and so on.
+// fillDisk uses a log in the folder BOLTLOG_TEST_DIR with no space and with some space in turn.
 func fillDisk() {
 	signal.Ignore(syscall.SIGXFSZ)
 	dir := os.Getenv("BOLTLOG_TEST_DIR")
@@ -83,8 +82,8 @@ func fillDisk() {
 	fmt.Println("done")
 }
 
-// fill appends entries and documents until there is no more space for either,
-// and returns entries for which there is none.
+// fill appends entries and documents until there is no more space for either, and returns entries
+// that did not fit.
 func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
 	ctx := context.Background()
 	for n := 0; ; n++ {

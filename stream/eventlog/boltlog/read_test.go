@@ -85,8 +85,8 @@ func numbered(n, size int) eventlog.Entry {
 	return e
 }
 
-// readAllOf reads the log from its beginning to its end as it is on the way,
-// read by read, of numbered entries.
+// readAllOf reads a log of numbered entries, read by read, from its beginning to its end at that
+// time.
 func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
 	b, err := log.Bounds(ctx, product)
 	if err != nil {
@@ -119,7 +119,7 @@ func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
 	return nil
 }
 
-// Asking for a product that is not there makes none.
+// A read of an unknown product does not create it.
 func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, nil)

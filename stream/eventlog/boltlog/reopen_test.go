@@ -99,8 +99,8 @@ func grow(t *testing.T, log *boltlog.Log, productID string, round, more int) {
 	require.NoError(t, err)
 }
 
-// A log emptied by time, then opened by a machine whose clock is years behind:
-// the clock of a bubble starts in the year 2000.
+// The log was emptied by time, then opened by a machine whose clock is years behind: the clock of a
+// bubble starts in the year 2000.
 func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"with entries": time.Hour, "emptied": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestRetention_boundsTheFile(t *testing.T) {
 	}
 }
 
-// Small entries make room for large ones, however many of them that takes.
+// Small entries make room for large ones, however many must go.
 func TestRetention_holdsWhenEntriesBecomeLarger(t *testing.T) {
 	const limit = 100_000
 	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{MaxBytes: limit}})
@@ -79,7 +79,7 @@ func TestRetention_holdsWhenEntriesBecomeLarger(t *testing.T) {
 	requireConsistent(t, l, acme)
 }
 
-// So do small documents.
+// Small documents make room for large ones.
 func TestRetention_holdsWhenDocumentsBecomeLarger(t *testing.T) {
 	const limit = 256 << 10
 	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
@@ -116,7 +116,7 @@ func TestRetention_mayBecomeSmaller(t *testing.T) {
 	requireConsistent(t, l, acme)
 }
 
-// Documents that expire make room for those that come, without any help.
+// Expired documents make room for new ones, without any help.
 func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -190,7 +190,7 @@ func countOf(t testing.TB, l *Log, bucket []byte) (n int) {
 	return n
 }
 
-// While Expire has much to do, others wait for a small part of it only.
+// While Expire has much to do, other calls wait for a small part of it only.
 func TestExpire_letsOthersThrough(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestExpire_letsOthersThrough(t *testing.T) {
 	})
 }
 
-// Where nothing is to be removed, Expire writes nothing.
+// Expire writes nothing if it has nothing to remove.
 func TestExpire_leavesTheDiskAlone(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,8 +278,8 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	}
 }
 
-// Where there are too many keys the product that has most of them loses its
-// oldest entries, and no other.
+// If there are too many keys, the product with the most keys loses its oldest entries, and no other
+// product does.
 func TestKeys_areBoundedTogether(t *testing.T) {
 	const total = 256 << 10
 	dir := t.TempDir()
@@ -302,8 +302,8 @@ func TestKeys_areBoundedTogether(t *testing.T) {
 	requireTrueMemory(t, l, dir, opts)
 }
 
-// A call that writes more than there is room for evicts everything else, and
-// nothing of its own: its documents go with the next one.
+// A call that writes more than there is room for evicts everything else, and nothing of its own.
+// The next call evicts its documents.
 func TestState_evictsNothingOfTheSameCall(t *testing.T) {
 	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 64 << 10}})
 	put := func(names ...string) {

@@ -109,8 +109,8 @@ func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
 	assert.Less(t, read(3000), 20*read(1))
 }
 
-// Of many erasures of one user, each with a session of its own, a reader pays for each once, not
-// for each pair, and an append that trims none of them for none.
+// A user has many erasures, each with a session of its own. A reader pays for each erasure once,
+// not for each pair of them. An append that trims none of them pays for none.
 func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
 	const many = 20_000
 	var x engine.Erasures
@@ -142,8 +142,8 @@ func TestErasures_ofManySessionsCostReadersTheirNumber(t *testing.T) {
 	assert.Less(t, 5*cut, read)
 }
 
-// Of many erasures of one user, a reader pays for each once, however many actions an entry has
-// of that user and of another, whose address may be the person's.
+// A reader pays once for each of many erasures of one user. The number of actions in an entry does
+// not matter, whether they are of that user or of another whose address may be the person's.
 func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
 	const sessions = 10_000
 	var x engine.Erasures

@@ -214,8 +214,8 @@ func TestTail_isAsAList(t *testing.T) {
 	}
 }
 
-// While IDs are ahead of the clock entries expire by when they were first seen,
-// and as ever when the clock has caught up.
+// While IDs are ahead of the clock, entries expire by the time when they were first seen. Once the
+// clock has caught up they expire as usual.
 func TestTail_expiresEntriesAheadOfTheClock(t *testing.T) {
 	const ttl = time.Hour
 	now := time.UnixMilli(1_000_000_000)

@@ -135,8 +135,8 @@ var filingTests = []struct {
 	{"a retry is a duplicate only once the action is filed", testRetries},
 }
 
-// testRetries appends while the caller gives up at any moment, and then once more:
-// whether that is a duplicate or not, the action can be looked up.
+// testRetries appends while the caller gives up at any moment, and then once more. The second
+// append may be a duplicate or not; in both cases the action can be looked up.
 func testRetries(f fixture) {
 	const tries = 200
 	duplicates := 0

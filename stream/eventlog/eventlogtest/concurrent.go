@@ -194,7 +194,7 @@ func testSameOrderForAll(f fixture) {
 	require.Empty(f, f.readAll(seen[0][len(seen[0])-1].ID, 10))
 }
 
-// However many writers try at once, a key is appended once.
+// A key is appended once, even if many writers try at once.
 func testOneWinner(f fixture) {
 	const writers, keys = 8, 20
 	start := f.bounds().Newest

@@ -73,7 +73,7 @@ var documentTests = []test{
 		require.Equal(f, map[string]string{"a": "2", "c": "1"}, f.documents())
 		require.Equal(f, items(append(want, more...)), items(f.readAll(start, 10)))
 	}},
-	{name: "are those of the store, and of the product", run: func(f fixture) {
+	{name: "are the store's, and the product's", run: func(f fixture) {
 		version, err := f.log.Documents().Write(f.Context(), product, document.Put(named("a"), []byte("1"), time.Hour))
 		require.NoError(f, err)
 		f.change(Entries("one", 1), document.Put(document.Document{Name: "a", Version: version}, []byte("2"), time.Hour))

@@ -27,9 +27,9 @@ func generation(ctx context.Context, g document.Version) context.Context {
 // rounds is how often generations follow each other under load.
 const rounds = 30
 
-// succession drops generation g, by several callers and while others write in it, and
-// then writes in generation g+1. It returns how much of the old one is there
-// afterwards, and how much of the new one is not.
+// succession drops generation g, by several callers and while others write in it, and then writes
+// in generation g+1. It returns the number of old entries and documents that remain, and the number
+// of new ones that are missing.
 func (f fixture) succession(g document.Version) (mixed, lost int) {
 	const writers, documents = 8, 700 // several steps of a drop
 	var running sync.WaitGroup

@@ -24,8 +24,7 @@ func Bounds(t testing.TB, log eventlog.Log, productID string) eventlog.Bounds {
 	return b
 }
 
-// Retained returns all entries of a product's log, of which some may have been
-// trimmed.
+// Retained returns all entries that a product's log still has. It may have trimmed some.
 func Retained(t testing.TB, log eventlog.Log, productID string) []eventlog.Entry {
 	t.Helper()
 	return ReadAll(t, log, productID, Bounds(t, log, productID).TrimmedTo, 1000)

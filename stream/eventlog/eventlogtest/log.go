@@ -49,7 +49,7 @@ type test struct {
 	run       func(f fixture)
 }
 
-// product is the one that tests write to where the product does not matter.
+// product is the product of tests for which any will do.
 const product = "acme"
 
 // fixture is a log under test.

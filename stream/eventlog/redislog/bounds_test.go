@@ -211,7 +211,7 @@ func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
 	require.Len(t, redislog.Together(make([]int, 64)), 1)
 }
 
-// However much a product has, all of it is dropped, and nothing of another.
+// All data of a product is dropped, however much it is, and no data of another.
 func TestDrop_isDoneInSteps(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
@@ -228,7 +228,7 @@ func TestDrop_isDoneInSteps(t *testing.T) {
 	require.Equal(t, size+1, left, "but for what IDs and versions go on from")
 }
 
-// A call ends with its context, wherever it waits.
+// A call ends with its context, at any point of its wait.
 func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

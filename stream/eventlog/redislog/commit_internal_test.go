@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// A product that has much to commit leaves Redis to others now and then; one
-// that has little waits for nothing.
+// A product with much to commit leaves Redis to others now and then; a product with little to
+// commit waits for nothing.
 func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 	log, err := Open("redis://localhost", nil)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 	}
 }
 
-// Of the commits that take several round trips, those whose callers have given up meanwhile are not sent.
+// If commits take several round trips, commits whose callers have given up meanwhile are not sent.
 func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
 	log, err := Open("redis://localhost", nil)
 	require.NoError(t, err)

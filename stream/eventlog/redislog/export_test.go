@@ -9,11 +9,10 @@ import (
 // LostSource is the script of the ranges that Redis has lost.
 var LostSource = lostSource
 
-// MaxCommitWork is how much work commits that share a round trip are.
+// MaxCommitWork is the most work that commits share in a round trip.
 const MaxCommitWork = maxCommitWork
 
-// Together returns how much work each round trip of commits is that consist of
-// so many changes.
+// Together returns the work of each round trip for commits with these numbers of changes.
 func Together(changes []int) (work []int) {
 	var commits []*commit
 	for _, n := range changes {
@@ -57,7 +56,7 @@ func (l *Log) Watched() (n int) {
 	return n
 }
 
-// Rest makes all products as quiet as after that time.
+// Rest makes all products as quiet as they would be after that time.
 func (l *Log) Rest(after time.Duration) {
 	for _, p := range l.all() {
 		p.mu.Lock()

@@ -23,8 +23,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// promoted returns a replica of a master that was promoted while it lacked the
-// last writes: lose makes those.
+// promoted returns a replica that was promoted while it lacked its master's last writes, which lose
+// makes.
 func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redistest.Server {
 	t.Helper()
 	master := redistest.Start(t)
@@ -123,7 +123,8 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 	}
 }
 
-// A reader that resumes over several failovers is told of each that it has missed something by, at every server.
+// A reader that resumes over several failovers is told of each one in which it has missed entries,
+// at every server.
 func TestFailover_twiceIsTwoGaps(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -211,8 +212,8 @@ func TestFailover_isNotSeenInExpiry(t *testing.T) {
 	require.Equal(t, eventlog.Bounds{TrimmedTo: last, Newest: last}, bounds)
 }
 
-// resume follows the log over HTTP after an ID, and returns a function that
-// returns the first event of the stream that is no heartbeat.
+// resume follows the log over HTTP after an ID. It returns a function that returns the stream's
+// first event other than a heartbeat.
 func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() ssetest.Frame {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -234,8 +235,8 @@ func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() ssetest.F
 	}
 }
 
-// An ID that a client of the stream names, such as one of another product, gets that client a gap, and
-// changes nothing for anybody else.
+// A client of the stream that names an unknown ID, such as another product's, gets a gap, and
+// nothing changes for anybody else.
 func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 	t.Parallel()
 	log := open(t, redistest.Start(t).URL(), nil)
@@ -256,7 +257,7 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 	require.Zero(t, later.told())
 }
 
-// A cursor that is of no time there was changes nothing.
+// A cursor from the future changes nothing.
 func TestFailover_isNotClaimedByACursorOfTheFuture(t *testing.T) {
 	t.Parallel()
 	log := open(t, redistest.Start(t).URL(), nil)
@@ -267,8 +268,7 @@ func TestFailover_isNotClaimedByACursorOfTheFuture(t *testing.T) {
 	require.Equal(t, first, newest(t, log))
 }
 
-// Versions that are lost are not given again, even while they are ahead of the
-// time.
+// Lost versions are not given again, even while they are ahead of the time.
 func TestFailover_givesNoVersionAgain(t *testing.T) {
 	t.Parallel()
 	options := &redislog.Options{Prefix: "la"}

@@ -40,7 +40,7 @@ var outages = []struct {
 // soon is how long a call may take to fail.
 const soon = 9 * time.Second
 
-// calls are everything that needs Redis.
+// calls are all the calls that need Redis.
 func calls(log *redislog.Log, n int) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Append": func(ctx context.Context) error {
@@ -127,8 +127,7 @@ func requireFailures(t *testing.T, log *redislog.Log, n int) {
 	calling.Wait()
 }
 
-// However many wait for Redis, the last of them gets its error as soon as the
-// first.
+// The last of many callers that wait for Redis gets its error as soon as the first.
 func TestOutage_keepsNoCallerWaitingForOthers(t *testing.T) {
 	server := redistest.Start(t)
 	log := open(t, server.URL(), nil)
@@ -226,7 +225,7 @@ func requireCall(t *testing.T, call func(context.Context) error, works bool) {
 	waittest.Until(t, fmt.Sprintf("works is %v", works), func() bool { return (call(t.Context()) == nil) == works })
 }
 
-// A server may start before Redis does.
+// A server may start before its Redis.
 func TestOutage_atTheStart(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()

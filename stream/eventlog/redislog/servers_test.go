@@ -127,8 +127,8 @@ func testDuplicateElsewhere(t *testing.T, a, b *redislog.Log) {
 	}
 }
 
-// A client that goes over to another server goes on where it was, even if that
-// server has not heard of the entry yet.
+// A client that moves to another server goes on at its place, even if that server has not heard of
+// the entry yet.
 func testCursorMoves(t *testing.T, a, b *redislog.Log) {
 	logs := []*redislog.Log{a, b}
 	cursor := newest(t, a)
@@ -263,8 +263,8 @@ func TestPrefixes_keepApart(t *testing.T) {
 	require.Contains(t, string(r.has(t, 1)[0].Data), "bob")
 }
 
-// A reader of the server that drops a product gets a gap at once, also for
-// entries of which this server has not heard.
+// If a server drops a product, its readers get a gap at once, also for entries that this server has
+// not heard of.
 func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
