@@ -32,9 +32,9 @@ func visit(session, actions int) activity.Batch {
 	return b
 }
 
-// BenchmarkEvents is a retrieval of 50 chunks of two actions each, of a session
-// among a thousand, over a loopback connection, beside the least that net/http can
-// do to send as many bytes. The median ratio is to be at least 0.7.
+// BenchmarkEvents is a retrieval of 50 chunks of two actions each over a loopback connection, from
+// one of a thousand sessions. It is compared with the least work of net/http for as many bytes. The
+// median ratio must be at least 0.7.
 func BenchmarkEvents(b *testing.B) {
 	s := musttest.New(retriever.NewStore(nil))
 	for range retriever.DefaultMaxChunks {
@@ -87,9 +87,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkFootprint fills a store with 100,000 sessions of 10 chunks of two
-// actions each and reports the heap it takes, also as a multiple of the records
-// it would serve. It needs about 1 GB.
+// BenchmarkFootprint fills a store with 100,000 sessions of 10 chunks of two actions each. It
+// reports the heap in use, also as a multiple of the records served. It needs about 1 GB.
 func BenchmarkFootprint(b *testing.B) {
 	const sessions, chunks = 100_000, 10
 	var heap, served int64

@@ -21,7 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
-// newStore has two sessions of two addresses.
+// newStore has two sessions with an email each.
 func newStore(tb testing.TB) *retriever.Store {
 	tb.Helper()
 	s := musttest.New(retriever.NewStore(nil))
@@ -176,7 +176,7 @@ func (b brokenBody) Read([]byte) (int, error) {
 	return 0, errors.New("broken")
 }
 
-// The reason of an error is for the access log of the embedding program.
+// The reason of an error goes to the access log of the embedding program.
 func TestHandler_leavesErrorsForTheLog(t *testing.T) {
 	mux := newMux(newStore(t), nil)
 	cause := errors.New("connection reset by 10.0.0.1")

@@ -61,7 +61,7 @@ func newMux(s *retriever.Store, opts *retriever.HandlerOptions) http.Handler {
 	return mux
 }
 
-// get asks for events; the headers are names and values by turns.
+// get asks for events. The headers are names and values in turn.
 func get(h http.Handler, target string, headers ...string) *httptest.ResponseRecorder {
 	return do(h, httptest.NewRequest(http.MethodGet, target, nil), headers)
 }
@@ -80,7 +80,7 @@ func do(h http.Handler, r *http.Request, headers []string) *httptest.ResponseRec
 	return w
 }
 
-// record is one of an answer.
+// record is a record of an answer.
 type record struct{ Content, Title string }
 
 // failer is a [testing.T] or its stand-in in a property test.

@@ -51,7 +51,7 @@ func (m *model) use(ss *modelSession) {
 	m.sessions = append(slices.DeleteFunc(m.sessions, func(other *modelSession) bool { return other == ss }), ss)
 }
 
-// expire forgets all that is too old.
+// expire forgets everything that is too old.
 func (m *model) expire() {
 	for _, ss := range m.sessions {
 		ss.chunks = slices.DeleteFunc(ss.chunks, func(c modelChunk) bool { return time.Since(c.at) > m.ttl })
@@ -59,7 +59,7 @@ func (m *model) expire() {
 	m.sessions = slices.DeleteFunc(m.sessions, func(ss *modelSession) bool { return len(ss.chunks) == 0 })
 }
 
-// open returns the session, made if need be at the cost of another.
+// open returns the session. It makes a missing one, at another's cost if there is no room.
 func (m *model) open(id string) *modelSession {
 	ss := m.held(id)
 	if ss == nil {
@@ -130,7 +130,8 @@ func (m *model) sessionOf(email string) string {
 	return ""
 }
 
-// forwarded draws when something was forwarded, and how old it counts from then on.
+// forwarded draws the time at which something was forwarded, and the time from which its age
+// counts.
 func forwarded(t *rapid.T, ttl time.Duration) (seconds float64, at time.Time) {
 	now := time.Now()
 	age := rapid.SampledFrom([]time.Duration{0, ttl / 3, ttl, ttl + time.Second, -time.Second}).Draw(t, "age")
@@ -140,9 +141,8 @@ func forwarded(t *rapid.T, ttl time.Duration) (seconds float64, at time.Time) {
 	return activity.Seconds(now.Add(-age)), now.Add(-age)
 }
 
-// TestStore_behavesLikeTheModel tries either bounds so tight that sessions
-// displace each other, or time that passes. Not both: which of the expired are
-// freed early is the store's own business.
+// Either the bounds are so tight that sessions displace each other, or time passes. The two do not
+// mix, because the store itself decides which expired sessions it frees early.
 func TestStore_behavesLikeTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, compareWithModel) })
 }

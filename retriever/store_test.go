@@ -295,7 +295,7 @@ func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
 	assert.Equal(t, []string{"0", "2", "3"}, known)
 }
 
-// numbered is n batches of so many actions each, named 1, 2, 3 and so on.
+// numbered returns n batches of so many actions each, named 1, 2, 3 and so on.
 func numbered(sessionID string, n, actions int) []activity.Batch {
 	batches := make([]activity.Batch, n)
 	for i := range batches {
@@ -408,7 +408,7 @@ func TestStore_keepsTextsUnchanged(t *testing.T) {
 	assert.Equal(t, []string{"x"}, events(t, s, "past"))
 }
 
-// visitors makes a session of an e-mail address for each number.
+// visitors makes a session with an email for each number.
 func visitors(t *testing.T, s *retriever.Store, from, to int, email string) {
 	t.Helper()
 	for i := range to - from {

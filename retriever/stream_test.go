@@ -120,8 +120,8 @@ func TestStore_forgetsAnErasedPerson(t *testing.T) {
 	waittest.Until(t, "what is new", func() bool { return len(eventsOf(t, s, ada)) == 1 })
 }
 
-// After an erasure the records of others in the session stay beside the summaries of their later
-// actions, which replace the records of those and no others.
+// After an erasure the other users' records in the session stay, beside the summaries of their
+// later actions. Such a summary replaces the records of those actions and no others.
 func TestStore_keepsUnsummarizedRecordsAfterAnErasure(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	summarizer := musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))

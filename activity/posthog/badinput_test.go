@@ -111,14 +111,14 @@ func TestBadInput_isRefused(t *testing.T) {
 	}
 }
 
-// padded is an object with one more field, which makes it as long as that.
+// padded is an object with one more field, which brings it to that length.
 func padded(object string, n int) []byte {
 	const field = `,"x":""}`
 	return []byte(strings.TrimSuffix(object, "}") + field[:len(field)-2] +
 		strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
 }
 
-// TestBadInput_nearlyTooMuchIsTaken: the limits are the last that is allowed.
+// Input at each limit is still taken.
 func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for _, c := range []struct {
@@ -152,8 +152,7 @@ func TestBadInput_limitsAreOptions(t *testing.T) {
 	}
 }
 
-// TestBadInput_mistakeIsLocated: the byte the sentence names is where the
-// mistake is, in the JSON as it was before any compression.
+// The sentence names the byte of the mistake in the JSON, counted after decompression.
 func TestBadInput_mistakeIsLocated(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for name, before := range map[string]string{
@@ -179,8 +178,7 @@ func TestBadInput_mistakeIsLocated(t *testing.T) {
 	}
 }
 
-// TestBadInput_bodyThatBreaksOff: the client's connection ended, or its
-// framing is broken.
+// The client's connection ends, or its framing is broken.
 func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 	for _, d := range append(doors, door{name: "replay", path: "/s/"}, door{name: "flags", path: "/flags/"}) {
 		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF,
@@ -236,13 +234,12 @@ func TestBadInput_overTheWire(t *testing.T) {
 	}
 }
 
-// junk is one of each kind of JSON value, and a few that are extreme.
+// junk is one value of each kind in JSON, and a few extreme ones.
 var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `123456789012345678901234567890`, `""`, `"x"`, `"\u0000"`,
 	`"\ud800"`, `"` + strings.Repeat("x", 5000) + `"`,
 	`[]`, `[[]]`, `[null]`, `{}`, `{"email":{}}`, `{"":null}`, `[{"tag_name":[]}]`}
 
-// TestBadInput_wrongTypesAtEveryField: a field of a wrong type costs at most
-// its own event; the good one beside it is kept.
+// A field of a wrong type costs at most its own event. The good event beside it is kept.
 func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
 	good := string(marshal(t, click(object{"uuid": "good"})))
 	var fields []string
@@ -283,7 +280,7 @@ func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
 	}
 }
 
-// TestBadInput_wrongTypesOfTheEnvelope: only the token matters.
+// Of the envelope only the token matters.
 func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for _, value := range junk {
@@ -333,8 +330,7 @@ func TestBadInput_oddButFine(t *testing.T) {
 	}
 }
 
-// TestBadInput_takesTimeInProportion: a body costs no more than reading it a
-// few times, however it is built.
+// A body of any shape costs no more than reading it a few times.
 func TestBadInput_takesTimeInProportion(t *testing.T) {
 	const size = 512 << 10
 	padding := `"p":"` + strings.Repeat("x", 100) + `",`
@@ -377,8 +373,7 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 	}
 }
 
-// TestSinkError_isTemporary: the request may be repeated, and nothing counts
-// as accepted.
+// The client may repeat the request, and nothing counts as accepted.
 func TestSinkError_isTemporary(t *testing.T) {
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {

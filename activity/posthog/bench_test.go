@@ -21,8 +21,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// The captured request that is ingested: of its events, fourteen make actions
-// and two carry identity.
+// The benchmark ingests this captured request. Fourteen of its events make actions and two carry
+// identity.
 const (
 	batchScenario, batchNumber = "main", "009"
 	batchEvents                = 18
@@ -30,8 +30,7 @@ const (
 	batchesPerRound            = 8
 )
 
-// wireEvent has the fields of an event that any server reads that takes the same events with
-// encoding/json.
+// wireEvent has the fields that any server of these events would read with encoding/json.
 type wireEvent struct {
 	Event, UUID, Timestamp string
 	DistinctID             string `json:"distinct_id"`
@@ -54,8 +53,8 @@ type wireEvent struct {
 
 var uuidField = regexp.MustCompile(`"uuid":"[^"]*"`)
 
-// ingestRound is the batch many times over, each with uuids of its own: a log
-// takes no event twice.
+// ingestRound is the batch many times over. Each copy has its own uuids, because a log takes no
+// event twice.
 type ingestRound struct {
 	bodies   [][]byte
 	requests []*http.Request
@@ -119,11 +118,10 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 	return time.Since(start)
 }
 
-// BenchmarkIngestBatch takes a captured batch through the whole path, into log
-// and store, and compares that with unpacking and unmarshalling the same bytes.
-// An operation is a round of batches through the path; making them, and the
-// comparison, are not part of it. The ratio is the median of the rounds', which
-// a busy machine disturbs little; it must not be above 2.
+// BenchmarkIngestBatch takes a captured batch through the whole path, into log and store, and
+// compares the time with unpacking and unmarshalling the same bytes. An operation is a round of
+// batches through the path, without making them and without the comparison. The ratio is the median
+// over the rounds, which a busy machine disturbs little. It must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
 	recorder := musttest.New(eventlog.NewRecorder(musttest.New(memorylog.New(nil)), nil))
 	handler := posthog.New(musttest.New(intake.New(recorder, products, nil)))

@@ -179,9 +179,8 @@ func formatChain(elements []posthog.Element, classes [][]string) string {
 	return b.String()
 }
 
-// TestParseChain_readsChainsOfPosthogJS, as long as no value ends in a
-// backslash or an equals sign, or has a backslash before a quote: the format
-// cannot distinguish these from the end of a value.
+// The parser reads every chain of posthog-js, unless a value ends in a backslash or an equals sign
+// or has a backslash before a quote. The format cannot distinguish these from the end of a value.
 func TestParseChain_readsChainsOfPosthogJS(t *testing.T) {
 	syllables := []string{"a", "Ü", " ", `"`, ";", ":", ".", "=", "body", "attr__", "text", "href", "nth-child", `"text="`,
 		`";b:`, "\\x", "日", "\n", "'", "1"}

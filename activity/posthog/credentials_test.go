@@ -75,7 +75,7 @@ func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
 	}
 }
 
-// TestToken_isNotTakenFromURLOrHeader: the token is in the body or nowhere.
+// The token counts in the body only.
 func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
 	s := newService(intake.Options{})
 	body := marshal(t, click(object{"properties.token": nil}))
@@ -83,8 +83,7 @@ func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
 	requireError(t, w, http.StatusUnauthorized)
 }
 
-// TestToken_customPropertiesAreNotTheToken: names of properties are case
-// sensitive, and pages register properties of their own.
+// Names of properties are case sensitive, and pages register properties of their own.
 func TestToken_customPropertiesAreNotTheToken(t *testing.T) {
 	const own = `"token":"` + shopToken + `"`
 	for name, properties := range map[string]string{
@@ -99,8 +98,7 @@ func TestToken_customPropertiesAreNotTheToken(t *testing.T) {
 	}
 }
 
-// TestToken_productsNeverMix: an event with another product's token is ignored
-// and reaches neither product.
+// An event with another product's token is ignored and reaches neither product.
 func TestToken_productsNeverMix(t *testing.T) {
 	own := func(id string) object { return click(object{"uuid": id, "properties.token": nil}) }
 	with := func(id, token string) object {

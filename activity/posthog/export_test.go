@@ -23,7 +23,7 @@ const (
 
 func ParseChain(chain string) []Element { return parseChain(nil, chain) }
 
-// nowhere is a sink and products that nobody asks.
+// nowhere is a sink and a list of products that no test asks.
 type nowhere struct {
 	activity.Sink
 	intake.Products
@@ -43,8 +43,8 @@ func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	return bytes.Clone(json), err
 }
 
-// ReadEvents takes a plain body apart and returns the meanings of its events, without
-// those that are ignored, and how many there were in all.
+// ReadEvents takes a plain body apart. It returns the meanings of its events without the ignored
+// ones, and the number of all events.
 func ReadEvents(body []byte) (events []activity.Event, total int, err error) {
 	total, err = Source.Decode(body, intake.Request{Arrived: time.Now()}, func(m *intake.Meaning) {
 		if m.Reason == "" {

@@ -22,7 +22,7 @@ import (
 type form struct {
 	name string
 	body func(t testing.TB) []byte
-	// hasID is false where the form has no place for the event's id.
+	// hasID is false where the form has no place for the event's ID.
 	hasID bool
 }
 
@@ -203,8 +203,7 @@ func TestForms_webhookDefaultBody(t *testing.T) {
 	})
 }
 
-// TestForms_everyCapturePathTakesEvents: with and without trailing slash, and
-// below a prefix of the SDK's host.
+// Each path works with and without a trailing slash, and below a prefix of the SDK's host.
 func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e"} {
 		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/",
@@ -220,8 +219,7 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 	}
 }
 
-// TestHandler_isSafeForConcurrentUse: requests share nothing that shows, good
-// and broken ones alike.
+// Good and broken requests at the same time do not affect each other.
 func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	s := newService(intake.Options{})
 	const requests = 200
@@ -288,8 +286,7 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	}
 }
 
-// TestForms_namesOfTraitsAreCaseSensitive: persons have an "Email" from one
-// tool beside the "email" of another.
+// A person may have an "Email" from one tool beside the "email" of another.
 func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
 	for name, traits := range map[string]string{
 		"before": `"Email":"old@example.com","EMAIL":"older@example.com","email":"ada@example.com"`,
@@ -304,8 +301,7 @@ func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
 	}
 }
 
-// TestForms_eventsThatCarryIdentity: these make no action; they only say whose
-// the session is.
+// These events make no action. They only tell the session's user.
 func TestForms_eventsThatCarryIdentity(t *testing.T) {
 	address := object{"email": "ada@example.com"}
 	cases := []struct {

@@ -68,8 +68,7 @@ func requireSound(t *testing.T, e activity.Event) {
 	}
 }
 
-// FuzzDecode takes arbitrary bytes through everything that happens to a body
-// before its events are handed on.
+// FuzzDecode takes arbitrary bytes through every step of a body before its events are handed on.
 func FuzzDecode(f *testing.F) {
 	for _, body := range seedBodies(f) {
 		f.Add(body, "")
@@ -130,8 +129,8 @@ func FuzzParseChain(f *testing.F) {
 	})
 }
 
-// FuzzServe sends arbitrary requests to both doors: every one is answered, with
-// a status and in a form that a client can rely on, and nothing panics.
+// FuzzServe sends arbitrary requests to both doors. Each gets an answer with a status, in a form
+// that a client can rely on, and nothing panics.
 func FuzzServe(f *testing.F) {
 	for i, body := range seedBodies(f) {
 		for _, path := range []string{"/e/", "/webhook/" + shop, "/flags/", "/array/phc_x/config.js"} {

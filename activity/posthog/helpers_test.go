@@ -48,7 +48,7 @@ const (
 // bankOrigins are the origins of the bank's pages.
 var bankOrigins = []string{bankOrigin, "https://*.bank.example", "null", "capacitor://localhost"}
 
-// product is one the handler knows.
+// product is a product that the handler knows.
 type product struct {
 	secret  string
 	tokens  []string
@@ -75,7 +75,7 @@ func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	return "", false, nil
 }
 
-// longestToken is a token of the shop as long as one can be.
+// longestToken is a token of the shop of the greatest length allowed.
 var longestToken = strings.Repeat("l", intake.MaxToken-1)
 
 // The shop's identity secrets.
@@ -244,7 +244,7 @@ var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF
 	"unmarshal", "Go ",
 	"unexpected end", "goroutine", "0x", "strconv", "sink", shopSecret, bankSecret, shopToken, bankToken}
 
-// requireError asserts an error as every one is written, and returns its sentence.
+// requireError asserts an error in the form of every error, and returns its sentence.
 func requireError(t testing.TB, w *httptest.ResponseRecorder, status int) string {
 	t.Helper()
 	require.Equal(t, status, w.Code, w.Body.String())
@@ -260,7 +260,7 @@ func requireError(t testing.TB, w *httptest.ResponseRecorder, status int) string
 	return detail
 }
 
-// requireOneEvent asserts that the shop was handed one event, and returns it.
+// requireOneEvent asserts that the shop got one event, and returns it.
 func (s *service) requireOneEvent(t testing.TB) activity.Event {
 	t.Helper()
 	events := s.sink.take(shop)
@@ -276,7 +276,7 @@ func eventOf(t testing.TB, d door, body any) activity.Event {
 	return s.requireOneEvent(t)
 }
 
-// requireIgnored posts one event and asserts that nothing came of it.
+// requireIgnored posts one event and asserts that it has no effect.
 func requireIgnored(t testing.TB, d door, body any) {
 	t.Helper()
 	s := newService(intake.Options{})
@@ -332,8 +332,8 @@ func marshal(t testing.TB, v any) []byte {
 	return b
 }
 
-// click returns a click of user_42, of now, with these changes, applied to the
-// event ("uuid") or to its properties ("properties.$el_text"). Nil deletes.
+// click returns a click of user_42 at the present time, with these changes to the event ("uuid") or
+// to its properties ("properties.$el_text"). Nil deletes.
 func click(changes object) object {
 	e := object{
 		"uuid": "01a1f851-2c65-7a00-ad66-57cc46b02182", "event": "$autocapture",
@@ -376,9 +376,8 @@ func testdata(t testing.TB, path ...string) []byte {
 	return b
 }
 
-// requireQuick asserts that f takes less processor time than a limit that
-// leaves a slow machine room, but not an algorithm that reads its input over
-// and over.
+// requireQuick asserts that f takes less processor time than a limit. The limit leaves room for a
+// slow machine, but not for an algorithm that reads its input over and over.
 func requireQuick(t testing.TB, limit time.Duration, f func()) {
 	t.Helper()
 	start := cpuTime()

@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-// asked counts how often it is asked for a token.
+// asked counts the questions for a token.
 type asked struct {
 	catalogue
 	mu     sync.Mutex

@@ -129,7 +129,7 @@ func TestLabel_neverContainsTypedText(t *testing.T) {
 	type element struct {
 		name   string
 		target object   // the target as in $elements, its text aside
-		around []object // what it is inside of
+		around []object // the elements around it
 	}
 	elements := []element{
 		{"input", object{"tag_name": "input"}, nil},
@@ -180,8 +180,7 @@ func TestLabel_neverContainsTypedText(t *testing.T) {
 	}
 }
 
-// TestLabel_neverContainsTextTypedOutsideOfAnElement: where there is no
-// element, a change still is of something typed or chosen.
+// A change without an element still comes from a typed or chosen value.
 func TestLabel_neverContainsTextTypedOutsideOfAnElement(t *testing.T) {
 	typed := func(fields object) object {
 		fields["button_or_link_text"] = "typed s3cret"
@@ -273,7 +272,8 @@ func TestLabel_ofElementsWithoutAChain(t *testing.T) {
 	}
 }
 
-// An editor so far out that the chain is not read up to it hides typed text all the same.
+// The parser does not read a long chain to its end. An editor beyond that end still hides typed
+// text.
 func TestLabel_ofAChainThatIsNotReadToItsEnd(t *testing.T) {
 	class := strings.Repeat("flex-row ", 60)
 	around := strings.Repeat(`;div:attr__class="`+class+`"nth-child="1"`, 120)
@@ -357,7 +357,7 @@ func TestLabel_ofAPage(t *testing.T) {
 	}
 }
 
-// TestLabel_withoutAPage: a click is still one; a page view of no page is none.
+// A click without a page still counts. A page view without a page does not.
 func TestLabel_withoutAPage(t *testing.T) {
 	for name, url := range map[string]any{"none": nil, "empty": "", "blank": " \n", "wrong type": object{}} {
 		t.Run(name, func(t *testing.T) {

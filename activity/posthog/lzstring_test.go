@@ -28,8 +28,8 @@ func TestLZ64_decodesBodiesOfPostHogJSLite(t *testing.T) {
 	}
 }
 
-// A plus sign that a sender forgets to escape arrives as a space; other senders use
-// the alphabet for URLs.
+// A plus sign that a sender forgets to escape arrives as a space. Other senders use the alphabet
+// for URLs.
 func TestLZ64_takesItsDigitsInAnyForm(t *testing.T) {
 	form, err := url.ParseQuery(string(testdata(t, "lz64", "posthog-js-lite-2.5.0.body")))
 	require.NoError(t, err)

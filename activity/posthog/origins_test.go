@@ -74,8 +74,8 @@ func TestOrigins_holdForTheTokenInTheURL(t *testing.T) {
 	}
 }
 
-// The answer says nothing of the product, but a page that is refused elsewhere
-// finds out at its first request.
+// The answer says nothing of the product. A page that is refused elsewhere finds out at its first
+// request.
 func TestOrigins_holdForTheTokenInTheBody(t *testing.T) {
 	s := newService(intake.Options{})
 	body := func(token string) []byte { return marshal(t, object{"token": token, "distinct_id": "ada"}) }

@@ -61,13 +61,13 @@ func capturedRequests(t testing.TB, scenario string) []captured {
 	return requests
 }
 
-// page is where something happened: its URL, raw and canonical.
+// page is the page of an action: its URL, raw and canonical.
 type page struct{ raw, canonical string }
 
 // visitor is the session and the user ID of an action.
 type visitor struct{ session, user string }
 
-// did is an action as readers of it see it.
+// did is an action as its readers see it.
 type did struct {
 	typ, title, description string
 	page
@@ -213,8 +213,7 @@ func seen(events []activity.Event) (actions []did, identities []knows) {
 	return actions, identities
 }
 
-// TestReplay_capturedTraffic sends every captured request byte for byte, at
-// the time it was sent.
+// Every captured request is sent byte for byte, at its original time.
 func TestReplay_capturedTraffic(t *testing.T) {
 	scenarios, err := os.ReadDir(filepath.Join("testdata", "raw"))
 	require.NoError(t, err)
@@ -272,8 +271,8 @@ func (s *service) replay(t *testing.T, c captured, want brought) bool {
 	return true
 }
 
-// TestReplay_retryBringsTheSameEvents: SDKs repeat a request with retry_count
-// in its URL; the same ids and times let the sink recognise the events.
+// SDKs repeat a request with retry_count in its URL. The same IDs and times let the sink recognise
+// the events.
 func TestReplay_retryBringsTheSameEvents(t *testing.T) {
 	for _, c := range capturedRequests(t, "main") {
 		if !strings.HasSuffix(c.URL, "/e/") {

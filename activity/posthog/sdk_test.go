@@ -44,8 +44,8 @@ func TestIsSDKPath(t *testing.T) {
 	}
 }
 
-// TestSDKPatterns_leadWhereSDKsCall: every path of the SDKs at the root of a
-// host, with and without a trailing slash, and nothing else.
+// The patterns match every path of the SDKs at the root of a host, with and without a trailing
+// slash, and nothing else.
 func TestSDKPatterns_leadWhereSDKsCall(t *testing.T) {
 	mux := http.NewServeMux()
 	for _, pattern := range posthog.SDKPatterns() {
@@ -119,8 +119,7 @@ func TestSDK_preflight(t *testing.T) {
 	}
 }
 
-// TestSDK_everyAnswerMayBeReadByThePage, errors among them: posthog-js reads
-// the status to know whether to retry.
+// Errors are included, because posthog-js decides by the status whether to retry.
 func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	cases := []struct {
@@ -164,7 +163,7 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 	}
 }
 
-// TestWebhook_isNotForPages: PostHog's servers call it, no page does.
+// PostHog's servers call the webhook, and pages do not.
 func TestWebhook_isNotForPages(t *testing.T) {
 	s := newService(intake.Options{})
 	w := s.post(webhookDoor, marshal(t, click(nil)), "Origin", "https://app.example.com")

@@ -15,8 +15,8 @@ func signedBy(secret, text string) string {
 	return hex.EncodeToString(intake.Sign(secret, []byte(text)))
 }
 
-// A hash counts wherever an address does, under each of the product's secrets and no
-// other product's, and the door is the least that an identity stands for.
+// A hash counts wherever an email does, under each of the product's secrets and no other product's.
+// The endpoint sets the lowest standing of an identity.
 func TestStanding_comesFromTheEndpointUnlessSigned(t *testing.T) {
 	hash, email := signedBy(shopSigns, "ada"), signedBy(shopSignsToo, "ada@x.example")
 	identify := func(changes object) object {
@@ -81,8 +81,8 @@ func TestNobody_hasNoUserID(t *testing.T) {
 	}
 }
 
-// An event of nobody and of no session is ignored, and the answer says so. Actions of
-// cookieless visitors are the exception: they go to the stream.
+// An event without a user and a session is ignored, and the answer says so. Actions of cookieless
+// visitors are the exception and go to the stream.
 func TestNobody_withoutASession(t *testing.T) {
 	s := newService(intake.Options{})
 	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",

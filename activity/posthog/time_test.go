@@ -16,8 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// TestTime_ofAnEvent posts one event at noon and asserts when it happened;
-// nothing means that it is ignored.
+// Each case posts one event at noon and asserts its time. A case without a time is ignored.
 func TestTime_ofAnEvent(t *testing.T) {
 	before := func(d time.Duration) *time.Time { at := noon.Add(-d); return &at }
 	const second = time.Second
@@ -101,9 +100,8 @@ func TestTime_ofAnEvent(t *testing.T) {
 	}
 }
 
-// TestTime_ofASessionsRequests posts to one service, in the order of arrival,
-// and asserts when each request's event happened by the server's clock, which
-// starts at noon. All times are seconds from there.
+// Each case posts to one service, in the order of arrival, and asserts the time of each request's
+// event by the server's clock, which starts at noon. All times are seconds from there.
 func TestTime_ofASessionsRequests(t *testing.T) {
 	type request struct {
 		session        string
@@ -137,7 +135,7 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 	}
 }
 
-// TestTime_productsHaveClocksOfTheirOwn, though their sessions share an id.
+// The products' clocks stay apart even where their sessions share an ID.
 func TestTime_productsHaveClocksOfTheirOwn(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s := newService(intake.Options{})
@@ -227,7 +225,7 @@ func TestID_digest(t *testing.T) {
 func TestID_ofUserAndSession(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	escaped := "x" + strings.Repeat("\"", 257) + "y"  // a byte of JSON more for each
-	spaced := strings.Repeat(" ", 1500) + long[:1000] // what is read of it ends before the id does
+	spaced := strings.Repeat(" ", 1500) + long[:1000] // reading stops before the ID ends
 	cases := []struct {
 		name    string
 		changes object
@@ -275,7 +273,7 @@ func TestID_ofUserAndSession(t *testing.T) {
 	}
 }
 
-// sent_at corrects every event of its request, wherever it stands, and an event's own wins.
+// sent_at in any place corrects every event of its request, and an event's own sent_at wins.
 func TestTime_sentAt(t *testing.T) {
 	event := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z"})))
 	own := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z", "sent_at": "2026-11-20T14:00:00Z"})))

@@ -37,7 +37,7 @@ func TestContext_returnsReportedActions(t *testing.T) {
 	s.Stop()
 }
 
-// The page is whole: all it refers to is served, and all of that is its own.
+// The bridge serves every file that the page refers to, and the page refers to no other host.
 func TestPage_needsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, proctest.AnyPort)
@@ -57,8 +57,7 @@ func TestPage_needsNothingElse(t *testing.T) {
 	}
 }
 
-// sharedWith returns which origin may read the answer to a request of a page of
-// that origin.
+// sharedWith returns the origin that may read the answer to a request from a page of that origin.
 func (s *service) sharedWith(origin string) string {
 	s.t.Helper()
 	resp := proctest.Do(s.t, http.MethodGet, s.url+"/context/s1", "", "Origin: "+origin)

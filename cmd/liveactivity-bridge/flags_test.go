@@ -24,7 +24,7 @@ var flags = proctest.Flags{
 	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
 }
 
-// elsewhere is the environment of a bridge whose stream is not there.
+// elsewhere is the environment of a bridge whose stream does not exist.
 var elsewhere = []string{"LIVEACTIVITY_BRIDGE_ADDR=127.0.0.1:0",
 	"LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
 

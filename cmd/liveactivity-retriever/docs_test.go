@@ -15,8 +15,7 @@ import (
 
 var shellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
 
-// The lines of a shell on Dify's page start a retriever and ask it, as they stand but for the
-// addresses.
+// The shell lines on Dify's page start a retriever and ask it, unchanged but for the addresses.
 func TestDocs_showLinesThatWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/dify.md")

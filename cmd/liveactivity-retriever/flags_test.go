@@ -32,8 +32,7 @@ var flags = proctest.Flags{
 	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
 }
 
-// enough is the environment of a retriever that starts, though its stream is
-// not there.
+// enough is the environment of a retriever that starts although its stream does not exist.
 var enough = []string{"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
 	"LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
 
@@ -104,7 +103,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 	}
 }
 
-// A variable that was not filled must not open the endpoints, or do without a model.
+// An empty variable must not open the endpoints or drop the model.
 func TestFlags_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"LIVEACTIVITY_RETRIEVER_API_KEY", "LIVEACTIVITY_LLM_MODEL"} {

@@ -114,15 +114,15 @@ func (s *service) things(sessionID string) []string {
 	return things
 }
 
-// await waits until exactly these things are known of a session, oldest first.
+// await waits until a session has exactly these things, oldest first.
 func (s *service) await(sessionID string, want ...string) {
 	s.t.Helper()
 	want = append([]string{}, want...) // not nil
 	waittest.Equal(s.t, want, func() []string { return s.things(sessionID) })
 }
 
-// metric returns a line of the metrics without its value, and its value, as
-// text; it is empty where there is none.
+// metric returns a line of the metrics without its value, and the value as text. The value is empty
+// where there is no such line.
 func (s *service) metric(name string) string {
 	s.t.Helper()
 	for line := range strings.SplitSeq(s.get("/metrics"), "\n") {

@@ -20,8 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// newModel returns a model that answers "The user is busy." until it is given
-// otherwise.
+// newModel returns a model that answers "The user is busy." until it gets another answer.
 func newModel(t *testing.T) *llmtest.Server {
 	t.Helper()
 	return llmtest.New(t, llmtest.Say("The user is busy."))
@@ -66,8 +65,8 @@ func TestModel_writesTheSummary(t *testing.T) {
 	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
 }
 
-// The key goes to the model and nowhere else: not to the stream, and not to
-// where the model's endpoint sends one.
+// The key goes to the model only: neither to the stream nor to the target of a redirect of the
+// model's endpoint.
 func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	t.Parallel()
 	stream, elsewhere, model := newStream(t), newModel(t), newModel(t)

@@ -167,8 +167,7 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM), "it is ended by the signal")
 }
 
-// Neither a stream that is silent, nor one that refuses, nor one that is not
-// there holds up a stop.
+// A silent, a refusing and a missing stream hold up no stop.
 func TestStop_doesNotWaitForTheStream(t *testing.T) {
 	t.Parallel()
 	silent, overloaded := newStream(t), newStream(t)

@@ -27,7 +27,7 @@ type attacked struct{ *proctest.Process }
 func newAttacked(t *testing.T) attacked {
 	t.Helper()
 	a := attacked{launch(t, nil, "--config="+acme(t), proctest.AnyPort)}
-	require.Equal(t, http.StatusOK, a.send(t, event("", `""`))) // whatever is made once is made
+	require.Equal(t, http.StatusOK, a.send(t, event("", `""`))) // everything made only once is made
 	return a
 }
 
@@ -48,7 +48,7 @@ func event(property, value string) []byte {
 		`","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
 }
 
-// batch returns a request of n events that a format makes of their numbers.
+// batch returns a request of n events, which a format makes of their numbers.
 func batch(n int, format string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"batch":[`)
@@ -150,8 +150,8 @@ func compare(t *testing.T, reference *proctest.Command, b []byte) (p passes, zip
 // clockError bounds the error of processor times, together with a server's background work.
 const clockError = 100 * time.Millisecond
 
-// attempts is how often a request may be sent to a new server until it takes no more
-// processor time than it may: other tests use the processor's caches meanwhile.
+// attempts bounds how often a request is sent to a new server until its processor time is within
+// the limit. Other tests use the processor's caches meanwhile.
 const attempts = 20
 
 // A request with any body adds at most 128 MiB of memory and takes at most twenty times the CPU of
@@ -169,8 +169,7 @@ func TestBudget_ofOneRequest(t *testing.T) {
 	t.Run("in a form", func(t *testing.T) { requireFrugal(t, reference, all["numbers as elements"], inForm) })
 }
 
-// requireFrugal requires that a server is frugal with a body, which is plain once it
-// is decoded.
+// requireFrugal requires that a server is frugal with a body, which decodes to plain.
 func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, encode func(zipped []byte) []byte) {
 	t.Helper()
 	require.Less(t, len(plain), 8*mebibyte)
@@ -191,9 +190,8 @@ func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, enco
 	}
 }
 
-// TestBudget_ofManyUsers: the most that small events cost, which is when each is
-// of a user and a session of its own, is less than twenty passes, too. Events of 300
-// bytes take that without decoding values, the smallest ones with.
+// Small events cost most when each has its own user and session. They take less than twenty passes
+// even then: events of 300 bytes without decoding values, and the smallest ones with it.
 func TestBudget_ofManyUsers(t *testing.T) {
 	reference := newReference(t)
 	scanned := func(p passes) time.Duration { return p.scanned }
@@ -230,8 +228,7 @@ func TestBudget_ofManyUsers(t *testing.T) {
 	}
 }
 
-// TestBudget_ofAllRequests: many large requests at once take a bounded part of
-// the memory, and each gets an answer.
+// Many large requests at once take a bounded part of the memory, and each gets an answer.
 func TestBudget_ofAllRequests(t *testing.T) {
 	reference := newReference(t)
 	a, all := newAttacked(t), attacks()
@@ -248,8 +245,7 @@ func TestBudget_ofAllRequests(t *testing.T) {
 	assert.Less(t, a.PeakMemory(), int64(512*mebibyte))
 }
 
-// Bodies that never end, at doors of help desks, hold no more memory than there is for
-// all requests.
+// Endless bodies at the doors of help desks hold no more memory than the bound of all requests.
 func TestServer_boundsBodiesThatNeverEnd(t *testing.T) {
 	const limit, senders = 128 * mebibyte, 160
 	config := productFile(t, `{"products": [{"product_id": "acme", "capture_tokens": ["phc_acme"], "integration_config": {"intercom":

@@ -80,7 +80,7 @@ func TestSubcommands_failWithoutRoomForTheirOutput(t *testing.T) {
 	}
 }
 
-// The secret goes to no other server than the one that was named.
+// The secret goes only to the server named.
 func TestSend_followsNoRedirect(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

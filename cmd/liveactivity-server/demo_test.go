@@ -28,7 +28,7 @@ func (v visitor) follow(page string) {
 	v.Await("the page is there", `location.pathname === "/demo/shop`+page+`"`)
 }
 
-// desk waits until the desk shows that many parts of a kind which hold a text.
+// desk waits until the desk shows so many parts of a kind with a text.
 func (v visitor) desk(count int, kind, text string) {
 	v.Await(fmt.Sprintf("the desk shows %q %d times", text, count),
 		fmt.Sprintf(`[...document.querySelectorAll("#desk .part.%s")].filter((p) => p.innerText.includes(%q)).length === %d`,

@@ -45,7 +45,7 @@ func TestCheck_reportsEveryPart(t *testing.T) {
 	}
 }
 
-// With the public URL check finds every step that is missing between a desk and the server.
+// With the public URL, check finds every missing step between a desk and the server.
 func TestCheck_triesThePublicAddress(t *testing.T) {
 	t.Parallel()
 	desk := helpdesktest.NewZendesk(nil)

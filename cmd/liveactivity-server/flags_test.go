@@ -93,7 +93,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 	}
 }
 
-// A value that cannot even be read does not hide the mistakes beside it.
+// An unreadable value does not hide the mistakes beside it.
 func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": `+
@@ -147,8 +147,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 	assert.Contains(t, p.Stderr.String(), `"level":"DEBUG"`)
 }
 
-// A variable that is there but empty is a mistake wherever the server would start
-// without something that was meant to be.
+// An empty variable is a mistake wherever the server would start without an intended setting.
 func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL",

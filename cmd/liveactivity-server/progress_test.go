@@ -17,10 +17,10 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// largeEntries is how many entries a large log has.
+// largeEntries is the number of entries in a large log.
 const largeEntries = 1200
 
-// largeLog makes a log of acme's that it takes a while to read back.
+// largeLog makes a log of acme that takes a while to read back.
 func largeLog(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -53,7 +53,7 @@ func largeLog(t *testing.T) (dir string) {
 
 var barShown = regexp.MustCompile(`\r\x1b\[K\[ *=* *\] +\d+ %  reading the log back: [ \d,]{5} of 1,200 entries`)
 
-// On a terminal the way through a large log is a bar, and elsewhere nothing but text.
+// On a terminal the progress through a large log is a bar. Elsewhere it is plain text.
 func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 	t.Parallel()
 	args := []string{anyPort, "--config=" + acme(t), "--data-dir=" + largeLog(t)}
@@ -76,7 +76,7 @@ func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 	assert.NotContains(t, logged.Stderr.String(), "\x1b")
 }
 
-// A new log is not worth a word, neither is an empty one.
+// Neither a new log nor an empty one shows progress.
 func TestStart_saysNothingOfAnEmptyLog(t *testing.T) {
 	t.Parallel()
 	dir := ""

@@ -20,7 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// rehearsed is a server with a fake desk that reports to it by a public address.
+// rehearsed is a server with a fake desk, which reports to it at a public address.
 type rehearsed struct {
 	*testing.T
 	desk      string // its name
@@ -36,7 +36,7 @@ func withDesk(t *testing.T, desk, config string) string {
 		"notes": {"debounce_ms": 50, "interval_s": 0}}}], "keys": [{"key": %q, "external_id": "acme"}]}`, webhookSecret, desk, config, key))
 }
 
-// publicAddress returns an address, and how to have it lead to a server.
+// publicAddress returns an address, and a function that makes it lead to a server.
 func publicAddress(t *testing.T) (address string, leadTo func(server string)) {
 	t.Helper()
 	var proxy atomic.Pointer[httputil.ReverseProxy]

@@ -60,8 +60,8 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 	}
 }
 
-// A request that never ends and a reader that never reads hold up a stop for a
-// while, not forever, and not the other readers.
+// An endless request and a reader that never reads delay a stop for a while only, and do not affect
+// the other readers.
 func TestStop_cutsOffEndlessRequests(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t))
@@ -88,8 +88,8 @@ func TestStop_cutsOffEndlessRequests(t *testing.T) {
 	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
 
-// A closed log pipe does not end the process, and a terminal that
-// is closed does not end one that was started to ignore it.
+// A closed log pipe does not end the process. A closed terminal does not end a process that was
+// started to ignore it.
 func TestProcess_outlives(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{

@@ -74,7 +74,7 @@ func (c *collected) has(names, metrics []string) bool {
 	return true
 }
 
-// collect runs a collector, and returns where it takes OTLP.
+// collect runs a collector and returns its address for OTLP.
 func collect(t *testing.T) (endpoint string, got *collected) {
 	t.Helper()
 	got = &collected{spans: map[string][]span{}}
@@ -103,8 +103,8 @@ service:
 	return "http://" + address, got
 }
 
-// A collector gets one trace from a click to its note, a link from an answer by MCP to the click, and
-// the metrics that /metrics has.
+// A collector gets one trace from a click to its note, a link from an answer by MCP to the click,
+// and the metrics of /metrics.
 func TestTelemetry_reachesACollector(t *testing.T) {
 	t.Parallel()
 	endpoint, got := collect(t)
@@ -145,7 +145,7 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 	assert.NotContains(t, got.metrics+fmt.Sprint(got.spans)+server.Stderr.String(), "ada@example.com")
 }
 
-// A collector that is away harms nothing but telemetry.
+// A missing collector harms only telemetry.
 func TestTelemetry_canBeAway(t *testing.T) {
 	t.Parallel()
 	server := launch(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50",

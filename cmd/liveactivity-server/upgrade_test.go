@@ -25,8 +25,8 @@ type upgrade struct {
 	old, new string // their URLs
 }
 
-// The release before and this version are one service while they run on one Redis, and this
-// version goes on alone.
+// The previous release and this version are one service while they share a Redis. This version then
+// goes on alone.
 func TestUpgrade_rollsFromTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	u := &upgrade{t: t, desk: helpdesktest.NewZendesk(nil)}

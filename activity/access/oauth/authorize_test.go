@@ -50,7 +50,7 @@ func TestAuthorize_showsTheAppThatAsks(t *testing.T) {
 	}
 }
 
-// An answer goes to no address that the client did not register.
+// No answer goes to an address that the client has not registered.
 func TestAuthorize_redirectsToRegisteredAddressesOnly(t *testing.T) {
 	p := newPlace(t, publicURL)
 	for registered, tries := range map[string]map[string]bool{
@@ -127,7 +127,7 @@ func TestAuthorize_tellsTheClient(t *testing.T) {
 	}
 }
 
-// A form counts from the browser that it was shown to, for the request that it shows.
+// A form counts only from the browser that got it, and only for the request that it shows.
 func TestConsent_isBoundToTheBrowser(t *testing.T) {
 	p, id := newClient(t)
 	q := request(id)
@@ -245,7 +245,7 @@ func TestRegister_yieldsToGrants(t *testing.T) {
 	}
 }
 
-// However many register, those that signed in stay, and of the others the newest thousand.
+// Clients that have signed in stay, however many register. Of the others the newest thousand stay.
 func TestRegister_isBounded(t *testing.T) {
 	p := newPlace(t, publicURL)
 	signedIn := p.register("Signed in", callback)

@@ -148,7 +148,7 @@ func TestFetcher_followsRedirectsOnOneHostOnly(t *testing.T) {
 	}
 }
 
-// However often it is asked for, a document is fetched once, and a failure is.
+// A document is fetched once, however often it is asked for. So is a failure.
 func TestFetcher_cachesDocuments(t *testing.T) {
 	release := make(chan struct{})
 	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,8 @@ func TestFetcher_forgetsInTime(t *testing.T) {
 	})
 }
 
-// That other fetches are running says nothing about a client: it is asked for again at once.
+// A refusal because of other running fetches is no verdict on a client. The client's document is
+// fetched again at once.
 func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := answeredBy(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(r.URL.String())) })
@@ -214,7 +215,7 @@ func TestFetcher_remembersNoBusyMoment(t *testing.T) {
 	})
 }
 
-// A stranger cannot make the server ask its own network: not by address, not by name.
+// A stranger cannot make the server ask its own network, neither by address nor by name.
 func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
 	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(s.URL + "/client")) })
 	f := s.trust(newFetcher())
@@ -245,7 +246,7 @@ func TestIsDocumentURL(t *testing.T) {
 	}
 }
 
-// A client that is known by its document signs in without a registration.
+// A client with a metadata document signs in without a registration.
 func TestServer_knowsAClientByItsDocument(t *testing.T) {
 	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/client" {

@@ -30,8 +30,8 @@ const (
 	verifier  = "0123456789-0123456789-0123456789-0123456789-verifier"
 )
 
-// place is a server that clients sign in to, with storage and keys: acmeKey and "lak_acme-second" of acme,
-// "lak_streams" of acme for its stream only, "lak_globex" of globex.
+// place is a server that clients sign in to, with storage and keys: acmeKey and "lak_acme-second"
+// of acme, "lak_streams" of acme for its stream only, "lak_globex" of globex.
 type place struct {
 	t    *testing.T
 	keys *access.Keyring
@@ -98,7 +98,7 @@ func (r reply) failed() string {
 	return fmt.Sprint(r.Code, " ", fields["error"])
 }
 
-// location returns where a redirect leads to, and its parameters.
+// location returns the target of a redirect and its parameters.
 func (r reply) location() (to string, q url.Values) {
 	r.t.Helper()
 	require.Contains(r.t, []int{http.StatusFound, http.StatusSeeOther}, r.Code, r.Body)

@@ -68,7 +68,7 @@ func TestServer_storesDigestsOnly(t *testing.T) {
 	}
 }
 
-// The attacks of RFC 9700 on codes: none spends the code of the right client.
+// None of RFC 9700's attacks on codes spends the code of the right client.
 func TestToken_ofAStolenCode(t *testing.T) {
 	p := newPlace(t, publicURL)
 	id, other := p.register("Claude", callback, callback+"2"), p.register("Other", callback)
@@ -159,7 +159,7 @@ func TestToken_ofTwoAtOnceGivesOne(t *testing.T) {
 	assert.Equal(t, 1, given)
 }
 
-// A client is known for a month from its last use, be it a sign-in or its registration anew.
+// A client is known for a month after its last use, which is a sign-in or a new registration.
 func TestClient_staysFromItsLastUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, id := newClient(t)
@@ -238,7 +238,8 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// A key has a hundred grants; the least recently used one goes, wherever it was used.
+// A key has at most a hundred grants. The least recently used one goes, whichever server it was
+// used at.
 func TestGrants_areBounded(t *testing.T) {
 	p, id := newClient(t)
 	_, q := p.consent(request(id), "lak_acme-second").location()
@@ -325,8 +326,8 @@ func TestChallenge(t *testing.T) {
 	assert.Empty(t, p.Challenge("x", nil))
 }
 
-// Clients find every endpoint by metadata that names the address they asked, at the root
-// and below a path.
+// Clients find every endpoint through metadata that names the address they asked, at the root and
+// below a path.
 func TestMetadata(t *testing.T) {
 	for _, prefix := range []string{"", "/base", "/a/b"} {
 		p := newPlace(t, publicURL+prefix)
