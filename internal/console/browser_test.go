@@ -25,7 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// TestConsole shares one browser.
+// The subtests share one browser.
 func TestConsole(t *testing.T) {
 	browser := browsertest.Start(t)
 	t.Run("stays responsive with 10,000 sessions", func(t *testing.T) { staysResponsive(t, browser) })
@@ -243,8 +243,7 @@ func withoutStream(f *fake) http.Handler {
 	})
 }
 
-// Neither a list that is polled nor one that is read anew after a gap jumps, or is empty for a
-// moment.
+// Neither a polled list nor one that is read again after a gap jumps, or is empty for a moment.
 func keepsItsPlace(t *testing.T, browser context.Context) {
 	for name, tt := range map[string]struct {
 		handler    func(*fake) http.Handler
@@ -285,7 +284,7 @@ func keepsItsPlace(t *testing.T, browser context.Context) {
 	}
 }
 
-// A slow answer is waited for: a later one could overtake it, and more would pile up.
+// The page waits for a slow answer. A later one could overtake it, and more would pile up.
 func asksOneAtATime(t *testing.T, browser context.Context) {
 	f := newFake()
 	f.rows = append(f.rows, row("s1", "", "ada@example.com", "", "https://app.example.com/", time.Hour, time.Second))
@@ -412,7 +411,7 @@ func isUsedByKeyboard(t *testing.T, browser context.Context) {
 		"the focus is seen")
 	press("p001@example.com", kb.ArrowDown)
 	press("p000@example.com", kb.ArrowUp, kb.ArrowUp)
-	press("p199@example.com", kb.End) // what was read; more follows
+	press("p199@example.com", kb.End) // the end of the part read; more follows
 	tab.Await("more is read", `document.querySelector(".now .list").getAttribute("aria-rowcount") === "301"`)
 	press("p299@example.com", kb.End)
 	press("p000@example.com", kb.Home)
@@ -602,8 +601,8 @@ func refreshes(t *testing.T, browser context.Context) {
 	tab.Await("the other is gone", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
 }
 
-// A page of the same origin shows the console beside something of its own, and
-// keeps its own address and storage.
+// A page of the same origin shows the console beside its own content, and keeps its own address and
+// storage.
 func isMounted(t *testing.T, browser context.Context) {
 	f := newFake()
 	people(f)

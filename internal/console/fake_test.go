@@ -239,7 +239,8 @@ func row(sessionID, userID, email, action, url string, first, last time.Duration
 		"last_seen": activity.Seconds(now.Add(-last)), "actions": 7}
 }
 
-// sessions are so many, each last seen a second before the one before it. The ID and the address take its number.
+// sessions returns so many sessions, each last seen a second before the one before it. The ID and
+// the email contain its number.
 func sessions(n int, id, email string) (rows []map[string]any) {
 	for i := range n {
 		rows = append(rows, row(fmt.Sprintf(id, i), "", fmt.Sprintf(email, i), "", "https://app.example.com/", time.Hour,
@@ -248,7 +249,7 @@ func sessions(n int, id, email string) (rows []map[string]any) {
 	return rows
 }
 
-// people are there when pictures are taken.
+// people fills the list for the pictures.
 func people(f *fake) {
 	const app = "https://app.example.com"
 	type person struct {

@@ -26,7 +26,7 @@ var loadTime = flag.Duration("load", 6*time.Second, "how long the console is und
 
 const (
 	loadSessions = 10_000
-	loadRate     = 400 // actions a second, twice what is asked of it
+	loadRate     = 400 // actions a second, twice the required rate
 )
 
 // staysResponsive lets 10,000 sessions do 400 things a second, and reads Chromium's figures of the
@@ -136,9 +136,8 @@ func measure(t *testing.T, tab *browsertest.Tab) (u usage) {
 	return u
 }
 
-// longestTask returns how long the longest task of the page takes in a while: of
-// its thread's CPU time, which is the page's own, and on the clock, which other
-// programs stretch.
+// longestTask returns the time of the page's longest task in a while: in its thread's CPU time,
+// which is the page's own, and on the clock, which other programs stretch.
 func longestTask(t *testing.T, tab *browsertest.Tab, while time.Duration) (cpu, wall time.Duration) {
 	t.Helper()
 	var mu sync.Mutex

@@ -28,7 +28,7 @@ const (
 	globex, globexKey = "globex", "lak_globex"
 )
 
-// service is the real one.
+// service is the real service.
 type service struct {
 	t    *testing.T
 	live *liveactivity.Service
@@ -76,7 +76,8 @@ func (s *service) record(product, session, user, email, label, url string) {
 }
 
 // requireSoon requires that something is done within a second three times, beside the time that a
-// busy machine needs for ten questions to the page. It is tried more often; how often is returned.
+// busy machine needs for ten questions to the page. It tries more often and returns the number of
+// tries.
 func requireSoon(t *testing.T, tab *browsertest.Tab, do func(i int) time.Duration) int {
 	t.Helper()
 	var took []time.Duration
@@ -113,7 +114,7 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 	awaitText(tab, "What the agent sees")
 	clicks += requireSoon(t, tab, func(i int) time.Duration {
 		label := fmt.Sprint("Link ", i)
-		time.Sleep(time.Second) // what follows at once is shown a second later, together
+		time.Sleep(time.Second) // actions that follow at once are shown together, a second later
 		began := time.Now()
 		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
 		awaitText(tab, "Click "+label)

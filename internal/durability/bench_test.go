@@ -63,7 +63,7 @@ func request(client, n, size int) []activity.Event {
 	return events
 }
 
-// Acknowledged events per second, from 64 clients at once. The metric
+// BenchmarkIngest reports the acknowledged events per second of 64 clients at once. The metric
 // "of-memory" compares engines within the run.
 func BenchmarkIngest(b *testing.B) {
 	const clients = 64
@@ -100,8 +100,8 @@ func BenchmarkIngest(b *testing.B) {
 	}
 }
 
-// Lookups of 50 actions per second, from as many clients as there are
-// processors, over 1000 users.
+// BenchmarkLookup reports lookups of 50 actions per second, over 1000 users and from as many
+// clients as there are processors.
 func BenchmarkLookup(b *testing.B) {
 	const users, rounds, size = 1000, 10, 5
 	var inMemory float64
@@ -242,8 +242,8 @@ const (
 	rebuiltUsers = 20_000
 )
 
-// The time from opening a full log to answering lookups: a million actions of
-// twenty thousand users, fifty each.
+// BenchmarkRebuild reports the time from opening a full log to answering lookups: a million actions
+// of twenty thousand users, fifty each.
 func BenchmarkRebuild(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir)

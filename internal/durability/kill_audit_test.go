@@ -11,8 +11,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// demand asks a server until it answers. That storage cannot be reached is no
-// answer: a cluster takes a while to come back.
+// demand asks a server until it answers. A 503 for missing storage is no answer, because a cluster
+// takes a while to come back.
 func (s *storm) demand(sv *server, path, bearer string) (answer, error) {
 	for deadline := time.Now().Add(patience); ; {
 		a, err := s.ask(s.ctx, sv, s.timeout, http.MethodGet, path, "", bearer)
@@ -84,8 +84,8 @@ func (s *storm) probeOne(rng *rand.Rand) error {
 	return nil
 }
 
-// includes returns an error unless the actions of a lookup are pages of the
-// user's, in order, each once, and include those known before the lookup.
+// includes returns an error unless the actions of a lookup are pages of the user, in order and each
+// once, and include those known before the lookup.
 func (s *storm) includes(actions []action, known []*page, user string) error {
 	there := map[string]bool{}
 	var last int64
@@ -131,7 +131,7 @@ func (s *storm) audit() {
 	}
 }
 
-// auditSession is where audits send a page, to find the end of the log.
+// auditSession is the session to which audits send a page, to find the end of the log.
 var auditSession = session{"audit", "auditor"}
 
 // auditorClient is the number of the first client that audits.

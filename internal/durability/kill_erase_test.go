@@ -12,15 +12,14 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// How the erasing is done: in rounds, in each of which a server or Redis is killed.
+// The number of rounds, each of which kills a server or Redis, and of people in a round.
 const (
 	erasures       = 6  // rounds
 	peopleOfARound = 10 // every other one is erased
 )
 
-// People are erased while a server or Redis is killed at any moment. Once the erasure is acknowledged
-// nothing brings them back, not on another server and not after a restart; everybody else
-// stays.
+// People are erased while a server or Redis is killed at any moment. Once the erasure is
+// acknowledged, nothing brings them back, at no server and after no restart. Everybody else stays.
 func TestKill_erasures(t *testing.T) {
 	t.Parallel()
 	for name, servers := range map[string]int{"file": 1, "redis": 2} {

@@ -31,7 +31,7 @@ func TestKill_file(t *testing.T) {
 	s.audit()
 }
 
-// A server that is killed while it makes its file starts the next time.
+// A server that is killed while it creates its file starts the next time.
 func TestKill_fileWhileItIsMade(t *testing.T) {
 	t.Parallel()
 	for range births {
@@ -48,7 +48,7 @@ func TestKill_fileWhileItIsMade(t *testing.T) {
 	}
 }
 
-// births is how many files are made.
+// births is the number of files created.
 const births = 10
 
 // The size of the log before the killing begins, so that reading it takes a while.
@@ -60,7 +60,7 @@ const (
 // fileKiller kills the one server of a storm.
 type fileKiller struct{ *killer }
 
-// auditEvery is how many kills there are between two audits.
+// auditEvery is the number of kills between two audits.
 const auditEvery = 40
 
 // round kills the server at some moment and starts it again.

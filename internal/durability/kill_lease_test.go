@@ -27,10 +27,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// Three processes compete for a lease and write numbers while they have it.
-// The holder is killed or paused for longer than its lease lasts, and Redis is
-// killed: another takes over in time, numbers go on without a gap, and the
-// holder of before writes nothing any more.
+// Three processes compete for a lease and write numbers while they have it. The holder is killed or
+// paused for longer than its lease lasts, and Redis is killed. Another process takes over in time,
+// the numbers go on without a gap, and the earlier holder writes nothing more.
 func TestKill_leases(t *testing.T) {
 	t.Parallel()
 	g := newGuild(t, 3, leaseTTL)
@@ -42,7 +41,7 @@ func TestKill_leases(t *testing.T) {
 	g.end()
 }
 
-// leaseRounds is how often the holder goes through everything.
+// leaseRounds is the number of times that the holder meets every fault.
 const leaseRounds = 2
 
 // A lease of the default length is taken over within ten seconds, too.
@@ -73,7 +72,7 @@ type guild struct {
 
 func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
 	t.Helper()
-	// This survives a kill, if not the loss of power, and many writes are wanted.
+	// The data survives a kill, though not a loss of power, and the test wants many writes.
 	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no"), ttl: ttl}
 	var err error
 	g.log, err = redislog.Open(g.redis.URL(), nil)
@@ -171,8 +170,8 @@ func (g *guild) newest() (last numbered, n int) {
 	return last, n
 }
 
-// await waits until something is so, and returns how long that took. It ends
-// the test when it takes too long, or when something is wrong with the log.
+// await waits for a condition and returns the time that it took. It ends the test after too long,
+// or at a mistake in the log.
 func (g *guild) await(what string, is func() bool) time.Duration {
 	g.t.Helper()
 	began := time.Now()
@@ -188,7 +187,7 @@ func (g *guild) failure() error {
 	return g.wrong
 }
 
-// String says how things are, for when a test fails.
+// String describes the state for a failed test.
 func (g *guild) String() string {
 	last, n := g.newest()
 	var b strings.Builder
@@ -218,7 +217,7 @@ func (g *guild) holder() *worker {
 	return nil
 }
 
-// succeeded waits until another holder than the one of the token works.
+// succeeded waits until a holder with another token works.
 func (g *guild) succeeded(token uint64) {
 	g.t.Helper()
 	took := g.await(fmt.Sprintf("another takes over from the holder of %d", token), func() bool {
@@ -237,8 +236,8 @@ func (g *guild) killHolder(w *worker) {
 	g.start(w)
 }
 
-// pauseHolder stops the holder in its tracks until another has taken over. When
-// it goes on it must find that its lease is lost.
+// pauseHolder stops the holder until another has taken over. When the holder goes on, it must find
+// its lease lost.
 func (g *guild) pauseHolder(w *worker) {
 	g.t.Helper()
 	last, _ := g.newest()
@@ -248,7 +247,7 @@ func (g *guild) pauseHolder(w *worker) {
 	g.await(w.name+" finds that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
 }
 
-// killRedis kills Redis and starts it again: work goes on.
+// killRedis kills Redis and starts it again. The work goes on.
 func (g *guild) killRedis(*worker) {
 	g.t.Helper()
 	g.redis.Kill()
@@ -257,7 +256,7 @@ func (g *guild) killRedis(*worker) {
 	g.holder()
 }
 
-// pauseRedis pauses Redis, perhaps for longer than the lease lasts: work goes on.
+// pauseRedis pauses Redis, perhaps for longer than the lease lasts. The work goes on.
 func (g *guild) pauseRedis(*worker) {
 	g.t.Helper()
 	g.redis.Pause()
@@ -409,11 +408,11 @@ const (
 	jobCounter = "counter"
 )
 
-// deed is one thing that a holder has done.
+// deed is one act of a holder.
 type deed struct {
 	what  string // one of those below
-	token uint64 // under which
-	n     uint64 // the counter, for what was written
+	token uint64 // the lease's token
+	n     uint64 // the counter, for a written number
 }
 
 // The deeds of holders.
@@ -464,11 +463,11 @@ func runHolder(config string) int {
 	return 0
 }
 
-// pace is how long a holder waits between two numbers.
+// pace is the time that a holder waits between two numbers.
 const pace = 3 * time.Millisecond
 
-// afterwards is how many numbers a holder tries to write when it has lost its
-// lease. They come through only while it is free.
+// afterwards is the number of writes that a holder tries after it has lost its lease. They succeed
+// only while the lease is free.
 const afterwards = 20
 
 // work writes numbers while the lease lasts, and tries to go on when it is over.

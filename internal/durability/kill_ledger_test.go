@@ -61,7 +61,7 @@ type action struct {
 // micros returns a time in microseconds.
 func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
-// last returns the id of the entry received last, empty before the first.
+// last returns the ID of the entry received last, empty before the first.
 func (l *ledger) last() string {
 	if len(l.ids) == 0 {
 		return ""
@@ -134,9 +134,8 @@ func (l *ledger) wrong(f ssetest.Frame, format string, args ...any) error {
 	return fmt.Errorf("%s: entry %s: %w", l.name, f.ID, fmt.Errorf(format, args...))
 }
 
-// recent returns the user's actions that a lookup must return, in time order,
-// without the url's index: the newest, each of which ends where the session's
-// next one starts.
+// recent returns the actions that a lookup of the user must return, in time order and without the
+// URL's index: the newest ones, each ending where the session's next one starts.
 func (l *ledger) recent(user string) []action {
 	pages := slices.Clone(l.users[user])
 	slices.SortFunc(pages, func(a, b *page) int { return int(a.at - b.at) })

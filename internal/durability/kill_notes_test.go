@@ -24,9 +24,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// Servers write notes into tickets while they are killed and paused, also in the
-// middle of a note, and while the desk is away or its answers are lost. Within
-// seconds every action that was acknowledged is in its ticket, once and in order.
+// Servers write notes into tickets while they are killed and paused, also in the middle of a note,
+// and while the desk is away or its answers are lost. Within seconds every acknowledged action is
+// in its ticket, once and in order.
 func TestKill_notes(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -72,7 +72,7 @@ func testKillNotes(t *testing.T, servers int, storage string) {
 
 const (
 	visitors = 6
-	// longStop is long enough for the leases of a paused server to be another's.
+	// longStop is long enough for another server to take a paused server's leases.
 	longStop = document.DefaultLeaseTTL * 4 / 3
 	// noteTime bounds the time of notes after the last fault: a lease ends (8 seconds), requests in
 	// flight settle (5), and doubtful notes settle once more (10).
@@ -145,9 +145,8 @@ func (k *noteKiller) serveDesk(server int, w http.ResponseWriter, r *http.Reques
 	k.desk.ServeHTTP(w, r)
 }
 
-// inTheMiddle calls strike while a server waits for the answer to a note, which
-// has been written then, or is later. Without a note in time it strikes any
-// server.
+// inTheMiddle calls strike while a server waits for the answer to a note, which the desk has
+// written or will write later. Without a note in time it strikes any server.
 func (k *noteKiller) inTheMiddle(strike func(server int)) {
 	at := k.arriving
 	if k.rng.IntN(2) == 0 {
@@ -163,8 +162,8 @@ func (k *noteKiller) inTheMiddle(strike func(server int)) {
 	}
 }
 
-// faults lets things go wrong for longer than leases last. All the while one of
-// several servers stands still.
+// faults causes faults for longer than leases last. All the while one of several servers stands
+// still.
 func (k *noteKiller) faults() {
 	k.pause(time.Second)
 	paused := -1
@@ -184,7 +183,7 @@ func (k *noteKiller) faults() {
 	}
 }
 
-// fault lets one thing go wrong that does not need the paused server.
+// fault causes one fault that does not need the paused server.
 func (k *noteKiller) fault(paused int) {
 	kill := func(server int) {
 		if server != paused {

@@ -17,7 +17,7 @@ import (
 const silence = 15 * time.Second
 
 // stream opens the product's stream and calls each with its events until that
-// or the stream ends. The cursor is the id of the event received last, empty
+// or the stream ends. The cursor is the ID of the event received last, empty
 // for the beginning of the log.
 func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func(ssetest.Frame) error) error {
 	url, ok := sv.url()
@@ -61,7 +61,7 @@ func (s *storm) stream(ctx context.Context, sv *server, cursor string, each func
 	}
 }
 
-// take adds the event of a stream to a ledger, unless it is none of the log's.
+// take adds an event of a stream to a ledger, if it is an entry of the log.
 func (l *ledger) take(f ssetest.Frame) error {
 	switch f.Event {
 	case "":
@@ -106,7 +106,7 @@ func (r *reader) run() {
 // errWrong says that a stream broke a promise.
 var errWrong = errors.New("the stream is wrong")
 
-// hops is after how many events, on average, a reader goes to another server.
+// hops is the number of events, on average, after which a reader goes to another server.
 const hops = 2000
 
 // errHop says that a reader goes to another server.

@@ -84,7 +84,7 @@ type redisKiller struct {
 	redisKills int
 }
 
-// fault does one thing that may happen.
+// fault causes one fault.
 func (k *redisKiller) fault() {
 	switch p := k.rng.IntN(20); {
 	case p < 11:
@@ -142,9 +142,8 @@ func (k *redisKiller) pauseRedis(node *redistest.Server, d time.Duration) {
 	k.pause(d / 2)
 }
 
-// A product is known at every server as soon as its registration at one of
-// them is acknowledged, also while others ask for products that there are not,
-// and at a server that has just begun.
+// A product is known at every server as soon as its registration at one of them is acknowledged.
+// This holds while clients ask for unknown products, and at a server that has just begun.
 func TestServers_knowARegistrationAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 2, "--redis-url="+redistest.Start(t).URL())
@@ -182,9 +181,9 @@ func TestServers_knowARegistrationAtOnce(t *testing.T) {
 	}
 }
 
-// Three servers of the release before on one Redis are replaced one after the other by
-// servers of this version, and these in turn, while clients send without pause through a
-// balancer that repeats a request only where that is safe. None of their requests fails.
+// Three servers of the previous release on one Redis are replaced one after the other by servers of
+// this version, and these in turn. Meanwhile clients send without pause through a balancer that
+// repeats a request only where that is safe. None of their requests fails.
 func TestKill_rollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 3, "--redis-url="+redistest.Start(t).URL())
@@ -210,7 +209,7 @@ func TestKill_rollingRestart(t *testing.T) {
 		rollings*len(k.lives), slowest.Round(time.Millisecond), s.balancer.moved.Load(), s)
 }
 
-// rollings is how often all the servers are replaced.
+// rollings is the number of times that all the servers are replaced.
 const rollings = 3
 
 // replace stops a server, starts one of this version, waits until it takes requests, and
@@ -239,17 +238,16 @@ func (s *storm) isReady(sv *server) error {
 	return fmt.Errorf("%s: it does not get ready", sv.name)
 }
 
-// balancer gives the requests to the servers in turn. To the next server it
-// goes on only when one refuses or closes the connection before it has
-// answered anything, or answers 503 with Retry-After.
+// balancer gives the requests to the servers in turn. It goes on to the next server only when one
+// refuses, closes the connection before any answer, or answers 503 with Retry-After.
 type balancer struct {
 	storm *storm
 	turn  atomic.Uint64
 	moved atomic.Int64
 }
 
-// ask sends a request, and fails when it may not be sent to another server or
-// every server has had it. It also says where it went.
+// ask sends a request. It fails when the request may not go to another server or every server has
+// had it. It also returns the request's server.
 func (b *balancer) ask(timeout time.Duration, method, path, body string,
 	headers ...string) (a answer, where string, err error) {
 	turn, n := b.turn.Add(1), uint64(len(b.storm.servers))
@@ -279,8 +277,8 @@ func (b *balancer) ask(timeout time.Duration, method, path, body string,
 // errNobody says that no server takes a request.
 var errNobody = errors.New("no server takes it")
 
-// isClosed reports whether an error says that the connection could not be had,
-// or was closed, which the client may notice while it writes.
+// isClosed reports whether an error says that the connection failed or was closed, which the client
+// may notice while it writes.
 func isClosed(err error) bool {
 	for _, closed := range []error{errDown, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF,
 		net.ErrClosed} {

@@ -15,7 +15,7 @@ type registry struct {
 	products []registered
 }
 
-// registered is a registration that was acknowledged.
+// registered is an acknowledged registration.
 type registered struct {
 	ProductID     string `json:"product_id"`
 	Key           string `json:"key"`
@@ -37,10 +37,10 @@ func (s *storm) register(every time.Duration) {
 	})
 }
 
-// registerOne registers a product and uses it at once. An attempt of which the
-// end is not known is repeated with force, as an operator would. When that is not
-// known either, another product it is: an attempt with force that was given up
-// may still take effect after a later one, and change its secrets.
+// registerOne registers a product and uses it at once. It repeats an attempt of unknown outcome
+// with force, as an operator would. After a second unknown outcome it takes another product,
+// because an abandoned attempt with force may still take effect after a later one and change its
+// secrets.
 func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 	s.calm.RLock()
 	defer s.calm.RUnlock()

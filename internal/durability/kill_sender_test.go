@@ -36,7 +36,7 @@ func user(n int) string { return fmt.Sprintf("user_%d", n%users) }
 
 func emailOf(user string) string { return user + "@acme.example" }
 
-// sharedSession is where all the clients meet.
+// sharedSession is the one session of all the clients.
 var sharedSession = session{"shared", "everybody"}
 
 func (s *storm) newSender(client int) *sender {
@@ -79,8 +79,8 @@ func (c *sender) once() {
 	}
 }
 
-// request returns a new request about some of the sessions. Some pages of it
-// were sent before, as it happens with SDKs.
+// request returns a new request about some of the sessions. Some of its pages were sent before, as
+// happens with SDKs.
 func (c *sender) request(sessions []session) *request {
 	r := &request{client: c.client, number: c.requests, fresh: 1 + c.rng.IntN(maxPages)}
 	if c.rng.IntN(2) == 0 {
@@ -100,7 +100,7 @@ func (c *sender) request(sessions []session) *request {
 	return r
 }
 
-// page returns a new page view, which some time has to be given to.
+// page returns a new page view without a time.
 func (c *sender) page(r *request, in session) *page {
 	p := &page{uuid: c.uuid(), session: in.id, user: in.user, client: c.client, order: c.pages, request: r}
 	if c.rng.IntN(4) == 0 {
@@ -120,7 +120,7 @@ func (c *sender) uuid() string {
 	return id.String()
 }
 
-// old returns a page that was acknowledged.
+// old returns an acknowledged page.
 func (c *sender) old() *page {
 	pages := c.sent[c.rng.IntN(len(c.sent))].pages
 	return pages[c.rng.IntN(len(pages))]
@@ -131,20 +131,20 @@ func (r *request) insert(rng *rand.Rand, p *page) {
 	r.pages = slices.Insert(r.pages, rng.IntN(len(r.pages)+1), p)
 }
 
-// again returns a request that was acknowledged, as a new one.
+// again returns an acknowledged request as a new one.
 func (c *sender) again() *request {
 	old := c.sent[c.rng.IntN(len(c.sent))]
 	c.requests++
 	return &request{client: c.client, number: c.requests - 1, pages: old.pages, body: old.body}
 }
 
-// fickle returns a request in a session of its own, so that the order of other
-// sessions does not suffer when it comes late or never.
+// fickle returns a request in a session of its own. It may come late or never without disturbing
+// the order of other sessions.
 func (c *sender) fickle() *request {
 	return c.request([]session{{fmt.Sprintf("fickle-%d-%d", c.client, c.requests), user(c.rng.IntN(users))}})
 }
 
-// encode writes the body in one of the forms that are understood.
+// encode writes the body in one of the accepted forms.
 func (r *request) encode(rng *rand.Rand) {
 	events := make([]string, len(r.pages))
 	for i, p := range r.pages {
@@ -194,8 +194,8 @@ func (c *sender) tryOnce(r *request) {
 	c.attempt(r, time.Millisecond+upTo(c.rng, 20*time.Millisecond), true)
 }
 
-// attempt sends a request to one of the servers and reports whether it was
-// acknowledged. For anything that may not happen the storm fails.
+// attempt sends a request to one of the servers and reports whether it was acknowledged. A
+// forbidden answer fails the storm.
 func (c *sender) attempt(r *request, timeout time.Duration, first bool) bool {
 	s := c.storm
 	a, where, err := s.call(c.rng, timeout, http.MethodPost, "/webhook/"+product, r.body,

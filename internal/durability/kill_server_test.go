@@ -38,7 +38,7 @@ type life struct {
 	code      int           // the exit code then, -1 after a signal
 }
 
-// url returns where the server takes requests, if it does.
+// url returns the address that the server listens at, if it does.
 func (s *server) url() (string, bool) {
 	address := s.address.Load()
 	if address == nil {
@@ -120,8 +120,8 @@ func (l *life) interrupt() error {
 	return nil
 }
 
-// stopTime is how long a server may take to stop: the ten seconds it promises,
-// and some for a busy machine.
+// stopTime bounds the time of a stop: the ten seconds that a server promises, and some for a busy
+// machine.
 const stopTime = 15 * time.Second
 
 // terminate ends the process as an operator does, and fails unless it ends

@@ -35,8 +35,8 @@ const productFile = `{
 	"keys": [{"key": "` + productKey + `", "external_id": "` + product + `"}]
 }`
 
-// storm is clients and readers at work on some servers while these are killed.
-// Its first failure ends it.
+// storm is clients and readers at work on some servers while these are killed. The first failure
+// ends it.
 type storm struct {
 	t       *testing.T
 	dice    *dice
@@ -170,11 +170,11 @@ type answer struct {
 	body       []byte
 }
 
-// errDown says that a server is not there to be asked.
+// errDown says that a server is down.
 var errDown = errors.New("not listening")
 
-// ask sends a request with headers given as "Name: value", and reads the whole
-// answer. An error says that there is none.
+// ask sends a request with headers given as "Name: value", and reads the whole answer. Without an
+// answer it returns an error.
 func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, method, path, body string,
 	headers ...string) (answer, error) {
 	url, ok := sv.url()
@@ -200,19 +200,19 @@ func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, meth
 	return answer{resp.StatusCode, resp.Header.Get("Retry-After"), bytes.TrimSpace(got)}, err
 }
 
-// isAway reports whether the answer is the one that clients may get besides
-// good ones: storage cannot be reached, come again.
+// isAway reports whether the answer is the only allowed refusal: storage cannot be reached, come
+// again.
 func (a answer) isAway() bool {
 	return a.status == http.StatusServiceUnavailable && a.retryAfter != ""
 }
 
 func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
 
-// backoff is how long clients wait before they try again.
+// backoff is the time that clients wait before they try again.
 func backoff(rng *rand.Rand) time.Duration { return time.Millisecond + upTo(rng, 5*time.Millisecond) }
 
-// call sends a request to one of the servers, and says where it went. Through
-// a balancer it must not fail.
+// call sends a request to one of the servers and returns the server's name. Through a balancer it
+// must not fail.
 func (s *storm) call(rng *rand.Rand, timeout time.Duration, method, path, body string,
 	headers ...string) (a answer, where string, err error) {
 	if s.balancer == nil {
@@ -243,11 +243,11 @@ func (s *storm) insist(rng *rand.Rand, good int, method, path, body string, head
 	}
 }
 
-// The tests of killing are as long as these environment variables say.
+// These environment variables set the length of the tests of killing.
 const (
-	killsVar  = "LIVEACTIVITY_KILLS"  // how often TestKill_file kills its server
-	faultsVar = "LIVEACTIVITY_FAULTS" // how many faults there are in each part of TestKill_redis
-	seedVar   = "LIVEACTIVITY_SEED"   // of what is random; the order in which processes run is not
+	killsVar  = "LIVEACTIVITY_KILLS"  // the number of kills in TestKill_file
+	faultsVar = "LIVEACTIVITY_FAULTS" // the number of faults in each part of TestKill_redis
+	seedVar   = "LIVEACTIVITY_SEED"   // of the random choices; the order of processes is not one
 )
 
 // These values are enough for CI.

@@ -17,7 +17,7 @@ import (
 type page struct {
 	uuid, session, user string
 	email               string // empty if the event has none
-	client, order       int    // the client's how manieth it is
+	client, order       int    // its number among the client's pages
 	at                  int64  // microseconds since the epoch; no other page has the same
 
 	request *request // that carried it first
@@ -25,7 +25,7 @@ type page struct {
 	acknowledged bool // guarded by truth
 }
 
-// url is where the page's uuid is found again.
+// url is the page's URL, which contains the page's uuid.
 func (p *page) url() string {
 	return "https://app.acme.example/step-" + letters(p.client) + "-" + letters(p.order) + pageQuery + p.uuid
 }
@@ -38,7 +38,7 @@ func letters(n int) string {
 	return strings.Map(func(digit rune) rune { return digit - '0' + 'a' }, strconv.Itoa(n))
 }
 
-// time is how the page's time is sent.
+// time is the page's time as it is sent.
 func (p *page) time() string {
 	return time.UnixMicro(p.at).UTC().Format("2006-01-02T15:04:05.000000Z")
 }
@@ -46,15 +46,15 @@ func (p *page) time() string {
 // request is one request of a client, which sends it until it is acknowledged.
 type request struct {
 	client, number int
-	pages          []*page // of which some may have been sent before
-	fresh          int     // how many have not
+	pages          []*page // some may have been sent before
+	fresh          int     // the number of new pages
 	body           string
 
 	attempts []string // guarded by truth
 }
 
-// maxAttempts is how many attempts of a request are remembered, the first and
-// the last; of those that are alike in a row, one.
+// maxAttempts is the number of attempts of a request that are remembered, the first and the last
+// ones. Equal attempts in a row count as one.
 const maxAttempts = 12
 
 // truth is the clients' knowledge: the pages sent, and those acknowledged. It is safe for
@@ -73,8 +73,7 @@ func newTruth() *truth {
 	return &truth{pages: map[string]*page{}, newest: map[string][]*page{}}
 }
 
-// clockDelay is how far the pages' clock is behind, so that it never has to go
-// ahead of the servers'.
+// clockDelay is the lag of the pages' clock, which must never run ahead of the servers' clock.
 const clockDelay = 2 * time.Second
 
 // announce records pages that are about to be sent, and gives each its time.
@@ -121,8 +120,7 @@ func (t *truth) acknowledge(r *request) {
 	}
 }
 
-// counts returns how many pages and requests were acknowledged, and how many
-// attempts were not the first.
+// counts returns the numbers of acknowledged pages and requests, and of attempts after the first.
 func (t *truth) counts() (pages, requests, retries int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -33,7 +33,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// The admin key of the servers that are one service.
+// The admin key of the two servers of the service.
 const adminKey = "adm-s3cr3t"
 
 // beyond is a service of two servers, with all of its readers.
@@ -115,7 +115,7 @@ func (v *beyond) link() {
 	require.Equal(v.t, http.StatusOK, response.StatusCode)
 }
 
-// between serves pages' calls: those that bring marks by b, and all others by a.
+// between passes pages' requests on: those with marks to b, and all others to a.
 func (v *beyond) between() (url string) {
 	servers := map[bool]http.Handler{false: proxyTo(v.t, v.a.url), true: proxyTo(v.t, v.b.url)}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,8 +189,8 @@ func (v *beyond) startCheckout() (url string) {
 	return site.URL + "/checkout"
 }
 
-// Custom events, errors and marks of posthog-js reach every reader of every server, with
-// nothing that is not listed and nothing typed. An erasure ends them for good.
+// Custom events, errors and marks of posthog-js reach every reader of every server, without any
+// unlisted event and any typed text. An erasure ends them for good.
 func TestBeyondClicks_reachEveryReader(t *testing.T) {
 	v := startBeyond(t)
 	browser := browsertest.Start(t)
@@ -243,7 +243,7 @@ func TestBeyondClicks_reachEveryReader(t *testing.T) {
 	assert.Empty(t, tab.Complaints())
 }
 
-// checkErasure erases the visitor, after which a mark of an erased click changes nothing.
+// checkErasure erases the visitor. After that, a mark of an erased click changes nothing.
 func (v *beyond) checkErasure(readers map[string]func() string) {
 	t := v.t
 	v.b.answer(http.MethodDelete, "/users/"+productID+"/"+userID+"?notes=redact", "", "Bearer "+adminKey)

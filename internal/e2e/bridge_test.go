@@ -18,7 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 )
 
-// portal is a bridge with its demo page, and a note of every answer.
+// portal is a bridge with its demo page, and a record of every answer.
 type portal struct {
 	t      *testing.T
 	url    string
@@ -49,7 +49,7 @@ func startPortal(t *testing.T) *portal {
 	return p
 }
 
-// failures returns the answers that were none.
+// failures returns the answers that report a failure.
 func (p *portal) failures() (failed []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func named(tag, name string) chromedp.Search {
 	return chromedp.Search(fmt.Sprintf(`//%s[normalize-space()=%q or @aria-label=%q]`, tag, name, name))
 }
 
-// openPortal comes to the page and returns the session's id.
+// openPortal opens the page and returns the session's ID.
 func openPortal(tab *browsertest.Tab, portal *portal) (session string) {
 	tab.Do("come to the portal", chromedp.Navigate(portal.url+"/"), chromedp.WaitVisible(named("h1", "Vendors")))
 	awaitRecorded(tab, 1)

@@ -65,9 +65,9 @@ var docPages = []docPage{
 	{"amplitude.init(", depstest.Amplitude, "", "amplitude.setUserId('user_42'); document.getElementById('add').click()"},
 }
 
-// Every script in the documentation runs as it stands with the real packages: those for pages in
-// a browser for which live.example.com is a server of ours, and report a user; those for agents
-// in Node.js, and find the tools.
+// Every script in the documentation runs unchanged with the real packages. A script for pages runs
+// in a browser whose live.example.com is this test's server, and reports a user. A script for
+// agents runs in Node.js and finds the tools.
 func TestDocs_showScriptsThatRun(t *testing.T) {
 	t.Parallel()
 	s := startService(t)
@@ -94,8 +94,8 @@ func TestDocs_showScriptsThatRun(t *testing.T) {
 	assert.Equal(t, 3, agents)
 }
 
-// startDocShop starts a shop, each of whose pages loads the SDK of the docPage that its query
-// says, and returns its origin.
+// startDocShop starts a shop and returns its origin. Each of its pages loads the SDK of the docPage
+// in its query.
 func startDocShop(t *testing.T) string {
 	sdk := func(r *http.Request) string {
 		i, err := strconv.Atoi(r.FormValue("sdk"))

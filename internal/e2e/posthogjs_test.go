@@ -34,7 +34,7 @@ type setup struct {
 	version string
 	prefix  string         // of the path of api_host
 	options map[string]any // of posthog.init, besides api_host
-	forms   []string       // in which events are sent then
+	forms   []string       // the forms of its requests
 }
 
 func TestPostHogJS_reportsAVisit(t *testing.T) {
@@ -90,7 +90,7 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 		chromedp.WaitVisible(chromedp.ID("order")))
 	v.tab.Do("log in", logIn)
 	service.awaitEvent("$identify")
-	service.await(userID, 6) // what the visitor did before is the user's now
+	service.await(userID, 6) // the visitor's earlier actions are the user's now
 	v.tab.Do("fill in the form",
 		chromedp.SendKeys(chromedp.CSS("[name=address]"), typed.Address),
 		chromedp.SendKeys(chromedp.CSS("[name=passphrase]"), typed.Passphrase),
@@ -108,8 +108,8 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	return v
 }
 
-// autocaptures reports whether posthog-js has its remote configuration, of this
-// document or one before.
+// autocaptures reports whether posthog-js has its remote configuration, from this document or an
+// earlier one.
 const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') === false`
 
 // follow takes steps to another document and waits until posthog-js has its configuration there.
@@ -135,7 +135,7 @@ func (v *visit) before() []activity.Action {
 	)
 }
 
-// after returns the actions from then on.
+// after returns the actions after the login.
 func (v *visit) after() []activity.Action {
 	checkout, thanks := v.page("/checkout", "/checkout"), v.page("/orders/1001/thanks", "/orders/:id/thanks")
 	return numbered(
@@ -209,8 +209,7 @@ func (v *visit) checkStream(t *testing.T) {
 	assert.Equal(t, v.expected(), summary(actions))
 }
 
-// checkBatch checks that a batch says whose it is. Before the login no one
-// knows the e-mail address.
+// checkBatch checks the user of a batch. Before the login no batch has the email.
 func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
 	last := b.Actions[len(b.Actions)-1]
 	assert.Equal(t, activity.BatchType, b.Type)
@@ -261,8 +260,8 @@ func (v *visit) checkSecrecy(t *testing.T) {
 
 func (v *visit) checkBrowser(t *testing.T) { assert.Empty(t, v.tab.Complaints()) }
 
-// checkCalls checks that posthog-js got the answers it hopes for: 200, and
-// nothing else, or it would send its events again.
+// checkCalls checks that posthog-js got 200 every time. After any other answer it would send its
+// events again.
 func (v *visit) checkCalls(t *testing.T, setup setup) {
 	forms := map[string]bool{}
 	for _, c := range v.service.calls() {

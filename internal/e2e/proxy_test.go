@@ -22,7 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// proxies start a proxy that listens at a socket and passes everything on.
+// proxies start a proxy that listens at a socket and passes every request on.
 var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 	"nginx": func(t *testing.T, socket, target string) *exec.Cmd { return nginx(t, socket, target, "") },
 	"nginx that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
@@ -37,7 +37,7 @@ var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 	},
 }
 
-// nginx has no setting but those given, and where it keeps its files.
+// nginx has only the given settings and the places of its files.
 func nginx(t *testing.T, socket, target, settings string) *exec.Cmd {
 	dir := filepath.Dir(socket)
 	config := filepath.Join(dir, "nginx.conf")
@@ -95,7 +95,7 @@ type events struct {
 	frames     chan ssetest.Frame
 }
 
-// follow opens the stream after the event of that id, "" for none.
+// follow opens the stream after the event with that ID, "" for none.
 func (s *service) follow(t *testing.T, client *http.Client, after string) (e *events, cut func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,8 +141,7 @@ func (s *service) follow(t *testing.T, client *http.Client, after string) (e *ev
 	}
 }
 
-// next returns the next event's data, heartbeats aside, which must arrive within
-// a second.
+// next returns the data of the next event that is no heartbeat. It must arrive within a second.
 func (e *events) next() string {
 	e.t.Helper()
 	late := time.After(time.Second)
@@ -160,8 +159,8 @@ func (e *events) next() string {
 	}
 }
 
-// Proxies need no setting: the stream comes through event by event, also where
-// they compress, and goes on where it was cut.
+// Proxies need no setting. The stream comes through event by event, even with compression, and goes
+// on after a cut where it was.
 func TestStream_passesThroughProxies(t *testing.T) {
 	for name, start := range proxies {
 		t.Run(name, func(t *testing.T) {

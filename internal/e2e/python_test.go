@@ -29,8 +29,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// sharedService is the real server on a Redis, and beside it the log that other
-// servers on the same Redis would append to.
+// sharedService is the real server on a Redis, together with the log that other servers on the same
+// Redis would append to.
 type sharedService struct {
 	t           *testing.T
 	url         string
@@ -123,7 +123,7 @@ func (l *cutListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// cut cuts all connections there are.
+// cut cuts all open connections.
 func (l *cutListener) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +176,7 @@ func objects(t *testing.T, output *logtest.Buffer) (all []map[string]any) {
 	return all
 }
 
-// awaitNote waits until it has taken that many notes of something, and returns
-// them.
+// awaitNote waits until the client has written so many notes of a kind, and returns them.
 func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 	p.t.Helper()
 	waittest.Until(p.t, fmt.Sprintf("it has taken %d notes of %q", count, what), func() bool {
@@ -192,8 +191,8 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 	return notes
 }
 
-// receives waits until those are all payloads that came. They were forwarded
-// between the time since and now, except where a time is given.
+// receives waits until the client has received exactly these payloads. They were forwarded between
+// since and now, except where a time is given.
 func (p *python) receives(since time.Time, want ...map[string]any) {
 	p.t.Helper()
 	waittest.Until(p.t, fmt.Sprintf("%d payloads came", len(want)), func() bool {
@@ -252,7 +251,7 @@ func (v shopping) browsed() []map[string]any {
 	}
 }
 
-// asking is a page view in the session that is linked by then.
+// asking is a page view in the session after it was linked.
 func (v shopping) asking() map[string]any {
 	return v.event("e5", "$pageview", "s1", "ada", 4, map[string]any{"$current_url": "https://shop.example/help"})
 }
@@ -301,7 +300,7 @@ func (v shopping) actions(session, user, email string, conversation any, actions
 	return payload
 }
 
-// The client of the hosted service, in Python, reads the stream as it is.
+// The Python client of the hosted service reads the stream unchanged.
 func TestPython_readsTheStream(t *testing.T) {
 	s := startSharedService(t)
 	began := time.Now()
@@ -340,7 +339,7 @@ func TestPython_readsTheStream(t *testing.T) {
 	assert.Contains(t, gap["data"], `"requested":"9999999999999-0"`)
 }
 
-// hasReadAll fails the test if the client was sent an event that it does not know.
+// hasReadAll fails the test if the client received an unknown event.
 func (p *python) hasReadAll() {
 	p.t.Helper()
 	for _, note := range objects(p.t, &p.stderr) {

@@ -56,7 +56,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// origin is a server that stays where it is when it is killed and started again.
+// origin is a server that keeps its address and data when it is killed and started again.
 type origin struct {
 	*proctest.Process
 	t       *testing.T
@@ -79,11 +79,11 @@ func (c *chain) startOrigin(t *testing.T, args ...string) *origin {
 	return o
 }
 
-// lowPorts is how many ports were tried.
+// lowPorts is the number of ports tried.
 var lowPorts atomic.Int32
 
-// lowAddr returns an address that is free, and stays so without a listener:
-// the system gives connections higher ports. Processes begin apart.
+// lowAddr returns a free address. It stays free without a listener, because the system gives
+// connections higher ports. Each process begins at a port of its own.
 func lowAddr(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -98,7 +98,7 @@ func lowAddr(t *testing.T) string {
 	return ""
 }
 
-// start starts the server where it was.
+// start starts the server at its address.
 func (o *origin) start() {
 	o.t.Helper()
 	o.Process = o.command.Launch(o.t, nil, o.args...)
@@ -171,7 +171,7 @@ func (a *asker) ask(query string) []string {
 	return things
 }
 
-// await waits until exactly that is known by a query, oldest first.
+// await waits until a query's records have exactly these lines, oldest first.
 func (a *asker) await(query string, want ...string) {
 	a.t.Helper()
 	waittest.Equal(a.t, want, func() []string { return a.ask(query) })

@@ -25,8 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// runScript runs a script of testdata/sdks in Node.js, which must have nothing
-// to say.
+// runScript runs a script of testdata/sdks in Node.js, which must print nothing.
 func (s *service) runScript(script string, environment ...string) {
 	s.t.Helper()
 	assert.Empty(s.t, s.outputOf(script, environment...))
@@ -64,8 +63,8 @@ func node(t *testing.T, environment []string, args ...string) string {
 	return string(said)
 }
 
-// checkRequests checks that events came to that path in so many requests, and
-// that all requests were answered 200.
+// checkRequests checks that events came to that path in so many requests, and that all requests got
+// 200.
 func (s *service) checkRequests(path string, want int) {
 	s.t.Helper()
 	captures := 0
@@ -80,8 +79,8 @@ func (s *service) checkRequests(path string, want int) {
 	assert.Equal(s.t, want, captures, path)
 }
 
-// checkActions checks the actions of user_42, and that the stream has those from the
-// login on, of which there are so many, under their email address.
+// checkActions checks the actions of user_42. The stream must have the last so many of them, those
+// since the login, under the user's email.
 func (s *service) checkActions(stream *reader, fromLogin int, want ...activity.Action) {
 	s.t.Helper()
 	s.await(userID, len(want))
@@ -130,8 +129,8 @@ func TestPostHogNode_reportsAVisit(t *testing.T) {
 	}
 }
 
-// The servers' SDKs of other vendors report a visit with the host that the docs name: everything
-// that they say they have sent, once, and nothing else has come out.
+// The server SDKs of other vendors report a visit to the host that the docs name. The server has
+// each event that they report as sent, once, and no other.
 func TestServerSDKs_reportAVisit(t *testing.T) {
 	s := startService(t)
 	stream := s.startReader()
@@ -233,7 +232,7 @@ func (s *service) startLiteShop(config map[string]any) string {
 	return shop.URL
 }
 
-// posthog-js up to 1.121 captures clicks only if /decide/ has it do so.
+// posthog-js up to 1.121 captures clicks only if /decide/ asks for it.
 func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
 	s := startService(t)
 	stream := s.startReader()

@@ -31,8 +31,7 @@ import (
 
 const productID = "shop"
 
-// service is the real server with one product, and a note of every call that
-// came from the browser.
+// service is the real server with one product, and a record of every call from the browser.
 type service struct {
 	t     *testing.T
 	live  *liveactivity.Service
@@ -45,7 +44,7 @@ type service struct {
 	delayed map[string]chan struct{} // by the name of an event; closed when it may arrive
 }
 
-// call is a request of posthog-js and the status it was answered with.
+// call is a request of posthog-js and the status of its answer.
 type call struct {
 	method, path, query string
 	encoding, body      string // the body is decoded
@@ -84,7 +83,7 @@ func (s *service) explain() {
 	}
 }
 
-// noting takes a note of every request without the key: those are PostHog's SDKs'.
+// noting records every request without the key. These are the requests of PostHog's SDKs.
 func (s *service) noting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer "+s.key {
@@ -93,7 +92,7 @@ func (s *service) noting(next http.Handler) http.Handler {
 		}
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // a browser that leaves a page breaks off what it is sending
+			return // a browser that leaves a page breaks off its requests
 		}
 		r.Body = io.NopCloser(bytes.NewReader(raw))
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
@@ -108,8 +107,7 @@ func (s *service) noting(next http.Handler) http.Handler {
 	})
 }
 
-// delay makes calls that bring an event of that name take long to arrive:
-// until the function it returns is called.
+// delay holds calls that bring an event of that name until the returned function is called.
 func (s *service) delay(event string) (arrive func()) {
 	gate := make(chan struct{})
 	arrive = sync.OnceFunc(func() { close(gate) })
@@ -176,7 +174,7 @@ func (s *service) checkOnce(t *testing.T) {
 	}
 }
 
-// awaitEvent waits until an event of that name was answered.
+// awaitEvent waits until an event of that name got its answer.
 func (s *service) awaitEvent(name string) {
 	s.t.Helper()
 	brings := func(c call) bool { return slices.Contains(c.events(), name) }
@@ -204,7 +202,7 @@ var (
 // events returns the names of the events that the call brings.
 func (c call) events() []string { return values(eventField, c.body) }
 
-// uuids returns their ids.
+// uuids returns the events' IDs.
 func (c call) uuids() []string { return values(uuidField, c.body) }
 
 func values(field *regexp.Regexp, body string) (values []string) {
@@ -258,14 +256,14 @@ func (s *service) await(userID string, count int) {
 	})
 }
 
-// reader reads the product's stream from when it was opened.
+// reader reads the product's stream from its opening.
 type reader struct {
 	mu      sync.Mutex
 	batches []activity.Batch
 	text    strings.Builder
 }
 
-// startReader returns when the stream is open, which may have a query.
+// startReader opens the stream, perhaps with a query, and returns when it is open.
 func (s *service) startReader(query ...string) *reader {
 	ctx, cancel := context.WithCancel(context.Background())
 	response, err := s.do(ctx, http.MethodGet, "/stream/"+productID+strings.Join(query, ""), "", "Bearer "+s.key)
@@ -300,7 +298,7 @@ func (rd *reader) take(t *testing.T, line string) {
 	rd.batches = append(rd.batches, b)
 }
 
-// await waits until so many actions of a user came, or of anyone for "", and returns them.
+// await waits until so many actions of a user have come, or of any user for "", and returns them.
 func (rd *reader) await(t *testing.T, user string, count int) (actions []activity.BatchAction) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("%d actions are streamed", count), func() bool {
@@ -315,7 +313,7 @@ func (rd *reader) await(t *testing.T, user string, count int) (actions []activit
 	return actions
 }
 
-// read returns the batches that came so far and every line of the stream.
+// read returns the batches so far and every line of the stream.
 func (rd *reader) read() ([]activity.Batch, string) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()

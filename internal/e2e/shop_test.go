@@ -23,7 +23,7 @@ var typed = struct{ Address, Passphrase, Wrapping, Gift string }{
 // secrets must never come out of the server.
 var secrets = []string{typed.Address, "Acacia", typed.Passphrase, typed.Wrapping, "Golden paper", typed.Gift}
 
-// shop is a small web shop on an origin of its own, with posthog-js in it.
+// shop is a small web shop with posthog-js, on an origin of its own.
 type shop struct {
 	t      *testing.T
 	url    string

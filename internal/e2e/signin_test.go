@@ -46,8 +46,8 @@ func startPublic(t *testing.T) (address, key string) {
 	return address, productKey.Key
 }
 
-// A user pastes a key in a real browser, and the app gets its code, though it sends the
-// browser on to another host.
+// A user pastes a key in a real browser, and the app gets its code although it sends the browser on
+// to another host.
 func TestSignIn_inABrowser(t *testing.T) {
 	address, key := startPublic(t)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,13 +101,13 @@ func TestSignIn_inABrowser(t *testing.T) {
 	assert.Empty(t, tab.Complaints())
 }
 
-// The SDK that most MCP clients are made of signs in, and renews its token.
+// The SDK behind most MCP clients signs in and renews its token.
 func TestSignIn_withTheTypeScriptSDK(t *testing.T) {
 	address, key := startPublic(t)
 	(&service{t: t, url: address, token: key}).runScript("signin.cjs")
 }
 
-// mcp-remote and the MCP Inspector sign in at the program that is installed.
+// mcp-remote and the MCP Inspector sign in to the built program.
 func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
 	s.runScript("clients.cjs", "HOME="+t.TempDir(), "CLIENTS="+depstest.Modules(t, depstest.Clients))
 }
 
-// picture photographs the page, where a folder was named, in both colour schemes and on a phone.
+// picture photographs the page in both colour schemes and on a phone, if a folder is named.
 func picture(t *testing.T, tab *browsertest.Tab, name string) {
 	if *shots == "" {
 		return

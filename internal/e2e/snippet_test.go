@@ -23,9 +23,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// The script from the README links the session of posthog-js from a page of
-// another origin, also when posthog-js has yet to load and the session is reported only
-// afterwards; a page of a foreign origin cannot.
+// The script from the README links the session of posthog-js from a page of another origin. This
+// also works when posthog-js loads later and the session is reported only afterwards. A page of a
+// foreign origin cannot link a session.
 func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	var html string
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -101,7 +101,7 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 
 			tab.Do("leave", chromedp.Evaluate[chromedp.Void](`sdk.track('Left')`), chromedp.Navigate(shop+"/away"))
 			want = append(want, "User did Left on the checkout page")
-			if sdk.name == "amplitude" { // sends what is left when the visitor comes back
+			if sdk.name == "amplitude" { // sends the remaining events when the visitor comes back
 				tab.Do("come back", chromedp.Navigate(shop+"/kettles"))
 				want = append(want, want[0])
 			}
@@ -124,7 +124,7 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	}
 }
 
-// Amplitude's rage and dead clicks mark the clicks that they are of.
+// Amplitude's rage and dead clicks mark their own clicks.
 func TestAmplitude_marksClicks(t *testing.T) {
 	s := startService(t, func(o *liveactivity.Options) {
 		o.Products[0].Events = liveactivity.EventRules{"$rageclick": {}, "$dead_click": {}}
