@@ -107,7 +107,7 @@ func TestAdmin_listsProductsWithoutSecrets(t *testing.T) {
 	}, r.json(t)["products"].([]any)[0])
 }
 
-// A product that is removed is as if it had never been.
+// A removed product leaves no trace.
 func TestAdmin_removesAProduct(t *testing.T) {
 	s := start(t, withRedis(t, redistest.Start(t).URL()),
 		func(c *liveactivity.Options) { c.Heartbeat = 100 * time.Millisecond })
@@ -156,8 +156,8 @@ func TestAdmin_partsRegistrationsOfOneID(t *testing.T) {
 	assert.Zero(t, failed, "of %d rounds", rounds)
 }
 
-// partsRegistrations removes a product under load and registers it anew, and reports
-// whether the new one has everything that was reported to it and nothing else.
+// partsRegistrations removes a product under load and registers it again. It reports whether the
+// new registration has all of its own events and no others.
 func partsRegistrations(t *testing.T, here, there *service, round int) bool {
 	var running sync.WaitGroup
 	done := make(chan struct{})

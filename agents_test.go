@@ -182,8 +182,8 @@ func TestContext_refusesBadQueries(t *testing.T) {
 	}
 }
 
-// An agent that asks again and again is told everything once, however late it is, by
-// whichever server, while it is written.
+// An agent that asks again and again gets every action once, however late the action is, from any
+// server and during writes.
 func TestContext_sinceACursorHasLaterActions(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
@@ -336,7 +336,7 @@ func TestContext_ofASessionWithoutClaimedUsers(t *testing.T) {
 	}
 }
 
-// A context beside a lookup of as many actions, which copies them and decodes none.
+// A context is compared with a lookup of as many actions, which copies them and decodes none.
 func BenchmarkContext(b *testing.B) {
 	s, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, Keys: productFile().Keys,
 		Logger: slog.New(slog.DiscardHandler)})

@@ -20,8 +20,8 @@ const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 // asJSON is the content type of MCP.
 const asJSON = "Content-Type: application/json"
 
-// Every endpoint that takes a key, with every kind of credential there is; how a key is
-// written is tested where it is read.
+// Every endpoint that takes a key is tried with every kind of credential. The parser's own tests
+// cover the spellings of a key.
 func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 	s := start(t)
 	endpoints := [...]struct{ name, method, path, body string }{
@@ -85,7 +85,7 @@ func TestKeys_areNotTakenFromTheURL(t *testing.T) {
 	}
 }
 
-// A request whose credential is missing is answered though its body never comes.
+// A request without a credential gets its answer although its body never comes.
 func TestDoors_readNoBodyWithoutACredential(t *testing.T) {
 	s := newDesks().start(t)
 	address := strings.TrimPrefix(s.url, "http://")

@@ -35,7 +35,7 @@ func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 	assert.Less(t, time.Since(began), catchUpPatience)
 }
 
-// Storage that hangs from the start is answered for as soon as any other.
+// Storage that hangs from the start gets its 503 as soon as storage that hangs later.
 func TestWhenCaughtUp_answersWithin5Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Service{caughtUp: make(chan struct{}), stopping: make(chan struct{})}

@@ -39,8 +39,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// contracted is a service of the product that the examples of the contracts are
-// about. It does not run.
+// contracted is a service of the product in the contracts' examples. It does not run.
 type contracted struct {
 	*contractstest.Document
 	desks   desks
@@ -90,7 +89,7 @@ func cutPattern(pattern string) (method, path string) {
 // outgoing is a request before it is sent.
 type outgoing struct {
 	method, path string            // the path with names in braces
-	in           map[string]string // what stands for them
+	in           map[string]string // the values of the path's parameters
 	query        url.Values
 	header       http.Header
 	body         string
@@ -105,7 +104,7 @@ func (r outgoing) target() string {
 	return path + "?" + r.query.Encode()
 }
 
-// answer sends a request. One without an end is ended soon.
+// answer sends a request. An endless one is ended soon.
 func (c contracted) answer(r outgoing) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(r.method, r.target(), strings.NewReader(r.body))
 	request.Header = r.header.Clone()
@@ -120,9 +119,8 @@ func (c contracted) answer(r outgoing) *httptest.ResponseRecorder {
 	return w
 }
 
-// requests returns the documented requests of an operation, without credentials:
-// each example of a body, and if there are optional parameters with an example,
-// with them and without.
+// requests returns the documented requests of an operation, without credentials: one for each
+// example of a body, with and without the optional parameters that have an example.
 func (c contracted) requests(t *testing.T, op contractstest.Operation) (all []outgoing) {
 	t.Helper()
 	bodies := c.Bodies(t, op)
@@ -210,8 +208,8 @@ var credentials = map[string]func(d desks, r outgoing){
 	},
 }
 
-// signed returns the request with each credential that opens the operation for
-// its body, and as it is for an operation that is open.
+// signed returns the request with each credential that opens the operation for its body. An open
+// operation gets it unchanged.
 func (c contracted) signed(op contractstest.Operation, r outgoing) (all []outgoing) {
 	fromIntercom := strings.Contains(r.body, `"topic"`)
 	for _, scheme := range op.Security() {
@@ -262,7 +260,7 @@ func (c contracted) run(t *testing.T) {
 	})
 }
 
-// requireContract requires that an answer is one that is documented.
+// requireContract requires a documented answer.
 func (c contracted) requireContract(t *testing.T, op contractstest.Operation, w *httptest.ResponseRecorder) {
 	t.Helper()
 	require.NoError(t, c.ValidateAnswer(t, op, w.Code, w.Header(), w.Body.Bytes()), "%d %s", w.Code, w.Body)
@@ -328,8 +326,8 @@ func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 	}
 }
 
-// Every documented refusal can be had, and is of the documented form; 408, which takes
-// a connection and its time, is tested where bodies are read.
+// Every documented refusal happens and has the documented form. A 408 takes a connection and its
+// time, so the tests of reading bodies cover it.
 func TestOpenAPI_requestsAreRefused(t *testing.T) {
 	c := contract(t)
 	for _, op := range c.operations(t) {
@@ -369,8 +367,7 @@ var malformed = map[string]func(outgoing){
 	"erasePerson":     func(r outgoing) { r.query.Set("email", "") },
 }
 
-// spoiled returns the request changed so that it is to be answered with the
-// status.
+// spoiled returns the request changed so that its answer has the status.
 func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing, status int) outgoing {
 	t.Helper()
 	switch status {
@@ -440,8 +437,7 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 	return c.signed(op, r)[0]
 }
 
-// A method that is not documented for a path is refused there, with those that
-// are.
+// A method that a path does not document is refused there, with a list of the documented methods.
 func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
 	c := contract(t)
 	documented, first := map[string]map[string]bool{}, map[string]contractstest.Operation{}
@@ -452,7 +448,7 @@ func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
 		documented[op.Path][op.Method] = true
 		first[op.Path] = op
 	}
-	delete(documented, "/users/{product_id}/export") // a user who is called so can be erased
+	delete(documented, "/users/{product_id}/export") // a user of that name can be erased
 	for path, methods := range documented {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"} {
 			if methods[method] || method == "HEAD" && methods["GET"] || path == "/sessions/link" &&
@@ -616,8 +612,7 @@ func (c contracted) operation(t *testing.T, id string) contractstest.Operation {
 	return ops[i]
 }
 
-// A call of a tool that cannot look anything up is answered by an error of both
-// kinds.
+// A tool that cannot look anything up answers with an error of both kinds.
 func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	c = c.fresh(t, func(o *liveactivity.Options) { o.Log = forgetful{musttest.New(memorylog.New(nil))} })
@@ -670,7 +665,7 @@ func TestAsyncAPI_framesOfTheStream(t *testing.T) {
 	assert.Equal(t, map[string]int{"gap": 1, "actions": 5, "summary": 2, "erase": 1}, seen)
 }
 
-// validateFrame requires that an event is as documented, and returns its name.
+// validateFrame requires an event as documented, and returns its name.
 func validateFrame(t *testing.T, d *contractstest.Document, messages contractstest.Object, f ssetest.Frame) string {
 	t.Helper()
 	lines, payload := contractstest.Object{}, contractstest.Object{}

@@ -35,8 +35,8 @@ type desks struct {
 
 func newDesks() desks { return desks{helpdesktest.NewZendesk(nil), helpdesktest.NewIntercom(nil)} }
 
-// start runs a service whose product acme has the desks. They end before it does,
-// with the connections to them.
+// start runs a service whose product acme has the desks. The desks and the connections to them end
+// before the service does.
 func (d desks) start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	t.Helper()
 	s := start(t, append([]func(*liveactivity.Options){d.configure}, change...)...)
@@ -81,8 +81,7 @@ func withModel(answer func(prompt string) string) func(*liveactivity.Options) {
 	}
 }
 
-// send sends a request and returns the answer, which must be of the form of
-// answers.
+// send sends a request and returns the answer, which must have the form of an answer.
 func (s *service) send(r *http.Request) reply {
 	s.t.Helper()
 	response, err := s.client.Do(r)
@@ -124,7 +123,7 @@ func headed(r *http.Request, name, value string) *http.Request {
 	return r
 }
 
-// signedAt returns a trigger's request that was signed at that time.
+// signedAt returns a trigger's request, signed at that time.
 func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
 	r, err := http.NewRequest(http.MethodPost, target, strings.NewReader(body))
 	require.NoError(t, err)
@@ -213,8 +212,8 @@ func TestDesks_answerPings(t *testing.T) {
 	assert.Equal(t, "https://app.acme.example", preflight.header.Get("Access-Control-Allow-Origin"))
 }
 
-// A desk that is registered while the service runs works as one of the file does,
-// and a mistake in it is named by its field.
+// A desk that is registered while the service runs works like one in the file. An error names the
+// field of a mistake in it.
 func TestAdmin_registersDesks(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
@@ -302,7 +301,7 @@ func TestDesks_answerSoonThoughTheDeskDoesNot(t *testing.T) {
 	}
 }
 
-// engine is a way to keep everything; nil for two servers on one Redis.
+// engine sets the storage of a service. It is nil for two servers on one Redis.
 type engine func(*liveactivity.Options)
 
 // onEngines runs a test on every engine.
@@ -354,8 +353,8 @@ func TestDesks_showAgentsTheUsersActions(t *testing.T) {
 	})
 }
 
-// inPlaceOf returns a server that the desk is reached by. It answers the first
-// requests that would change something by itself.
+// inPlaceOf returns a server in front of the desk. It answers the first requests that would change
+// something by itself.
 func inPlaceOf(t *testing.T, desk *helpdesktest.Server, answers ...http.HandlerFunc) *httptest.Server {
 	u, err := url.Parse(desk.URL())
 	require.NoError(t, err)
@@ -373,8 +372,8 @@ func inPlaceOf(t *testing.T, desk *helpdesktest.Server, answers ...http.HandlerF
 	}))
 }
 
-// A redirect to a login, a page that says that it will be back soon, and an answer
-// that breaks off are no refusals: the note comes later, once.
+// A redirect to a login, a page about maintenance and an answer that breaks off are no refusals.
+// The note comes later, once.
 func TestDesks_loseNothingToAProxyThatAnswersForThem(t *testing.T) {
 	t.Parallel()
 	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }
@@ -413,7 +412,7 @@ func TestDesks_loseNothingToAProxyThatAnswersForThem(t *testing.T) {
 	}
 }
 
-// A reply that leads elsewhere is not sent, and the next message is answered again.
+// A reply with a link to another site is not sent, and the next message gets an answer again.
 func TestDesks_withholdRepliesWithForeignLinks(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, func(o *liveactivity.Options) {
@@ -502,8 +501,8 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Less(t, len(last.Load().(string)), 20_000)
 }
 
-// Of messaging tickets Zendesk lists no public comment, and the trigger that fires on the service's
-// own must not have it answer itself.
+// Zendesk lists no public comment of a messaging ticket. The trigger also fires on the service's
+// own reply, and the service must not answer that.
 func TestDesks_doNotAnswerTheirOwnRepliesInMessaging(t *testing.T) {
 	d := desks{helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{Messaging: true}), helpdesktest.NewIntercom(nil)}
 	var asked atomic.Int64

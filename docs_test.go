@@ -30,8 +30,8 @@ func documentation(t *testing.T) map[string]string {
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// Every Go block of the documentation stands, up to indentation, in the examples, which
-// the tests compile and run.
+// Every Go block of the documentation stands in the examples, apart from indentation. The tests
+// compile and run the examples.
 func TestDocs_showCodeThatRuns(t *testing.T) {
 	examples, err := os.ReadFile("example_test.go")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestDocs_showCodeThatRuns(t *testing.T) {
 	require.Positive(t, blocks)
 }
 
-// The script in the documentation is the one that is generated.
+// The script in the documentation is the generated one.
 func TestDocs_showTheSnippet(t *testing.T) {
 	snippet, err := connector.Snippet("https://live.example.com", "acme", "")
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
-// A link between the pages, or to a file, leads to something that is there.
+// A link between the pages, or to a file, leads to an existing target.
 func TestDocs_linkToExistingTargets(t *testing.T) {
 	pages := documentation(t)
 	for path, page := range pages {

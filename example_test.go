@@ -66,7 +66,7 @@ func Example() {
 	// <nil>
 }
 
-// A consumer inside the service, which goes on where it stopped after a restart.
+// A consumer inside the service goes on after a restart where it stopped.
 func ExampleView() {
 	actions := func(_ context.Context, b activity.Batch) error {
 		fmt.Println(b.Text())
@@ -170,8 +170,8 @@ func consume(ctx context.Context, streamURL, key string, note func(context.Conte
 	return group.Wait()
 }
 
-// A consumer of a stream that writes a note when a session pauses, and replaces
-// the notes by a summary after every third action.
+// A consumer of a stream writes a note when a session pauses, and replaces the notes with a summary
+// after every third action.
 func Example_consumer() {
 	service, err := streamtest.NewServer(nil)
 	if err != nil {

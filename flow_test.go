@@ -55,14 +55,13 @@ func (s *service) flow(product, key string) (f flowFigures) {
 	return f
 }
 
-// flows waits until acme's last hour has come to that.
+// flows waits until acme's last hour has this sum.
 func (s *service) flows(want activity.Flow) {
 	s.t.Helper()
 	waittest.Equal(s.t, want, func() activity.Flow { return s.flow("acme", acmeKey).total() })
 }
 
-// taken are three page views that are taken, one of them twice, with two events
-// that are not.
+// taken reports three page views that are taken, one of them twice, and two events that are not.
 func (s *service) taken(uuid string) {
 	s.t.Helper()
 	s.webhook(fmt.Sprintf(`{"batch":[%s,%s,%[2]s,%s,{"event":"$feature_flag_called","distinct_id":"ada"},
@@ -207,8 +206,7 @@ func TestFlow_survivesARestart(t *testing.T) {
 	assert.Equal(t, takenFlow.Plus(takenFlow), s.flow("acme", acmeKey).total())
 }
 
-// Of a product that is removed nothing is left, also where the product comes back at
-// once.
+// Nothing is left of a removed product, even if the product comes back at once.
 func TestFlow_endsWithTheProduct(t *testing.T) {
 	redis := redistest.Start(t).URL()
 	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))

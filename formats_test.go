@@ -21,7 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// The data of released formats are in testdata/formats, as this test wrote them then:
+// testdata/formats holds the data of released formats, as this test wrote it in each release:
 //
 //	go test -run TestFormats . -write-format=bolt-7
 var writeFormat = flag.String("write-format", "",
@@ -35,8 +35,8 @@ func forGood(o *liveactivity.Options) {
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
 }
 
-// fill has the service store something of every kind, and returns the key of a product
-// that it registered.
+// fill has the service store data of every kind, and returns the key of a product that it
+// registered.
 func (s *service) fill() (key string) {
 	const at = `"timestamp":"2026-11-22T12:00:0`
 	event := func(second int, name, user, session, more string) {
@@ -92,8 +92,8 @@ type dump struct {
 	Keys map[string][]byte `json:"keys,omitempty"`
 }
 
-// Data that a release wrote are read by this program, and gone on with. Every release that
-// has a new format adds its testdata.
+// This program reads and continues the data of earlier releases. Every release with a new format
+// adds its testdata.
 func TestFormats_ofReleasesAreRead(t *testing.T) {
 	if *writeFormat != "" {
 		writeDump(t, *writeFormat)

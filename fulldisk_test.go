@@ -15,8 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// The test runs in a process of its own, whose files may not grow for a while: it
-// looks like a full disk.
+// The test runs in a process of its own. For a while its files may not grow, as on a full disk.
 func TestDataDir_mayBeFull(t *testing.T) {
 	const child = "LIVEACTIVITY_TEST_FULL_DISK"
 	if os.Getenv(child) == "" {

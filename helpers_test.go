@@ -124,8 +124,8 @@ func release(o *liveactivity.Options) error {
 // running counts the services that have not been checked.
 var running atomic.Int64
 
-// start runs a service on a port of its own. When the test ends it is stopped;
-// then it must have returned nil, left no goroutine, and kept its secrets.
+// start runs a service on a port of its own and stops it at the end of the test. By then it must
+// have returned nil, left no goroutine, and kept its secrets.
 func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -180,7 +180,7 @@ func (s *service) stop() {
 	}
 }
 
-// ofServer are the functions of a server, of which none goes on once it has stopped.
+// ofServer are the functions of a server. None of them goes on after the server has stopped.
 var ofServer = []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.",
 	"liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"}
 
@@ -198,8 +198,8 @@ type reply struct {
 	body   string
 }
 
-// do sends a request with headers given as "Name: value". Every answer that is
-// an error must be of the one form that errors have.
+// do sends a request with headers given as "Name: value". An answer with an error must have the one
+// form of errors.
 func (s *service) do(method, path, body string, headers ...string) reply {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -307,7 +307,7 @@ func (s *service) stream(path string, headers ...string) *streamReader {
 	return r
 }
 
-// openStream opens a stream that is not read before the function returned is called.
+// openStream opens a stream that is not read until the returned function is called.
 func (s *service) openStream(path string, headers ...string) (*streamReader, func()) {
 	s.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
@@ -350,7 +350,7 @@ func (r *streamReader) next() ssetest.Frame {
 	}
 }
 
-// batch is the part of an "actions" event that matters here.
+// batch is the part of an "actions" event that these tests read.
 type batch struct {
 	Type      string           `json:"type"`
 	ProductID string           `json:"product_id"`
@@ -392,7 +392,7 @@ func (r *streamReader) rest() (frames []ssetest.Frame) {
 	}
 }
 
-// ask asks a server that does not run, without much patience.
+// ask asks a server that does not run, and does not wait long.
 func ask(s *liveactivity.Service, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	setHeaders(r, headers)

@@ -26,7 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// inTime is how long an answer may take while storage hangs.
+// inTime bounds the time of an answer while storage hangs.
 const inTime = 5 * time.Second
 
 // doors are requests that each need storage, in the order they are made.
@@ -77,9 +77,8 @@ type door struct {
 	headers      []string
 }
 
-// While Redis neither answers nor hangs up, every request gets an answer in time,
-// however many wait. Afterwards everything goes on by itself. It is measured beside
-// no other test of the package.
+// While Redis neither answers nor hangs up, every request gets an answer in time, however many
+// wait. Afterwards everything goes on by itself. No other test of the package runs meanwhile.
 func TestRedis_mayHang(t *testing.T) {
 	redis := redistest.Start(t)
 	s := start(t, withRedis(t, redis.URL()))
@@ -102,7 +101,7 @@ func TestRedis_mayHang(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, r.status, "%s: %s", d.name, r.body)
 		assert.NotEmpty(t, r.header.Get("Retry-After"), d.name)
 	})
-	// To wait twice takes eight seconds; a busy machine takes a while for so many requests.
+	// Waiting twice takes eight seconds. A busy machine takes a while for so many requests.
 	assert.Less(t, took, inTime*3/2+5*busy, "as many that need no storage take %v", busy)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 
@@ -121,8 +120,8 @@ func (hungLog) Append(ctx context.Context, _ string, _ []eventlog.Entry, _ ...do
 	return ctx.Err()
 }
 
-// Requests so large that most wait for room to be decoded have not the same time
-// once more when it is their turn.
+// Most of these large requests wait for room to be decoded. They do not wait the same time once
+// more when it is their turn.
 func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 	event := pageview("u1", "s1", "https://app.example.com/a")
 	var body bytes.Buffer
@@ -155,8 +154,8 @@ func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 	})
 }
 
-// fullStorage requires that a service that has no room says so until room comes,
-// and has then all that it acknowledged.
+// fullStorage requires that a service without room says so until there is room, and then has
+// everything that it acknowledged.
 func fullStorage(t *testing.T, s *service, fill, free func()) {
 	posted := 0
 	event := func() string {

@@ -71,8 +71,8 @@ func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 		"Content-Type: application/json").status)
 }
 
-// A client of an older revision is not promised a subscription, which a server without
-// sessions could not keep.
+// A client of an older revision gets no promise of a subscription, because a server without
+// sessions could not keep it.
 func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
 	s := start(t)
 	for _, version := range []string{"2025-06-18", "2025-11-25"} {

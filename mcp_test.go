@@ -122,7 +122,7 @@ func TestMCP_listsSessions(t *testing.T) {
 	assert.Nil(t, page["next"])
 }
 
-// A key that is taken away while a client is connected opens nothing any more.
+// A removed key opens nothing more, even while a client is connected.
 func TestMCP_checksTheKeyOfEveryCall(t *testing.T) {
 	s := start(t)
 	first := s.register(`{"product_id":"initech"}`)

@@ -17,8 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// acts reports an event of a user in session, which may be empty; more goes on with the
-// properties.
+// acts reports an event of a user in a session, which may be empty. more continues the properties.
 func (s *service) acts(uuid, user, session, name, path, more string) {
 	s.t.Helper()
 	properties := `"$current_url":"https://app.example.com` + path + `"`
@@ -37,7 +36,7 @@ func (s *service) export(of string) (e liveactivity.PersonExport) {
 	return e
 }
 
-// meet has ada and grace share session s1, and ada do more in s2 and outside any.
+// meet has ada and grace share session s1, and has ada do more in s2 and outside any session.
 func (s *service) meet() {
 	s.acts("a1", "anon", "s1", "$pageview", "/ada-1", "")
 	s.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
@@ -92,7 +91,8 @@ func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
 	})
 }
 
-// A session that is the person's again still has another's address, which was stated last.
+// The session belongs to the person again, but still has the email of another person, which was
+// stated last.
 func TestExport_hasNobodyElsesAddress(t *testing.T) {
 	s := start(t)
 	s.acts("a1", "ada", "s1", "$identify", "/", `},"$set":{"email":"`+mail+`"`)
@@ -106,7 +106,8 @@ func TestExport_hasNobodyElsesAddress(t *testing.T) {
 	assert.NotContains(t, string(all), "bob")
 }
 
-// One erasure cannot name so many sessions, and the user's is in an entry with the visitor's.
+// The person has more sessions than one erasure can name, and one entry of the log holds actions of
+// both the user and the visitor.
 func TestExport_hasAllOfAnEntryOfAPersonWithManySessions(t *testing.T) {
 	s := start(t)
 	for n := range 40 {
@@ -221,7 +222,7 @@ func TestErase_findsSessionsBehindManyNewerActions(t *testing.T) {
 	})
 }
 
-// A page's link gives way to the desk's: the conversation that it was to has notes all the same.
+// A page's link gives way to the desk's, but the conversation of the first link still has notes.
 func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		d := newDesks()
@@ -279,7 +280,7 @@ func TestErase_reachesNotesInAConversationThatGoesOnWithAnother(t *testing.T) {
 	waittest.Until(t, "that one, too", func() bool { return !strings.Contains(notes(), "of bob") })
 }
 
-// A visitor says the address that the user has later, and the user one before another.
+// A visitor states the email that the user has later, and the user states one before another.
 func TestErase_forgetsEveryAddressThatAPersonStated(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		const private = "ada-private@example.com"
@@ -376,7 +377,7 @@ func TestErase_leavesTheAddressOfALaterUser(t *testing.T) {
 	check()
 }
 
-// The link is of an address whose user no source calls identified.
+// The link names an email whose user no source calls identified.
 func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
@@ -433,7 +434,7 @@ func TestErase_ofAVisitorLeavesTheUserWhoSignedIn(t *testing.T) {
 	})
 }
 
-// One erasure cannot name so many sessions, and each is of the visitor's ID.
+// The visitor's ID has more sessions than one erasure can name.
 func TestErase_ofAVisitorWithManySessionsLeavesTheUserWhoSignedIn(t *testing.T) {
 	s := start(t)
 	s.acts("a1", "anon", "s1", "$pageview", "/", "")

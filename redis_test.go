@@ -40,7 +40,7 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
 }
 
-// The quota of strangers' links is the product's, whichever servers and desks they go to.
+// A product has one quota of strangers' links, over all servers and desks.
 func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
 	redis := redistest.Start(t)
 	d := newDesks()
@@ -60,7 +60,8 @@ func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
 	assert.Equal(t, map[int]int{http.StatusOK: connector.MaxStrangeLinks, http.StatusTooManyRequests: 10}, answers)
 }
 
-// After a failover that lost activity and a registration, a server that had them and one that begins answer alike.
+// A failover loses activity and a registration. A server that had them and a new server then give
+// the same answers.
 func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -83,11 +84,11 @@ func TestRedis_afterAFailoverServersAgree(t *testing.T) {
 	}
 }
 
-// While Redis is away clients get 503 with Retry-After, streams stay open, and
+// While Redis is away, clients get 503 with Retry-After and streams stay open. Afterwards
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget what it acknowledged last
+	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget its last acknowledged writes
 	s := start(t, withRedis(t, redis.URL()))
 	stream := s.stream("/stream/acme", bearer(acmeKey))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
@@ -121,7 +122,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	assert.Len(t, s.lookup("ada")["actions"], 2)
 }
 
-// A server starts while Redis is away. Its log leaves the outage to the engine's.
+// A server starts while Redis is away. Only the engine logs the outage.
 func TestRedis_mayComeLater(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget the registration

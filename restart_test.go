@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/logtest"
 )
 
-// A server goes on where the one before stopped.
+// A server goes on where the previous one stopped.
 func TestDataDir_survivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, withDataDir(t, dir))
@@ -69,8 +69,8 @@ func TestDataDir_keepsActionsFromBeforeASignIn(t *testing.T) {
 	assert.Contains(t, r.body, `"recent":[{"type":"pageview"`)
 }
 
-// Until it has read its log a server takes events, but answers no lookup and
-// does not call itself ready.
+// Until it has read its log, a server takes events but answers no lookup and does not report itself
+// ready.
 func TestDataDir_isNotReadyBeforeItHasCaughtUp(t *testing.T) {
 	opts := testOptions(&logtest.Buffer{}, withDataDir(t, t.TempDir()))
 	s, err := liveactivity.New(opts)

@@ -35,7 +35,7 @@ func (s *service) sessionsOf(product, key, query string) (found []map[string]any
 	return found, next
 }
 
-// sessionIDs returns the ids of acme's sessions, one answer after the other.
+// sessionIDs returns the IDs of acme's sessions, one answer after the other.
 func (s *service) sessionIDs(query url.Values) (ids []any) {
 	s.t.Helper()
 	for {
@@ -118,8 +118,8 @@ func TestSessions_areReadBackAfterARestart(t *testing.T) {
 	assert.Equal(t, []any{"s1", "s0"}, s.sessionIDs(url.Values{"after": {next}}), "a cursor is still good")
 }
 
-// Of a product that is removed nothing is left, also when it is registered again
-// before a server has noticed, or with other secrets.
+// Nothing is left of a removed product, even if it is registered again before a server has noticed,
+// or with other secrets.
 func TestSessions_ofAProductThatIsRemovedAreGone(t *testing.T) {
 	onEngines(t, func(t *testing.T, on engine) {
 		a, b := on.start(t, newDesks())
@@ -168,7 +168,7 @@ func TestSessions_refusesBadParameters(t *testing.T) {
 	}
 }
 
-// A service that does not run follows no log: it says so in time.
+// A service that does not run follows no log, and says so in time.
 func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, io.Discard)
@@ -186,7 +186,7 @@ func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 		ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).Code)
 }
 
-// There is nothing to wait for of a product that is not served.
+// A lookup of an unserved product does not wait.
 func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, io.Discard)

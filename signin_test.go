@@ -23,7 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// mcpCallback is where the tests' clients have their answers sent.
+// mcpCallback is the redirect URI of the tests' clients.
 const mcpCallback = "http://127.0.0.1:33418/callback"
 
 var hiddenField = regexp.MustCompile(`action="([^"]+)"[\s\S]*name="form" value="([^"]+)"`)
@@ -54,8 +54,8 @@ func (s *service) consent(address, key string) url.Values {
 	return to.Query()
 }
 
-// signIn connects the official client, which finds, registers and signs in by itself. The
-// client sees its token through the last result.
+// signIn connects the official client, which finds, registers and signs in by itself. The last
+// result returns the client's token.
 func (s *service) signIn(key string) (session *mcp.ClientSession, token func() string) {
 	s.t.Helper()
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
@@ -83,7 +83,7 @@ func (s *service) signIn(key string) (session *mcp.ClientSession, token func() s
 	}
 }
 
-// mcpStatus is the answer to a token at /mcp.
+// mcpStatus is the status of the answer to a token at /mcp.
 func (s *service) mcpStatus(token string) int {
 	s.t.Helper()
 	return s.do(http.MethodPost, "/mcp", toolsList, bearer(token), asJSON).status
@@ -139,7 +139,7 @@ func TestSignIn_adminsEndGrants(t *testing.T) {
 	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/globex", "", withAdminKey).json(t)["grants"])
 }
 
-// A token ends with its key: when the product's keys are rotated, and when it is removed.
+// A token ends when the product's keys are rotated, and when the product is removed.
 func TestSignIn_endsWithTheKey(t *testing.T) {
 	s := start(t)
 	first := s.register(`{"product_id":"initech"}`)
@@ -157,7 +157,7 @@ func TestSignIn_endsWithTheKey(t *testing.T) {
 	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/initech", "", withAdminKey).json(t)["grants"])
 }
 
-// Any server of a Redis takes the codes and tokens of another.
+// Each server of a Redis takes the codes and tokens of the others.
 func TestSignIn_atAnyServer(t *testing.T) {
 	redis := redistest.Start(t)
 	a := start(t, withRedis(t, redis.URL()))
@@ -196,8 +196,8 @@ func TestSignIn_survivesARestart(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(access), "the key is no longer in the file")
 }
 
-// Below a path of its host, behind a proxy that takes the path off and leaves well-known
-// addresses as they are, a server signs in as at the root.
+// A server can run below a path of its host, behind a proxy that removes the path and leaves
+// well-known addresses alone. Clients then sign in as at the root.
 func TestSignIn_belowAPath(t *testing.T) {
 	var s *service
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -217,7 +217,7 @@ func TestSignIn_belowAPath(t *testing.T) {
 	assert.Equal(t, http.StatusOK, outside.mcpStatus(token()))
 }
 
-// The address that a server listens on is not one that the world knows: nobody is sent there.
+// A server's listening address is not its public address, so it sends no client there.
 func TestSignIn_needsAPublicURL(t *testing.T) {
 	s := newService(t, io.Discard, func(o *liveactivity.Options) { o.LocalURL = "http://127.0.0.1:8080" })
 	assert.Equal(t, "http://127.0.0.1:8080/mcp", s.URLs().MCP())

@@ -18,12 +18,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// basic is the header that Segment's SDKs have their write key in.
+// basic is the header in which Segment's SDKs send their write key.
 func basic(user string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"))
 }
 
-// takes posts to a source's path, which must take so many events.
+// takes posts to a source's path and requires that so many events are taken.
 func (s *service) takes(accepted int, path, body string, headers ...string) reply {
 	s.t.Helper()
 	r := s.do(http.MethodPost, path, body, headers...)
@@ -43,7 +43,7 @@ func (s *service) titles(userID string) (titles []string) {
 	return titles
 }
 
-// bySession returns how many actions each session of acme has.
+// bySession returns the number of actions of each of acme's sessions.
 func (s *service) bySession() map[string]float64 {
 	s.t.Helper()
 	found := map[string]float64{}
@@ -54,8 +54,7 @@ func (s *service) bySession() map[string]float64 {
 	return found
 }
 
-// viewed is a page view of the Segment family, by a visitor and a user, either of which
-// may be empty.
+// viewed is a page view of the Segment family, by a visitor and a user. Either may be empty.
 func viewed(anonymousID, userID, page string) string {
 	return fmt.Sprintf(`{"type":"page","anonymousId":%q,"userId":%q,"properties":{"url":"https://acme.example/%s"}}`,
 		anonymousID, userID, page)
@@ -65,7 +64,7 @@ func identified(anonymousID, userID string) string {
 	return fmt.Sprintf(`{"type":"identify","anonymousId":%q,"userId":%q,"traits":{"email":%q}}`, anonymousID, userID, mail)
 }
 
-// The write key may be wherever one of the SDKs has it.
+// The write key may stand in any place where an SDK puts it.
 func TestSources_findTheWriteKey(t *testing.T) {
 	page := viewed("d", "", "a")
 	withKey := func(key string) string { return strings.Replace(page, "{", `{"writeKey":"`+key+`",`, 1) }
@@ -111,7 +110,7 @@ func TestSources_findTheWriteKey(t *testing.T) {
 	}
 }
 
-// Pages may ask, and may report only where the product's list of origins has theirs.
+// Pages may ask from anywhere, and may report only from the product's listed origins.
 func TestSources_ofPages(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].AllowedOrigins = []string{"https://acme.example"} })
 	const ours, theirs = "Origin: https://acme.example", "Origin: https://evil.example"
@@ -169,7 +168,7 @@ func TestSources_identifyTheirOwnSession(t *testing.T) {
 	assert.Equal(t, []string{"Page Load: Three"}, s.titles("bob"))
 }
 
-// A server's event, which has a user only, goes to the session in which the user is.
+// A server's event names a user only, and goes to the session in which the user is.
 func TestSources_findTheUsersSession(t *testing.T) {
 	s := start(t, withIdentity("notes"))
 	server := func(userID, page string) { s.takes(1, "/segment/v1/page", viewed("", userID, page), basic(acmeToken)) }
@@ -202,7 +201,7 @@ func hmacSHA1(secret, event string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Webhooks of all vendors come to one address; the content tells whose they are.
+// Webhooks of all vendors come to one address, and the content tells the vendor.
 func TestSources_webhooks(t *testing.T) {
 	secret, signature := "X-Webhook-Secret: "+acmeSecret, "X-Signature: "
 	posthogs := `{"type":"identify","event":"$pageview","distinct_id":"ada","uuid":"1","properties":{"$session_id":"s",` +
@@ -252,7 +251,7 @@ func TestSources_webhooks(t *testing.T) {
 		signature+hmacSHA1("", first)).status)
 }
 
-// A webhook that proved its secret may have a user erased, and an SDK may not.
+// A webhook that has proved its secret may have a user erased. An SDK may not.
 func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 	s := start(t)
 	secret := "X-Webhook-Secret: " + acmeSecret
@@ -277,7 +276,7 @@ func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 	assert.Empty(t, s.titles("bob"))
 }
 
-// A product's own source is taken at its name, with the product's secret, and by nobody else.
+// A product's own source is taken under its name with the product's secret, and in no other way.
 func TestSources_ofOnesOwnMaking(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) {
 		o.Products[0].Sources = []flat.Config{{Name: "mine", Kind: "flat", Actions: map[string]string{"seen": "pageview"},
@@ -311,7 +310,7 @@ func TestSources_ofOnesOwnMaking(t *testing.T) {
 	assert.Contains(t, r.body, "sources[0].fields")
 }
 
-// Identities of a webhook are reported; those that a page sends are claims.
+// The identities of a webhook are reported. A page's identities are claims.
 func TestSources_standOnTheirWord(t *testing.T) {
 	s := start(t, withIdentity("notes"))
 	s.takes(1, "/webhook/acme", viewed("d", "ada", "a"), "X-Webhook-Secret: "+acmeSecret)
@@ -330,8 +329,8 @@ func ofAmplitude(apiKey string) string {
 		`"event_properties":{"[Amplitude] Page Location":"https://acme.example/a"}}]}`, apiKey)
 }
 
-// Amplitude's SDKs need its own answers: they send an event again unless the error says
-// that the key is invalid.
+// Amplitude's SDKs need answers of their own: they send an event again unless the error says that
+// the key is invalid.
 func TestSources_answerAmplitude(t *testing.T) {
 	s := start(t)
 	taken := s.takes(1, "/amplitude/2/httpapi", ofAmplitude(acmeToken)).json(t)

@@ -23,7 +23,7 @@ import (
 
 const signsUsers = "sign-acme-s3cr3t"
 
-// withIdentity gives acme a secret that signs identities, and a use of claimed ones.
+// withIdentity gives acme a secret that signs identities, and a setting for claimed ones.
 func withIdentity(unverified productfile.Unverified) func(*liveactivity.Options) {
 	return func(o *liveactivity.Options) {
 		o.Products[0].Identity = liveactivity.Identity{Secrets: []string{signsUsers}, Unverified: unverified}
@@ -55,7 +55,7 @@ func (s *service) happens(webhook bool, name, userID, sessionID string, more map
 	require.Equal(s.t, http.StatusOK, r.status, r.body)
 }
 
-// did returns how many actions of a user can be looked up.
+// did returns the number of a user's actions in a lookup.
 func (s *service) did(userID string) int {
 	s.t.Helper()
 	live, err := s.service.LiveActivity(s.t.Context(), "acme", userID, 50)
@@ -80,7 +80,7 @@ func (s *service) who(sessionID string, actions float64) (userID, email any) {
 	return userID, email
 }
 
-// The order is claimed, reported, signed, whichever comes last.
+// The order is claimed, reported, signed, in any order of arrival.
 func TestStanding_ofASession(t *testing.T) {
 	s := start(t, withIdentity("notes"))
 	set := func(email string) map[string]any { return map[string]any{"$set": map[string]any{"email": email}} }
@@ -105,7 +105,7 @@ func TestStanding_ofASession(t *testing.T) {
 	assert.Equal(t, 2, s.did("eve"))
 }
 
-// An action of a claimed second user does not carry the address of the session's user.
+// An action of a second, claimed user does not carry the email of the session's user.
 func TestStanding_ofAnotherUsersAction(t *testing.T) {
 	s := start(t, withIdentity("notes"))
 	s.happens(true, "$identify", "ada", "s", map[string]any{"$set": map[string]any{"email": mail}})
@@ -122,7 +122,7 @@ func TestStanding_ofAnotherUsersAction(t *testing.T) {
 	assert.Equal(t, map[any]any{"eve": "", "ada": mail}, found)
 }
 
-// By Service.Record an identity is reported.
+// Service.Record reports identities.
 func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 	s := start(t, withIdentity("none"))
 	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/plans")
@@ -133,8 +133,8 @@ func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 	assert.Equal(t, activity.Claimed, events[0].Standing, "the caller's events stay as they were")
 }
 
-// A program's own events pass the same checks as those from outside: nobody is merged, nothing
-// secret is kept, and no text is without bounds.
+// A program's own events pass the same checks as events from outside. Shared IDs merge no users,
+// secrets are not stored, and every text is bounded.
 func TestRecord_takesSoundEvents(t *testing.T) {
 	s := start(t)
 	long := strings.Repeat("long ", 1000)

@@ -52,7 +52,7 @@ func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T
 	assert.Contains(t, frames[0].Data, "https://app.example.com/last")
 }
 
-// Readers, fast or slow, are sent everything that was accepted, then the end.
+// Readers, fast or slow, get everything that was accepted, and then the end.
 func TestStop_givesEveryReaderEverything(t *testing.T) {
 	const batches = 300
 	s := start(t)
@@ -99,7 +99,7 @@ func TestStop_endsIdleConnectionsAndMCPClients(t *testing.T) {
 	assert.NotContains(t, s.log.String(), "cut off")
 }
 
-// Connections that were opened in advance and never used hold up no stop.
+// Connections that were opened in advance and never used delay no stop.
 func TestStop_doesNotWaitForSilentConnections(t *testing.T) {
 	s := start(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -125,7 +125,7 @@ func TestStop_refusesLaterRequests(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(s.service, http.MethodGet, "/healthz", "").Code, "it is stopping, not sick")
 }
 
-// A reader that is gone is forgotten at once, not at the stop.
+// A reader that hangs up is forgotten at once, not at the stop.
 func TestStream_forgetsAReaderThatHangsUp(t *testing.T) {
 	s := start(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

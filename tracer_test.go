@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// steps keeps the steps that a tracer takes.
+// steps keeps the steps of a tracer.
 type steps struct {
 	mu  sync.Mutex
 	all []tracing.Step

@@ -44,7 +44,7 @@ func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity
 	}
 }
 
-// record records a page view of ada's.
+// record records a page view of ada.
 func record(t *testing.T, service *liveactivity.Service, productID, id string) {
 	t.Helper()
 	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/"+id)
@@ -183,7 +183,7 @@ func TestViews_areCalledAgainSoonAfterARunThatWentWell(t *testing.T) {
 	})
 }
 
-// ownLog is a memory log with a life of its own.
+// ownLog is a memory log with a lifetime of its own.
 type ownLog struct {
 	*memorylog.Log
 	fail    chan error // ends Run
@@ -279,7 +279,7 @@ func TestMetrics_areServedUnlessTheyHaveARegistry(t *testing.T) {
 	assert.NotEmpty(t, families)
 }
 
-// Two services on one registry are summed, and labels keep them apart.
+// The metrics of two services on one registry are summed, and labels keep them apart.
 func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for i, name := range []string{"first", "first", "second"} {
@@ -338,7 +338,7 @@ func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
 	assert.Equal(t, "/webhook/acme", service.URLs().Webhook("acme"), "without a public URL, addresses are paths")
 }
 
-// The store that is made by default keeps to the retention, and to MaxEvents.
+// The default store keeps to the retention and to MaxEvents.
 func TestRetention_boundsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products, MaxEvents: 2,
@@ -384,7 +384,7 @@ func (c *readCounter) Read(ctx context.Context, productID string, after eventlog
 	return c.Log.Read(ctx, productID, after, into)
 }
 
-// of returns how often a product's log was read since the last call.
+// of returns the number of reads of a product's log since the last call.
 func (c *readCounter) of(productID string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
