@@ -27,7 +27,7 @@ func offering(o *liveactivity.Options) {
 		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
 }
 
-// A user who goes to and fro gets one offer of help in the open conversation, although every page
+// A user who goes back and forth gets one offer of help in the open conversation, although every page
 // is reported many times at once and at every server. The conversation ends when the user ignores
 // it. This holds on every storage.
 func TestProactive_offersHelpOnce(t *testing.T) {

@@ -267,7 +267,7 @@ func (w *world) parts(conversationID, kind string) (found []helpdesktest.Interco
 	return found
 }
 
-// offering offers help to users who go to and fro, keeping also keeps their conversations, and
+// offering offers help to users who go back and forth, keeping also keeps their conversations, and
 // dwelling offers help to users who stay.
 var (
 	offering = proactive.Config{Enabled: true}
