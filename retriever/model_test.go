@@ -192,7 +192,7 @@ func step(t *rapid.T, s *retriever.Store, m *model, i int, timePasses bool) {
 		require.NoError(t, s.Overwrite(t.Context(), sum))
 		m.overwrite(id, sum.Text, sum.Replaces, at)
 	}
-	asked, askedWho := session.Draw(t, "asked"), email.Draw(t, "asked e-mail")
+	asked, askedWho := session.Draw(t, "asked"), email.Draw(t, "asked email")
 	require.Equal(t, m.events(asked), events(t, s, asked))
 	found, ok := s.SessionOf(askedWho)
 	require.Equal(t, m.sessionOf(askedWho), found)

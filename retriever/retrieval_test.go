@@ -60,7 +60,7 @@ func TestServeRetrieval_takes(t *testing.T) {
 		"knowledge_id alone":           {`{"knowledge_id":"s"}`, all},
 		"space around":                 {" \n{\"knowledge_id\" : \"s\"}\r\n\t", all},
 		"unknown knowledge_id":         {`{"knowledge_id":"x"}`, []string{}},
-		"an e-mail where sessions are": {`{"knowledge_id":"ada@example.com"}`, []string{}},
+		"an email where sessions are":  {`{"knowledge_id":"ada@example.com"}`, []string{}},
 		"knowledge_id escaped":         {`{"knowledge_id":"\u0073"}`, all},
 		"empty query":                  {`{"knowledge_id":"s","query":""}`, all},
 		"empty setting":                {`{"knowledge_id":"s","retrieval_setting":{}}`, all},

@@ -19,7 +19,7 @@ func BenchmarkDirectory(b *testing.B) {
 	cases := map[string]func(i int) activity.Event{
 		"identity=none": func(i int) activity.Event { return activity.Event{} },
 		"identity=user": func(i int) activity.Event { return activity.Event{UserID: fmt.Sprint("user_", i)} },
-		"identity=user and e-mail": func(i int) activity.Event {
+		"identity=user and email": func(i int) activity.Event {
 			return activity.Event{UserID: fmt.Sprint("user_", i), Email: fmt.Sprint("user_", i, "@acme.example"),
 				Identified: true}
 		},

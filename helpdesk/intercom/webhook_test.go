@@ -99,7 +99,7 @@ func TestWebhook_readsPartialBodies(t *testing.T) {
 			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
 		"times that are no times": {opened, `{"id":"1","created_at":"yesterday"}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
-		"a contact without e-mail": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u",` +
+		"a contact without email": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u",` +
 			`"role":"user"}]}}`,
 			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c",
 				Contact: helpdesk.Contact{UserID: "u"}}},

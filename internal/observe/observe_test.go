@@ -142,7 +142,7 @@ func TestWrap_turnsAPanicInto500(t *testing.T) {
 			assert.Equal(t, "ERROR", lines[0]["level"])
 			assert.Equal(t, w.Header().Get("X-Request-Id"), lines[0]["request_id"])
 			assert.Contains(t, lines[0]["stack"], "observe_test.go", "the log says where it happened")
-			assert.NotContains(t, o.log.String(), "ada@example.com", "an e-mail is never logged in full")
+			assert.NotContains(t, o.log.String(), "ada@example.com", "an email is never logged in full")
 		})
 	}
 }
