@@ -52,8 +52,8 @@ var sessionsInput = json.RawMessage(`{
 		"limit": {"type": "integer", "description": "How many sessions to return: 50 if omitted, at most 200."},
 		"after": {"type": "string", "description": "The value of next in the result to continue."},
 		"q": {"type": "string",
-			"description": "Only sessions whose email address, user id or session id begins with this, in upper or lower case. ` +
-	`Of a search, a result that is empty may not be the last: look at next."}
+			"description": "Only sessions whose email address, user id or session id begins with this, ` +
+	`in upper or lower case. Of a search, a result that is empty may not be the last: look at next."}
 	}
 }`)
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/bridge"
@@ -22,12 +23,24 @@ import (
 
 // flags of the command. Every flag has an environment variable.
 type flags struct {
-	Addr           string   `default:"127.0.0.1:8070" env:"LIVEACTIVITY_BRIDGE_ADDR" help:"Listen address; port 0 picks a free port."`
-	AllowedOrigins []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin of pages that may use the bridge, such as https://portal.example.com; can be repeated. The bridge's own origin always may."`
-	StreamURL      string   `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"A product's event stream, such as https://live.example.com/stream/acme; the widget then knows its actions, too."`
-	Token          string   `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of that product with the scope stream."`
-	ActivityTTL    string   `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long an action is kept, in seconds or as a duration such as 4h."`
+	Addr  string   `default:"127.0.0.1:8070" env:"LIVEACTIVITY_BRIDGE_ADDR" help:"${addr}"`
+	Pages []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"${pages}"`
+
+	StreamURL   string `env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"${stream_url}"`
+	Token       string `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"${token}"`
+	ActivityTTL string `default:"14400" env:"ACTIVITY_TTL_S" help:"${activity_ttl}"`
 	command.Common
+}
+
+// help has the texts of --help.
+var help = kong.Vars{
+	"addr": "Listen address; port 0 picks a free port.",
+	"pages": "Origin of pages that may use the bridge, such as https://portal.example.com; can be repeated. " +
+		"The bridge's own origin always may.",
+	"stream_url": "A product's event stream, such as https://live.example.com/stream/acme; the widget then knows its " +
+		"actions, too.",
+	"token":        "A key of that product with the scope stream.",
+	"activity_ttl": "How long an action is kept, in seconds or as a duration such as 4h.",
 }
 
 const description = "Gives a chat widget its user's recent actions, and serves a small vendor portal to try it. " +
@@ -37,7 +50,7 @@ const description = "Gives a chat widget its user's recent actions, and serves a
 // is refused. With a stream it is ready once the stream's retained entries have been read.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
-	wrong, err := command.Parse(&f, "liveactivity-bridge", description, args, stdout, stderr)
+	wrong, err := command.Parse(&f, help, "liveactivity-bridge", description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -86,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // rest.
 func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
-	for _, allowed := range f.AllowedOrigins {
+	for _, allowed := range f.Pages {
 		if !origin.IsWeb(allowed) {
 			wrong.Check("--allowed-origin", fmt.Errorf("%q is not an origin such as https://portal.example.com", allowed))
 		}
@@ -97,5 +110,5 @@ func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	if f.StreamURL != "" {
 		wrong.Require("--token", f.Token, "a key of the product with the scope stream")
 	}
-	return bridge.Options{AllowedOrigins: f.AllowedOrigins, TTL: wrong.Duration("--activity-ttl", f.ActivityTTL)}
+	return bridge.Options{AllowedOrigins: f.Pages, TTL: wrong.Duration("--activity-ttl", f.ActivityTTL)}
 }

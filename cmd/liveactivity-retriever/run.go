@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/internal/command"
@@ -26,21 +27,37 @@ import (
 // flags of the command. Every flag has an environment variable. Those that must
 // be parsed are taken as text, so that all mistakes are reported at once.
 type flags struct {
-	StreamURL   string  `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"The product's event stream, such as https://live.example.com/stream/acme. Required."`
-	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of the product with the scope stream. Required."`
-	Addr        string  `default:"127.0.0.1:8090" env:"LIVEACTIVITY_RETRIEVER_ADDR" help:"Listen address; port 0 picks a free port."`
-	KeyBy       string  `default:"session_id" env:"LIVEACTIVITY_RETRIEVER_KEY_BY" help:"Meaning of the knowledge_id of POST /retrieval: session_id or email."`
-	DebounceMS  string  `name:"debounce-ms" default:"0" env:"LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS" help:"Pause in a session, in milliseconds, after which its actions become a record; 0 is at once."`
-	Threshold   string  `default:"20" env:"LIVEACTIVITY_RETRIEVER_THRESHOLD" help:"Number of actions after which one summary replaces a session's records."`
-	MaxChunks   string  `default:"50" env:"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS" help:"Records kept of each session; the oldest are dropped."`
-	MaxSessions string  `default:"100000" env:"LIVEACTIVITY_RETRIEVER_MAX_SESSIONS" help:"Sessions kept; the least recently used are dropped."`
-	ActivityTTL string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long a record is kept, in seconds or as a duration such as 4h."`
-	APIKey      *string `name:"api-key" env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"The bearer token of requests; without it anyone may ask."`
-	LLMModel    *string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it they are put together from the actions."`
+	StreamURL   string  `env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"${stream_url}"`
+	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"${token}"`
+	Addr        string  `default:"127.0.0.1:8090" env:"LIVEACTIVITY_RETRIEVER_ADDR" help:"${addr}"`
+	KeyBy       string  `default:"session_id" env:"LIVEACTIVITY_RETRIEVER_KEY_BY" help:"${key_by}"`
+	DebounceMS  string  `default:"0" env:"LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS" help:"${debounce_ms}"`
+	Threshold   string  `default:"20" env:"LIVEACTIVITY_RETRIEVER_THRESHOLD" help:"${threshold}"`
+	MaxChunks   string  `default:"50" env:"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS" help:"${max_chunks}"`
+	MaxSessions string  `default:"100000" env:"LIVEACTIVITY_RETRIEVER_MAX_SESSIONS" help:"${max_sessions}"`
+	ActivityTTL string  `default:"14400" env:"ACTIVITY_TTL_S" help:"${activity_ttl}"`
+	APIKey      *string `env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"${api_key}"`
+	LLMModel    *string `env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"${llm_model}"`
 
 	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
 	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
 	command.Common
+}
+
+// help has the texts of --help.
+var help = kong.Vars{
+	"stream_url":   "The product's event stream, such as https://live.example.com/stream/acme. Required.",
+	"token":        "A key of the product with the scope stream. Required.",
+	"addr":         "Listen address; port 0 picks a free port.",
+	"key_by":       "Meaning of the knowledge_id of POST /retrieval: session_id or email.",
+	"debounce_ms":  "Pause in a session, in milliseconds, after which its actions become a record; 0 is at once.",
+	"threshold":    "Number of actions after which one summary replaces a session's records.",
+	"max_chunks":   "Records kept of each session; the oldest are dropped.",
+	"max_sessions": "Sessions kept; the least recently used are dropped.",
+	"activity_ttl": "How long a record is kept, in seconds or as a duration such as 4h.",
+	"api_key":      "The bearer token of requests; without it anyone may ask.",
+	"llm_model": "Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. " +
+		"Without it they are put together from the actions.",
 }
 
 // settings are the flags, parsed.
@@ -94,7 +111,7 @@ const description = "Keeps users' recent actions as records for chatbot platform
 // may lack records.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
-	wrong, err := command.Parse(&f, "liveactivity-retriever", description, args, stdout, stderr)
+	wrong, err := command.Parse(&f, help, "liveactivity-retriever", description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 //
 // Zendesk states its limits in the headers of its answers: of the account by the minute, which
 // [helpdesk.API] remembers, and of the updates of a ticket by one user, 30 in ten minutes. See
-// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
+// developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
 type pace struct {
 	tickets *lru.Cache[string, time.Time] // no write is made before the time
 }

@@ -76,15 +76,19 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 var ErrHelp = errors.New("help")
 
 // Parse reads arguments and environment into flags, a pointer to a struct in the form of
-// package kong. The caller adds invalid values to the returned Mistakes, which is nil with an
-// error. After --help or --version, which are printed, the error is ErrHelp. An argument goes
-// before the environment, and that before a default.
-func Parse(flags any, name, description string, args []string, stdout, stderr io.Writer) (*Mistakes, error) {
+// package kong, whose tags may name texts of help as ${name}. The caller adds invalid values to
+// the returned Mistakes, which is nil with an error. After --help or --version, which are
+// printed, the error is ErrHelp. An argument goes before the environment, and that before a
+// default.
+func Parse(
+	flags any, help kong.Vars, name, description string, args []string, stdout, stderr io.Writer,
+) (*Mistakes, error) {
 	exited := false
 	parser, err := kong.New(flags,
 		kong.Name(name),
 		kong.Description(description),
 		kong.Vars{"version": version.Version()},
+		help,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { exited = true }),
 	)

@@ -145,17 +145,17 @@ func testCancelledWrite(f fixture) {
 // change, and with a conflict.
 var invalidTests = func() (tests []test) {
 	long, large := strings.Repeat("n", document.MaxName+1), make([]byte, document.MaxValue+1)
-	existing := document.Version(1)
+	stored := document.Document{Name: "a", Version: 1}
 	for name, bad := range map[string][]document.Change{
 		"an empty name":                         {document.Put(named(""), nil, 0)},
 		"a long name":                           {document.Put(named(long), nil, 0)},
 		"a long name to check":                  {document.Check(named(long))},
 		"a large value":                         {document.Put(named("a"), large, 0)},
 		"a negative time to live":               {document.Put(named("a"), nil, -1)},
-		"touch with a negative time to live":    {document.Touch(document.Document{Name: "a", Version: existing}, -time.Hour)},
+		"touch with a negative time to live":    {document.Touch(stored, -time.Hour)},
 		"delete a document that must not exist": {document.Delete(named("a"))},
 		"touch a document that must not exist":  {document.Touch(named("a"), time.Hour)},
-		"an unknown operation":                  {{Op: document.OpTouch + 1, Name: "a", Prev: existing}},
+		"an unknown operation":                  {{Op: document.OpTouch + 1, Name: "a", Prev: stored.Version}},
 		"one document twice":                    {document.Put(named("a"), nil, 0), document.Put(named("a"), nil, 0)},
 		"check and put one document":            {document.Check(named("a")), document.Put(named("a"), nil, 0)},
 	} {

@@ -22,7 +22,7 @@ import (
 // clientFlags say which server a command talks to, and about which product.
 type clientFlags struct {
 	URL     string `env:"LIVEACTIVITY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The server's address."`
-	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON), for the product's secret and key."`
+	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file, for the product's secret and key."`
 	Product string `placeholder:"ID" help:"The product: by default the first of the file, or demo without a file."`
 	Key     string `env:"LIVEACTIVITY_KEY" placeholder:"KEY" help:"A key of the product, where no file has one."`
 }

@@ -22,15 +22,15 @@ type checkFlags struct {
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product string `placeholder:"ID" help:"The product to check; all of the file by default."`
 	// PublicURL is asked only where it is given.
-	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, to try it, and the webhooks and triggers that lead there."`
+	PublicURL string `env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, to test it, too."`
 	// LLMModel is not asked, only whether there is one.
-	LLMModel string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"The server's language model, to be told about the replies that it makes."`
+	LLMModel string `env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"The server's language model, if it has one."`
 	command.Common
 }
 
-const checkDescription = "Tests the credentials and permissions at each help desk of a product file, with requests that " +
-	"change nothing. With --public-url it also tests that address, and whether Zendesk's webhooks and triggers lead " +
-	"there with the secrets of the file. The exit status is 1 if anything is missing. " +
+const checkDescription = "Tests the credentials and permissions at each help desk of a product file, with requests " +
+	"that change nothing. With --public-url it also tests that address, and whether Zendesk's webhooks and triggers " +
+	"lead there with the secrets of the file. The exit status is 1 if anything is missing. " +
 	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 
 // check is the command that asks the help desks of a product file whether the service can work
@@ -118,7 +118,7 @@ func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
 type provisionFlags struct {
 	Config    string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product   string `placeholder:"ID" help:"The product of the Zendesk account to set up. Required."`
-	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that Zendesk reaches the server at. Required."`
+	PublicURL string `env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's URL for Zendesk. Required."`
 	DryRun    bool   `help:"Only print the changes."`
 	Remove    bool   `help:"Remove the webhooks and triggers."`
 	command.Common

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/command"
@@ -21,24 +23,48 @@ import (
 // flags of the command. Every flag has an environment variable. Those that must
 // be parsed are taken as text, so that all mistakes are reported at once.
 type flags struct {
-	Addr              string  `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
-	Config            *string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
-	DataDir           *string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of a database file for all data. Without it, and without Redis, all data are in memory only."`
-	RedisURL          *string `name:"redis-url" env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"Redis, Redis Cluster or Valkey for all data; servers on the same one act as one service. Not together with --data-dir."`
-	RedisPrefix       *string `env:"LIVEACTIVITY_REDIS_PREFIX" placeholder:"NAME" help:"Prefix of all keys in Redis; the default is liveactivity. Only with --redis-url."`
-	ActivityTTL       string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h; at least 1s."`
-	ActivityMaxEvents string  `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
-	LogMaxBytes       *string `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond it are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 in a file or in Redis."`
-	StateMaxBytes     *string `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's other state; the oldest goes first, but never a registration. At least 65536; the default is 536870912 in memory, and 4294967296 in a file or in Redis."`
-	AdminKey          *string `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
-	PublicURL         *string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, for the URLs it prints and registers; if it is https or a loopback address, MCP clients can sign in with a key."`
-	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"Longest silence of a stream before a heartbeat, in seconds or as a duration; at least 100ms."`
-	MetricsAddr       *string `env:"LIVEACTIVITY_METRICS_ADDR" placeholder:"HOST:PORT" help:"Listen address of /metrics alone, which is then no longer served at --addr."`
-	LLMModel          *string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that replies to users in help desks and writes summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it there are no replies, and summaries are put together from the actions."`
+	Addr              string  `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"${addr}"`
+	Config            *string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"${config}"`
+	DataDir           *string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"${data_dir}"`
+	RedisURL          *string `env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"${redis_url}"`
+	RedisPrefix       *string `env:"LIVEACTIVITY_REDIS_PREFIX" placeholder:"NAME" help:"${redis_prefix}"`
+	ActivityTTL       string  `default:"14400" env:"ACTIVITY_TTL_S" help:"${activity_ttl}"`
+	ActivityMaxEvents string  `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"${activity_max_events}"`
+	LogMaxBytes       *string `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"${log_max_bytes}"`
+	StateMaxBytes     *string `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"${state_max_bytes}"`
+	AdminKey          *string `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"${admin_key}"`
+	PublicURL         *string `env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"${public_url}"`
+	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"${heartbeat}"`
+	MetricsAddr       *string `env:"LIVEACTIVITY_METRICS_ADDR" placeholder:"HOST:PORT" help:"${metrics_addr}"`
+	LLMModel          *string `env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"${llm_model}"`
 
 	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
 	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
 	command.Common
+}
+
+// help has the texts of --help.
+var help = kong.Vars{
+	"addr":     "Listen address; port 0 picks a free port.",
+	"config":   "Product file (JSON). Without it there is one product, demo, with fresh secrets.",
+	"data_dir": "Folder of a database file for all data. Without it, and without Redis, all data are in memory only.",
+	"redis_url": "Redis, Redis Cluster or Valkey for all data; servers on the same one act as one service. Not together " +
+		"with --data-dir.",
+	"redis_prefix":        "Prefix of all keys in Redis; the default is liveactivity. Only with --redis-url.",
+	"activity_ttl":        "How long activity is kept, in seconds or as a duration such as 4h; at least 1s.",
+	"activity_max_events": "Actions kept per user, and the most a lookup returns.",
+	"log_max_bytes": "Size limit of each product's event log; the oldest events beyond it are dropped. At least 65536; " +
+		"the default is 67108864 in memory, and 4294967296 in a file or in Redis.",
+	"state_max_bytes": "Size limit of each product's other state; the oldest goes first, but never a registration. At " +
+		"least 65536; the default is 536870912 in memory, and 4294967296 in a file or in Redis.",
+	"admin_key": "Opens the admin endpoints; without it they answer 404.",
+	"public_url": "The server's public URL, for the URLs it prints and registers; if it is https or a loopback address, " +
+		"MCP clients can sign in with a key.",
+	"heartbeat":    "Longest silence of a stream before a heartbeat, in seconds or as a duration; at least 100ms.",
+	"metrics_addr": "Listen address of /metrics alone, which is then no longer served at --addr.",
+	"llm_model": "Language model that replies to users in help desks and writes summaries, at $OPENAI_BASE_URL or " +
+		"OpenAI, with $OPENAI_API_KEY. Without it there are no replies, and summaries are put together from the " +
+		"actions.",
 }
 
 // settings are the parsed flags. Options are the service's; the other fields are the command's

@@ -11,7 +11,7 @@ import (
 
 // healthFlags are the flags of healthcheck.
 type healthFlags struct {
-	Addr string `env:"LIVEACTIVITY_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The server's listen address."`
+	Addr string `env:"LIVEACTIVITY_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The server's address."`
 	command.Common
 }
 

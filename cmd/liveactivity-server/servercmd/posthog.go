@@ -20,9 +20,9 @@ import (
 type posthogFlags struct {
 	Config      string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product     string `placeholder:"ID" help:"The product that PostHog reports to. Required."`
-	PublicURL   string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that PostHog reaches the server at. Required."`
-	PostHogHost string `name:"posthog-host" env:"POSTHOG_HOST" placeholder:"URL" help:"PostHog's address, such as https://us.posthog.com. Required."`
-	Project     string `placeholder:"N" help:"The number of the PostHog project, as in the addresses of its pages. Required."`
+	PublicURL   string `env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's URL for PostHog. Required."`
+	PostHogHost string `name:"posthog-host" env:"POSTHOG_HOST" placeholder:"URL" help:"PostHog's own URL. Required."`
+	Project     string `placeholder:"N" help:"The number of the PostHog project, as in its URL. Required."`
 	DryRun      bool   `help:"Only print the changes."`
 	Remove      bool   `help:"Remove the destination."`
 	command.Common

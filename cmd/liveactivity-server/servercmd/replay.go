@@ -22,9 +22,9 @@ import (
 
 // replayFlags are the flags of proactive replay.
 type replayFlags struct {
-	DataDir string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of the database to replay. No server may have it open. Required."`
+	DataDir string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of the database to replay. Required."`
 	Product string `placeholder:"ID" help:"The product to replay; all of the log by default."`
-	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON) with the triggers, enabled or not. A product for which it has none is replayed with the default ones."`
+	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file; the default triggers without it."`
 	command.Common
 }
 
@@ -32,7 +32,8 @@ const assumption = "Each session is replayed as if it were linked to a conversat
 	"in which the user reacts to no offer."
 
 const replayDescription = "Prints which offers the triggers would have made for the activity that a database still " +
-	"holds, and why not: to tune triggers before a user sees an offer. It changes nothing. " + assumption
+	"holds, and why not: to tune triggers before a user sees an offer. No server may have the database open. A " +
+	"product without triggers in the file is replayed with the default ones. Nothing changes. " + assumption
 
 // replay is the command that prints the offers that the triggers would have made for the
 // activity in a log. It changes nothing: the file is opened for reading, and no desk is asked.

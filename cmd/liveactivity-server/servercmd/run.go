@@ -81,7 +81,7 @@ func newSubcommand[F any](
 ) subcommand {
 	return subcommand{name, func(ctx context.Context, args []string, c call) (err error) {
 		var f F
-		if c.wrong, err = command.Parse(&f, program+" "+name, description, args, c.stdout, c.stderr); err != nil {
+		if c.wrong, err = command.Parse(&f, nil, program+" "+name, description, args, c.stdout, c.stderr); err != nil {
 			return err
 		}
 		out := &output{Writer: c.stdout}
@@ -145,7 +145,7 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	description := "Takes page views, clicks and form submits from PostHog and shows each user's recent actions to " +
 		"AI agents and help desks. Other commands end by themselves: " +
 		strings.Join(commandNames(), ", ") + ". Each lists its flags with --help."
-	wrong, err := command.Parse(&f, program, description, args, stdout, stderr)
+	wrong, err := command.Parse(&f, help, program, description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}

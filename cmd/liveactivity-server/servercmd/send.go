@@ -19,7 +19,7 @@ import (
 // sendFlags are the flags of send.
 type sendFlags struct {
 	clientFlags
-	WebhookSecret string `env:"LIVEACTIVITY_WEBHOOK_SECRET" placeholder:"SECRET" help:"The product's webhook secret, where no file has it."`
+	WebhookSecret string `env:"LIVEACTIVITY_WEBHOOK_SECRET" placeholder:"SECRET" help:"Webhook secret, if no file has it."`
 	User          string `default:"ada" placeholder:"ID" help:"The user."`
 	Email         string `placeholder:"ADDRESS" help:"The user's email address."`
 	Session       string `default:"test-session" placeholder:"ID" help:"The session."`

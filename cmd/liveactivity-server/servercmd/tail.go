@@ -18,7 +18,7 @@ import (
 // tailFlags are the flags of tail.
 type tailFlags struct {
 	clientFlags
-	Since *string `placeholder:"DURATION" help:"Begin with the entries of the last 10m, say; by default with the next one."`
+	Since *string `placeholder:"DURATION" help:"Start that long ago, such as 10m; by default now."`
 	command.Common
 }
 
