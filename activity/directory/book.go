@@ -14,34 +14,32 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Book is the part of a directory that some events are about, as it was read. Only the book
-// learns; the directory knows it once [Book.Changes] are written, which fails with
-// *[document.ConflictError] when another caller changed a document in the meantime. A Book is
-// for one goroutine.
+// Book is a snapshot of the directory's documents that a set of events refers to. Learning
+// changes the book only; the directory follows once [Book.Changes] are written. That write fails
+// with *[document.ConflictError] if another caller changed one of the documents since the book
+// was opened. A Book is not safe for concurrent use.
 //
-// changed has the documents of stored to write, each once, in the order in which they changed
-// first.
+// changed lists the documents to write, each once, in the order of their first change.
 type Book struct {
 	dir       *Directory
 	productID string
 	stored    map[documentKey]*storedDocument
 	changed   []*storedDocument
-	made      []storedDocument // memory of the documents that Open reads, for the next Open
-	settled   []activity.Event // memory of what Settle returns, likewise
-	keys      []documentKey    // memory of Open, likewise
+	made      []storedDocument // backs stored; reused by the next Open
+	settled   []activity.Event // backs the results of Settle; reused likewise
+	keys      []documentKey    // scratch space of Open
 
 	verifiedOnly bool
 }
 
-// VerifiedOnly makes Learn withhold claimed identities: it takes the user id and the
-// email address out of an event, unless the session knows them at a higher standing.
-// Anyone can send a user's id as an anonymous visitor's, so nothing tells the two apart,
-// and no claimed id is kept at all: such an event is of its session and of no user. The
-// session's actions become a user's by an event of a higher standing.
+// VerifiedOnly makes Learn withhold claimed identities: it removes the user ID and the email
+// address from an event unless the session already knows them at a higher standing. Anyone can
+// send a user's ID as an anonymous visitor's, so the two cannot be told apart, and no claimed ID
+// is stored at all: such an event belongs to its session and to no user. A later event of a
+// higher standing gives the session's actions to a user.
 func (b *Book) VerifiedOnly() { b.verifiedOnly = true }
 
-// withhold is VerifiedOnly for an event of the session. An anonymous id is withheld like
-// the actions that have it.
+// withhold applies VerifiedOnly to an event of the session. An anonymous ID is withheld as well.
 func (s *Session) withhold(e *activity.Event) {
 	if e.Standing == activity.Claimed && !(s.Standing > activity.Claimed && e.UserID == s.UserID) {
 		e.UserID, e.Anonymous, e.Identified = "", "", false
@@ -52,15 +50,14 @@ func (s *Session) withhold(e *activity.Event) {
 	}
 }
 
-// Reset makes the book one of a product that is about nothing yet, as
-// [Directory.Book] returns it, in the memory of the former one. Events that Settle
-// returned before are no longer valid.
+// Reset empties the book for use with another product, as if [Directory.Book] had returned it,
+// and reuses its memory. Events that Settle returned before are no longer valid.
 func (b *Book) Reset(productID string) {
 	b.forget()
 	b.productID, b.verifiedOnly = productID, false
 }
 
-// forget lets go of everything that the book is about, and keeps its memory.
+// forget empties the book and keeps its memory.
 func (b *Book) forget() {
 	clear(b.stored)
 	clear(b.changed)
@@ -70,8 +67,8 @@ func (b *Book) forget() {
 	b.changed, b.made, b.settled, b.keys = b.changed[:0], b.made[:0], b.settled[:0], b.keys[:0]
 }
 
-// Open begins the book anew, about other events. Events that Settle returned before
-// are no longer valid.
+// Open empties the book and reads the documents that the events refer to. Events that Settle
+// returned before are no longer valid.
 func (b *Book) Open(ctx context.Context, events []activity.Event) error {
 	b.forget()
 	b.keys = slices.Grow(b.keys, 3*len(events))
@@ -90,7 +87,7 @@ func (b *Book) Open(ctx context.Context, events []activity.Event) error {
 	return b.load(ctx, b.keys...)
 }
 
-// documentKind is the kind of subject that a document has.
+// documentKind is the kind of a document's subject.
 type documentKind uint8
 
 const (
@@ -99,22 +96,22 @@ const (
 	emailKind
 )
 
-// prefixes begin the names of documents of each kind.
+// prefixes are the first parts of document names, by kind.
 var prefixes = [...]string{sessionKind: "session/", userKind: "user/", emailKind: "email/"}
 
-// documentKey is the subject of a document: an ID of a kind.
+// documentKey identifies the subject of a document.
 type documentKey struct {
 	kind documentKind
 	id   string
 }
 
-// ofSession, ofUser and ofEmail return the keys of a session, of a user and of an address,
-// whose case does not matter.
+// ofSession, ofUser and ofEmail return the keys of a session, a user and an email address.
+// Addresses are compared without regard to case.
 func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
 func ofUser(id string) documentKey     { return documentKey{userKind, id} }
 func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
 
-// keysOf returns the keys of subjects of one kind, in their order.
+// keysOf returns the keys of several subjects of one kind, in the order of their IDs.
 func keysOf(of func(id string) documentKey, ids []string) []documentKey {
 	keys := make([]documentKey, len(ids))
 	for i, id := range ids {
@@ -123,8 +120,8 @@ func keysOf(of func(id string) documentKey, ids []string) []documentKey {
 	return keys
 }
 
-// documentName returns the name of the document. An id that makes a name too
-// long goes by its digest, and so does one that looks like that.
+// documentName returns the name of the document. An ID that would make the name too long, or
+// that looks like a digest itself, is replaced by its digest.
 func (k documentKey) documentName() string {
 	const digested = "sha256/"
 	prefix := prefixes[k.kind]
@@ -135,8 +132,7 @@ func (k documentKey) documentName() string {
 	return prefix + digested + hex.EncodeToString(sum[:])
 }
 
-// storedDocument is one document of a book: its content as read, and as learned
-// since.
+// storedDocument is one document of a book, with its decoded content.
 type storedDocument struct {
 	doc     document.Document
 	kind    documentKind
@@ -145,18 +141,18 @@ type storedDocument struct {
 	changed bool
 
 	session Session // of a session
-	fact    fact    // of a user the email address, of an email address the session it was last seen in
+	fact    fact    // a user's email address, or the session where an address was last seen
 }
 
-// fact is a known value, whose word it is, and when the event happened that stated it.
+// fact is a known value, with the standing and the time of the event that stated it.
 type fact struct {
 	is       string
 	standing activity.Standing
 	at       time.Time
 }
 
-// load reads the documents that the book does not have yet, all at once. After an error the
-// book has none of them.
+// load reads the documents that the book lacks in one call to the store. After an error the book
+// has none of them.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 	if b.stored == nil {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
@@ -190,7 +186,7 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 	return nil
 }
 
-// change notes that a document, if there is one, is to be written.
+// change marks a document as changed; nil is ignored.
 func (b *Book) change(p *storedDocument) {
 	if p != nil && !p.changed {
 		p.changed = true
@@ -198,8 +194,7 @@ func (b *Book) change(p *storedDocument) {
 	}
 }
 
-// session returns the known state of a session, and its document. An invalid
-// session has neither.
+// session returns a session and its document: for an empty ID an empty session and nil.
 func (b *Book) session(id string) (*storedDocument, *Session) {
 	if id == "" {
 		return nil, &Session{}
@@ -208,11 +203,10 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 	return p, &p.session
 }
 
-// Settle gives events of one session their times, by the session's clock, and
-// returns them in order; see [activity.Sink]. It leaves out the events that had expired
-// when they arrived, and returns the number of these. Without a
-// session id the events are one request's. The events must be among those that
-// the book was opened for.
+// Settle corrects the times of events of one session by the session's clock and returns the
+// events in time order; see [activity.Sink]. Events that had already expired on arrival are left
+// out and counted. Without a session ID, the events must be those of one request. The book must
+// have been opened for the events.
 func (b *Book) Settle(sessionID string, events []activity.Event) (settled []activity.Event, expired int) {
 	p, s := b.session(sessionID)
 	from := len(b.settled)
@@ -223,11 +217,10 @@ func (b *Book) Settle(sessionID string, events []activity.Event) (settled []acti
 	return settled, expired
 }
 
-// Learn takes over the identity that events of one session carry, and returns
-// the session after it. Events without a session id change their users alone. The
-// events must be among those that the book was opened for; further events need not
-// be, and only the session learns from them. It withholds claims from the events; see
-// VerifiedOnly.
+// Learn updates the session from the identities in its events and returns the updated session.
+// Events without a session ID update only their users. The book must have been opened for the
+// events, but not for the further ones, from which only the session learns. With VerifiedOnly it
+// removes claimed identities from the events.
 func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Event,
 	further ...activity.Event) (Session, error) {
 	p, s := b.session(sessionID)
@@ -248,7 +241,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 	return b.resolved(ctx, *s)
 }
 
-// learn lets a session learn from an event, from which claims are withheld first.
+// learn updates a session from an event, after withholding claims where VerifiedOnly is set.
 func (b *Book) learn(s *Session, e *activity.Event) {
 	if b.verifiedOnly {
 		s.withhold(e)
@@ -257,16 +250,17 @@ func (b *Book) learn(s *Session, e *activity.Event) {
 	s.Learn(*e)
 }
 
-// Count adds to the number of the session's actions, from which the next indexes follow.
+// Count adds to the session's number of actions, which determines the index of the next one.
 func (b *Book) Count(sessionID string, actions int) {
 	p, s := b.session(sessionID)
 	s.Actions += actions
 	b.change(p)
 }
 
-// note remembers a fact of an event: a user's email address, or the session that an email
-// address was seen in. A fact of a higher standing stays, and a newer one of the same; one that
-// is said again at a lower standing is kept for longer. The book was opened for the subject.
+// note records a fact from an event: a user's email address, or the session where an email
+// address was seen. Only a fact of a higher standing, or a newer one of the same, replaces a known
+// fact. Repeating a fact at a lower standing extends its lifetime. The book must have been opened
+// for the subject.
 func (b *Book) note(about documentKey, is string, standing activity.Standing, e *activity.Event) {
 	switch p := b.stored[about]; {
 	case overrides(e, standing, p.fact.standing, p.fact.at):
@@ -277,9 +271,9 @@ func (b *Book) note(about documentKey, is string, standing activity.Standing, e 
 	}
 }
 
-// resolved returns the session with its user's email address where it has none of its
-// own, or one of a lower standing. That address stands no higher than the session's
-// claim to be the user's.
+// resolved returns the session with its user's email address if the session has none of its own,
+// or one of a lower standing. The standing of that address is limited to the standing of the
+// session's user.
 func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if s.UserID == "" || s.Email != "" && s.EmailStanding >= s.Standing {
 		return s, nil
@@ -298,8 +292,9 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	return s, nil
 }
 
-// Changes returns the changes of documents that take the book's knowledge into the directory.
-// All but linked sessions yield. The book stays as it is: after a refusal, open it anew.
+// Changes returns the document changes that store the book's updates. All documents yield
+// except linked sessions; see [document.Change].Yields. Changes does not modify the book. After a
+// conflict, open the book again.
 func (b *Book) Changes() []document.Change {
 	changes := make([]document.Change, len(b.changed))
 	for i, p := range b.changed {

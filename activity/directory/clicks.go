@@ -8,15 +8,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Of the clicks that marks may follow, a session remembers the newest maxClicks. A mark is
-// of the nearest one like it whose time differs by markWithin at most.
+// A session remembers its newest maxClicks clicks that a mark may follow. A mark belongs to the
+// nearest click with the same target within markWithin before or after it.
 const (
 	maxClicks  = 8
 	markWithin = 2 * time.Second
 )
 
-// seenClick is a click that marks may follow: a hash of its user and its object, its time
-// in microseconds since the epoch, and its index in the session.
+// seenClick is a click that a mark may follow: a hash of its user and target, its time in
+// microseconds since the epoch, and its index in the session.
 type seenClick struct {
 	Sum   uint64   `json:"sum"`
 	At    int64    `json:"at"`
@@ -24,14 +24,14 @@ type seenClick struct {
 	Marks []string `json:"marks,omitempty"`
 }
 
-// noticed is a session's memory of errors of the last seconds, and of clicks that marks may
-// follow. Copies of a session share it, so notice makes a new one for each change.
+// noticed holds a session's recent errors and the clicks that a mark may follow. Copies of a
+// session share it, so it is replaced, not modified; see notice.
 type noticed struct {
 	Errors []seenError `json:"errors,omitempty"`
 	Clicks []seenClick `json:"clicks,omitempty"`
 }
 
-// notice returns a copy of the session's memory, which is the session's from then on.
+// notice replaces the session's noticed by a copy, which the caller may modify, and returns it.
 func (s *Session) notice() *noticed {
 	n := &noticed{}
 	if s.noticed != nil {
@@ -41,23 +41,23 @@ func (s *Session) notice() *noticed {
 	return n
 }
 
-// clickSum returns the hash by which a mark finds its click: of its user and its object.
+// clickSum returns the hash of an event's user and target, by which a mark finds its click.
 func clickSum(e *activity.Event) uint64 {
 	return hashOf(e.UserID + "\x00" + e.Action.Title + "\x00" + e.Action.CanonicalURL)
 }
 
-// hashOf returns a hash that is the same on every server, as it is stored.
+// hashOf returns a hash that is the same on every server, because it is stored.
 func hashOf(s string) uint64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(s))
 	return hash.Sum64()
 }
 
-// ApplyMarks gives the session's clicks the marks among its settled events, and returns the
-// events that are left, in order of their time, and the number of marks without a click, or
-// with one that has the mark. The mark of a click among the events is gone. The mark of an
-// earlier click has become that click, as it was but for its marks, with its index. It may
-// change events and its slice.
+// ApplyMarks applies the marks among a session's settled events to their clicks. It returns the
+// remaining events in time order, and the number of marks that had no click, or whose click had
+// the mark already. A mark whose click is among the events is removed. A mark of an earlier click
+// becomes a copy of that click with its index and all of its marks. ApplyMarks may modify the
+// events and their slice.
 func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []activity.Event, missed int) {
 	if !slices.ContainsFunc(events, func(e activity.Event) bool { return e.Markable || e.IsMark() }) {
 		return events, 0
@@ -91,8 +91,8 @@ func (b *Book) ApplyMarks(sessionID string, events []activity.Event) (left []act
 	return events, missed
 }
 
-// applyMark gives the marks of an event to their click, which may be one of those by index, and
-// reports whether there is one that lacks any of them.
+// applyMark adds an event's marks to their click, which may be among the given clicks, keyed by
+// index. It reports false if there is no such click or it has all of the marks.
 func (n *noticed) applyMark(e *activity.Event, clicks map[int]*activity.Event) bool {
 	click := n.nearest(e)
 	if click == nil {
@@ -118,8 +118,7 @@ func (n *noticed) applyMark(e *activity.Event, clicks map[int]*activity.Event) b
 	return true
 }
 
-// nearest returns the click of the same target that is nearest in time, at most markWithin
-// away, or nil.
+// nearest returns the click on the same target that is nearest in time, within markWithin, or nil.
 func (n *noticed) nearest(e *activity.Event) (click *seenClick) {
 	sum, at, nearest := clickSum(e), e.Time.UnixMicro(), markWithin.Microseconds()
 	for i := range n.Clicks {

@@ -9,23 +9,23 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// clock turns the stamps of one session's clock into times of the service. Of two
-// stamps the later one never gets the earlier time, in whatever order they arrive
-// and whatever the clock learned in between. It is kept with the session. All its
-// numbers are microseconds.
+// clock converts timestamps of a session's own clock (stamps) to times of the service. It
+// preserves order: a later stamp never gets an earlier time, in whatever order stamps arrive and
+// however the correction changes in between. It is stored with the session. All numbers are
+// microseconds.
 //
-// The order holds by construction. A stamp between two points has the time on the
-// line from one to the other, and the line stays: points are added before the first
-// and after the last one only, where the correction is free within the bounds of
-// their times, and an inner point is removed only if it changes no time.
+// Order holds by construction. A stamp between two points is interpolated on the line between
+// them, and lines never change: points are added only before the first and after the last one,
+// within the bounds of those points' times, and an inner point is removed only if that
+// changes no time.
 type clock struct {
-	// Correction is added to a stamp: the arrival less the sending of the request
-	// with the least latency. Nil while no request has told when it was sent.
+	// Correction is added to a stamp. It is the difference between arrival and sending of the
+	// request with the least latency; nil until a request has stated when it was sent.
 	Correction *int64 `json:"correction,omitempty"`
-	// Points are in order, both of their stamps and of their times.
+	// Points are in ascending order of both stamps and times.
 	Points []point `json:"points,omitempty"`
-	// Cut means that points before the first one were given up. A stamp before it
-	// has no time any more: its event counts as expired.
+	// Cut means that points before the first one were dropped. An event with an earlier stamp
+	// counts as expired.
 	Cut bool `json:"cut,omitempty"`
 }
 
@@ -36,36 +36,35 @@ func (p point) stamp() int64 { return p[0] }
 func (p point) time() int64  { return p[1] }
 
 const (
-	// maxLatency is the largest difference between the latencies of two requests,
-	// in microseconds. Beyond it the sender's clock has been set back.
+	// maxLatency is the largest difference in latency between two requests, in
+	// microseconds. A larger one means that the sender's clock was set back.
 	maxLatency = int64(20 * time.Second / time.Microsecond)
-	// maxPoints bounds a clock, to some 9 KB. A session needs two points, and one or
-	// two more for each request with less latency than all before it.
+	// maxPoints bounds the size of a clock to about 9 KB. A session needs two points, and
+	// one or two more for each request with a new least latency.
 	maxPoints = 256
-	// Where a better correction would set times back, they go slowest times slower
-	// than the sender's clock, and advance by maxSlowed at most from one point to
-	// the next.
+	// If a better correction would move times back, they advance slowest times slower than
+	// the sender's clock, and by at most maxSlowed from one point to the next.
 	slowest = 16
-	// Requests that arrive at once get times that are closer, and a little ahead of
-	// their arrival: stamps of different milliseconds still have different times. Those
-	// that are more than maxEarly ahead are leastEarly apart at most.
+	// Requests that arrive together get times closest times nearer to each other than their
+	// stamps, slightly ahead of their arrival, so stamps of different milliseconds still get
+	// different times. More than maxEarly ahead, times are at most leastEarly apart.
 	closest    = 512
 	maxSlowed  = int64(10 * time.Millisecond / time.Microsecond)
 	maxEarly   = int64(2 * time.Millisecond / time.Microsecond)
 	leastEarly = 16
-	// maxStamp bounds stamps, far beyond the years that can be written.
+	// maxStamp bounds stamps, far beyond any year that can be formatted.
 	maxStamp = int64(1e18)
 )
 
-// stamped is an event and its stamp by the sender's clock.
+// stamped is an event with its stamp.
 type stamped struct {
 	*activity.Event
 	stamp int64
 }
 
-// settle gives the events of one request their times and appends them in order
-// of their stamps. An event that happened more than ttl before it arrived, or
-// before the first point of a cut clock, is left out and changes nothing.
+// settle assigns times to the events of one request and appends them to settled in the order of
+// their stamps. It leaves out, counts and does not learn from events that happened more than ttl
+// before their arrival, or before the first point of a cut clock.
 func (c *clock) settle(settled, events []activity.Event, ttl time.Duration) (_ []activity.Event, expired int) {
 	var few [8]stamped
 	ordered := few[:0]
@@ -101,7 +100,7 @@ func arrival(e *activity.Event) time.Time {
 	return e.Received
 }
 
-// stamp returns when the event happened by the sender's clock.
+// stamp returns the time of the event by the sender's clock.
 func (c *clock) stamp(e *activity.Event) int64 {
 	stamp := min(max(e.Time.UnixMicro(), -maxStamp), maxStamp)
 	if e.ServerTime {
@@ -117,8 +116,8 @@ func value(correction *int64) int64 {
 	return *correction
 }
 
-// learned returns the correction after the event's request. The least latency
-// gives the best one; a request with more keeps its place.
+// learned returns the correction to use from the event's request on. The request with the least
+// latency defines it.
 func (c *clock) learned(e *activity.Event, received time.Time) *int64 {
 	if e.Sent.IsZero() || e.ServerTime {
 		return c.Correction
@@ -130,8 +129,8 @@ func (c *clock) learned(e *activity.Event, received time.Time) *int64 {
 	return &shown
 }
 
-// time returns the time of a stamp, which is after the latest only as far as the
-// times of earlier stamps require.
+// time returns the time of a stamp. It exceeds latest only as far as the times of earlier stamps
+// require.
 func (c *clock) time(stamp, correction, latest int64) int64 {
 	after := c.after(stamp)
 	t := min(stamp+correction, latest)
@@ -144,7 +143,7 @@ func (c *clock) time(stamp, correction, latest int64) int64 {
 			return last.time()
 		}
 		if even := last.time() + stamp - last.stamp(); t == latest && even <= latest && latest-even < maxLatency {
-			t = even // a clock that is ahead by an unknown time goes as fast as the service's
+			t = even // a clock that is ahead by an unknown amount runs at the service's speed
 		}
 		early := min((stamp-last.stamp())/closest, max((latest+maxEarly-last.time())/2, leastEarly))
 		room := max((latest-last.time())/2, early)
@@ -156,25 +155,24 @@ func (c *clock) time(stamp, correction, latest int64) int64 {
 	return between(c.Points[after-1], c.Points[after], stamp)
 }
 
-// slowed returns the least distance between the times of two stamps where the
-// correction allows none: it leaves times for stamps that arrive later.
+// slowed returns the least distance between the times of two stamps if the correction allows no
+// distance. It leaves room for stamps that arrive later.
 func slowed(apart int64) int64 { return min(apart/slowest, maxSlowed) }
 
-// after returns the number of points that are not after the stamp.
+// after returns the index of the first point after the stamp.
 func (c *clock) after(stamp int64) int {
 	return sort.Search(len(c.Points), func(i int) bool { return c.Points[i].stamp() > stamp })
 }
 
-// between returns the time of a stamp at a, or after a and before b. It is before
-// b's time unless a and b have the same.
+// between returns the interpolated time of a stamp from a up to, but not including, b. It is
+// before b's time unless both times are equal.
 func between(a, b point, stamp int64) int64 {
 	slope := float64(b.time()-a.time()) / float64(b.stamp()-a.stamp())
 	t := a.time() + int64(float64(stamp-a.stamp())*slope)
 	return max(min(t, b.time()-1), a.time())
 }
 
-// add makes a point where it is outside of the others. Beyond maxPoints the first
-// one is given up.
+// add adds a point unless it lies between others. Beyond maxPoints it drops the first one.
 func (c *clock) add(p point) {
 	switch after := c.after(p.stamp()); {
 	case after == 0:
@@ -189,8 +187,8 @@ func (c *clock) add(p point) {
 	}
 }
 
-// merge removes the point at i if its neighbours have its correction: then it is on
-// the line between them, to the microsecond.
+// merge removes the point at i if its neighbours have the same correction: it then lies on the
+// line between them, to the microsecond.
 func (c *clock) merge(i int) {
 	if i < 1 || i+1 >= len(c.Points) {
 		return

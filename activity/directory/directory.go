@@ -1,9 +1,9 @@
-// Package directory knows who a session belongs to: its user, the user's address, whose word
-// that is, and the conversation that the session is linked to.
+// Package directory maps sessions to their users: the user's ID and email address, the standing
+// of each, and the conversation that the session is linked to.
 //
-// A [Directory] keeps this in documents of package
-// [github.com/liveactivity/liveactivity/activity/document]. A recorder of events opens
-// a [Book] for them, lets it learn, and writes its changes together with the actions:
+// A [Directory] stores this as documents of package
+// [github.com/liveactivity/liveactivity/activity/document]. A recorder opens a [Book] for a
+// batch of events, updates it from them, and writes its changes together with the actions:
 //
 //	dir, err := directory.New(docs, 0)
 //	book := dir.Book("acme")
@@ -12,7 +12,7 @@
 //	session, err := book.Learn(ctx, "session_1", settled)
 //	version, err := docs.Write(ctx, "acme", book.Changes()...)
 //
-// A [Finder] finds the session of an event that has none.
+// A [Finder] finds a session for an event without one.
 package directory
 
 import (
@@ -26,43 +26,41 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Session is a session's identity, link and counts: everything but its actions.
+// Session is the state of a session except for its actions.
 type Session struct {
-	// UserID comes from the session's newest event that carried one, among the events
-	// of the highest standing.
+	// UserID is from the newest event that carried a user ID, among the session's events of
+	// the highest standing.
 	UserID string
-	// Email comes from the session's newest event that carried one, among the events of
-	// the highest standing, unless the session went over from one identified user to
-	// another since; without one, or where a higher standing is known of it, the email
-	// address last known of the user.
+	// Email is from the newest event that carried an address, among the session's events of
+	// the highest standing, unless another identified user has appeared since. If there is
+	// none, or the user's last known address has a higher standing, it is the latter.
 	Email string
-	// Standing belongs to UserID, EmailStanding to Email: Claimed while they are empty.
-	// An address that is known of the user stands no higher than the user.
+	// Standing applies to UserID and EmailStanding to Email; both are Claimed while the value is
+	// empty. An address known from the user has at most the standing of UserID.
 	Standing, EmailStanding activity.Standing
-	// Desk and ConversationID are set once the session is linked to a
-	// conversation of a help desk, until another identified user appears; see Link.
+	// Desk and ConversationID are set while the session is linked to a conversation of a
+	// help desk. The link ends when another identified user appears; see Link.
 	Desk, ConversationID string
-	// Actions counts the session's actions: the next one's index.
+	// Actions is the number of the session's actions, and so the index of the next one.
 	Actions int
 
-	identified      []string // other users that events of the session identified, the newest
+	identified      []string // other users that the session's events identified; the newest last
 	clock           clock
 	noticed         *noticed // nil for nothing
 	past            *past    // nil for nothing
-	statedEmail     string   // whichever user it belongs to
+	statedEmail     string   // the address stated last, of any user
 	statedStanding  activity.Standing
 	userBy, emailBy provenance
-	linkedUser      string // that the link is of; empty until one is known
-	linkedEmail     string // that the session was linked by while linkedUser was empty
+	linkedUser      string // the user whose link it is; empty until one is known
+	linkedEmail     string // the address that the link was made by, while linkedUser is empty
 	former          *formerLink
 }
 
-// Learn takes over the identity an event carries, unless something newer is
-// known, or something of a higher standing. An event that carries none changes
-// nothing.
+// Learn updates the session from the identity in an event, unless a newer one of the same
+// standing, or one of a higher standing, is known. An event without an identity changes nothing.
 func (s *Session) Learn(e activity.Event) {
 	by := provenance{At: e.Time.UTC()}
-	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // which not every event says again
+	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // not every event repeats it
 		by.Identified = e.UserID
 	}
 	if s.linkedUser == e.Anonymous && s.Names(&e) {
@@ -78,7 +76,7 @@ func (s *Session) Learn(e activity.Event) {
 	}
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
-		if by.Identified == s.UserID { // by an earlier event that comes late
+		if by.Identified == s.UserID { // by an earlier event that arrived late
 			s.userBy.Identified = s.UserID
 		}
 	}
@@ -90,19 +88,19 @@ func (s *Session) Learn(e activity.Event) {
 	s.keepLink()
 }
 
-// maxIdentified is how many identified users are remembered of a session.
+// maxIdentified is the number of other identified users that a session remembers.
 const maxIdentified = 8
 
-// addIdentified remembers an identified user of the session, and forgets the oldest beyond
-// maxIdentified. It shares no memory with copies of the session.
+// addIdentified adds an identified user, and drops the oldest beyond maxIdentified. The list is
+// copied, so copies of the session are unaffected.
 func (s *Session) addIdentified(userID string) {
 	if userID != "" && !s.hasIdentified(userID) {
 		s.identified = addNewest(s.identified, userID, maxIdentified)
 	}
 }
 
-// addNewest returns the list with an element that it may have, and without the oldest beyond
-// most.
+// addNewest returns the list with the element appended, unless the list has it, and without the
+// oldest elements beyond most.
 func addNewest[T comparable](list []T, one T, most int) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -111,24 +109,24 @@ func addNewest[T comparable](list []T, one T, most int) []T {
 	return list[max(0, len(list)-most):]
 }
 
-// Statement is an email address that an event of a session stated, with the event's user ID,
+// Statement is an email address that an event of the session stated, with the event's user ID,
 // which may be empty.
 type Statement struct {
 	UserID string `json:"user_id,omitempty"`
 	Email  string `json:"email"`
 }
 
-// maxStated is how many statements are remembered of a session.
+// maxStated is the number of statements that a session remembers.
 const maxStated = 8
 
-// past is the part of a session that only erasures and exports need. Copies of the session share
-// it, so it is never changed: see amendPast.
+// past is the part of a session that only erasures and exports need. Copies of a session share
+// it, so it is replaced, not modified; see amendPast.
 type past struct {
 	Stated  []Statement  `json:"stated,omitempty"`
 	Earlier []formerLink `json:"earlier,omitempty"` // links before the former, and links that gave way, the newest last
 }
 
-// remembered returns a session's past, which must not be changed.
+// remembered returns the session's past, which must not be modified.
 func (s *Session) remembered() past {
 	if s.past == nil {
 		return past{}
@@ -136,8 +134,8 @@ func (s *Session) remembered() past {
 	return *s.past
 }
 
-// amendPast replaces the session's past by a changed copy. The function must not change the
-// elements of its lists.
+// amendPast replaces the session's past by a copy that change has modified. The function must not
+// modify elements of its lists in place.
 func (s *Session) amendPast(change func(*past)) {
 	p := s.remembered()
 	if change(&p); len(p.Stated)+len(p.Earlier) == 0 {
@@ -159,28 +157,26 @@ func (s *Session) hasIdentified(userID string) bool {
 	return userID == s.userBy.Identified || slices.Contains(s.identified, userID)
 }
 
-// Names reports whether the event identifies an anonymous visitor of the session. An
-// identified user's actions are nobody else's, and an event that stands lower than
-// the session's user says nothing about its visitor.
+// Names reports whether the event identifies an anonymous visitor of the session. The actions of
+// an identified user cannot be given to another, and an event of a lower standing than the
+// session's user cannot name its visitor.
 func (s *Session) Names(e *activity.Event) bool {
 	return e.SessionID != "" && e.Standing >= s.Standing &&
 		e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID && !s.hasIdentified(e.Anonymous)
 }
 
-// maxAhead is the longest time by which knowledge may be later than now: the clocks
-// of servers differ a little.
+// maxAhead is the most by which the time of a fact may be in the future, since the clocks of
+// servers differ slightly.
 const maxAhead = time.Second
 
-// overrides reports whether the event's value, of a standing, takes the place of a
-// known value of another standing, from an event at that time. The higher standing
-// counts, whenever it was; at the same standing the later event does. A time that has
-// not come yet is from a clock that was ahead, and gives way.
+// overrides reports whether an event's value with the given standing replaces a known value with
+// another standing and time. The higher standing wins regardless of time; at the same standing
+// the later event wins. A known time in the future is from a clock that was ahead, and loses.
 func overrides(e *activity.Event, standing, known activity.Standing, at time.Time) bool {
 	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(arrival(e)) > maxAhead)
 }
 
-// setEmail sets the address to the stated one, or to none where that is another identified
-// user's.
+// setEmail sets Email to the stated address, or to none if that belongs to another identified user.
 func (s *Session) setEmail() {
 	s.Email, s.EmailStanding = s.statedEmail, s.statedStanding
 	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
@@ -188,24 +184,22 @@ func (s *Session) setEmail() {
 	}
 }
 
-// provenance is the event that something is known from. The zero value is of no event.
+// provenance describes the event that stated a value. The zero value is no event.
 type provenance struct {
 	At         time.Time
-	Identified string // its user id, empty unless that is identified
+	Identified string // the event's user ID; empty unless identified
 }
 
-// Directory remembers the users of the sessions of all products, the email
-// addresses of users, and the sessions of email addresses, for as long as
-// their actions are kept. It keeps them as documents and nothing by itself, so
-// directories over one store are one directory. It is safe for concurrent use.
+// Directory maps the sessions of all products to their users, users to email addresses, and email
+// addresses to sessions, for as long as actions are kept. All of its state is in documents, so
+// directories over one store are interchangeable. It is safe for concurrent use.
 type Directory struct {
 	docs document.Store
 	ttl  time.Duration
 }
 
-// New returns the directory in docs. A session is kept for ttl
-// ([activity.DefaultTTL] for zero) after it was last heard of. New reports all
-// invalid arguments at once.
+// New returns the directory stored in docs. A session is kept for ttl ([activity.DefaultTTL] if
+// zero) after its last event. New reports all invalid arguments together.
 func New(docs document.Store, ttl time.Duration) (*Directory, error) {
 	wrong := options.Mistakes{Package: "directory"}
 	wrong.Require(docs != nil, "docs", "must not be nil")
@@ -216,7 +210,7 @@ func New(docs document.Store, ttl time.Duration) (*Directory, error) {
 	return &Directory{docs: docs, ttl: ttl}, nil
 }
 
-// Session returns a session, and false for an unknown one.
+// Session returns a session. It reports false if the session is unknown.
 func (d *Directory) Session(ctx context.Context, productID, sessionID string) (Session, bool, error) {
 	b := d.Book(productID)
 	if err := b.load(ctx, ofSession(sessionID)); err != nil {
@@ -227,9 +221,9 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 	return s, p.doc.Exists() && !p.damaged, err
 }
 
-// Sessions returns each of the sessions, in this order, as its own events described
-// it: without an address that only its user has. An unknown one is the zero value. It
-// reads them all at once.
+// Sessions returns the sessions, in the order of their IDs, as their own events described them:
+// without addresses known only from their users. An unknown session is the zero value. The store
+// is read once.
 func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs ...string) ([]Session, error) {
 	docs, err := d.read(ctx, productID, ofSession, sessionIDs)
 	known := make([]Session, len(docs))
@@ -239,8 +233,8 @@ func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs .
 	return known, err
 }
 
-// read returns the documents of subjects of one kind, in their order. It reads them all at
-// once.
+// read returns the documents of subjects of one kind, in the order of their IDs. The store is
+// read once.
 func (d *Directory) read(
 	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
 ) ([]*storedDocument, error) {
@@ -255,7 +249,7 @@ func (d *Directory) read(
 	return docs, nil
 }
 
-// facts is read for users or email addresses.
+// facts returns the facts of users or email addresses, in the order of their IDs.
 func (d *Directory) facts(
 	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
 ) ([]string, error) {
@@ -267,8 +261,8 @@ func (d *Directory) facts(
 	return facts, err
 }
 
-// SessionOf returns the session in which an email address was last seen, among those
-// where its standing was highest. Upper and lower case are the same, and no session has an empty address.
+// SessionOf returns the session where an email address was last seen, among those where its
+// standing was highest. Case does not matter, and an empty address has no session.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
 	sessionIDs, err := d.SessionsOf(ctx, productID, email)
 	if err != nil {
@@ -277,34 +271,33 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 	return sessionIDs[0], sessionIDs[0] != "", nil
 }
 
-// SessionsOf is [Directory.SessionOf] of each address, in their order; "" for none. It
-// reads them all at once.
+// SessionsOf returns [Directory.SessionOf] for each address, in their order; "" for none. The
+// store is read once.
 func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
 	return d.facts(ctx, productID, ofEmail, emails)
 }
 
-// EmailsOf returns the newest address of each user, in their order, of the highest standing
-// there is; "" for none. It reads them all at once.
+// EmailsOf returns each user's newest address of the highest standing, in the order of the users;
+// "" for none. The store is read once.
 func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
 	return d.facts(ctx, productID, ofUser, userIDs)
 }
 
-// Amendment is a change of a session together with other documents of its
-// product, all or nothing.
+// Amendment is an atomic change of a session and other documents of its product.
 type Amendment struct {
 	Session Session             // to be changed
 	Known   bool                // whether anything was known of the session
 	Docs    []document.Document // as they were read, in the order of their names
 	Changes []document.Change   // of further documents
 
-	// Write makes the changes instead of the store's Write, such as by an append
-	// to a log; nil for the store.
+	// Write replaces the store's Write, for example by an append to a log; nil means the
+	// store's.
 	Write func(ctx context.Context, changes ...document.Change) error
 }
 
-// Amend reads a session and the named documents at once and makes the changes that
-// the function asks for. On a concurrent change of any of them it starts again. If
-// the function returns an error nothing is changed, and Amend returns that error.
+// Amend reads a session and the named documents together, and writes the changes that the
+// function makes. If any of them changed concurrently, it starts again. If the function returns
+// an error, nothing is written and Amend returns that error.
 func (d *Directory) Amend(
 	ctx context.Context, productID, sessionID string, names []string, change func(*Amendment) error,
 ) error {
@@ -333,7 +326,7 @@ func (d *Directory) Amend(
 	})
 }
 
-// Book returns a book of a product that is about nothing yet.
+// Book returns an empty book for a product.
 func (d *Directory) Book(productID string) *Book {
 	return &Book{dir: d, productID: productID}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// sessionDocument is the JSON of a session. Times are in microseconds since the epoch, here and
-// in the clock; zero is unknown.
+// sessionDocument is the stored JSON of a session. Times here and in the clock are microseconds
+// since the epoch; zero means unknown.
 type sessionDocument struct {
 	UserID         string             `json:"user_id,omitempty"`
 	UserBy         provenanceDocument `json:"user_by,omitzero"`
@@ -31,15 +31,15 @@ type sessionDocument struct {
 	Noticed        *noticed           `json:"noticed,omitempty"`
 }
 
-// provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
-// the session, which it usually names: IDs may be long.
+// provenanceDocument is the stored JSON of a provenance. It omits a user ID that equals the
+// session's, as most do: IDs may be long.
 type provenanceDocument struct {
 	At         int64  `json:"at,omitempty"`
 	IsUser     bool   `json:"is_user,omitempty"` // the session's user is the identified one
 	Identified string `json:"identified,omitempty"`
 }
 
-// factDocument is the JSON of a user or of an email address.
+// factDocument is the stored JSON of a user or an email address.
 type factDocument struct {
 	Email     string            `json:"email,omitempty"`      // of a user
 	SessionID string            `json:"session_id,omitempty"` // of an email address
@@ -47,8 +47,7 @@ type factDocument struct {
 	At        int64             `json:"at,omitempty"`
 }
 
-// set takes over a document as it was read. One that cannot be decoded counts as
-// empty, and is overwritten.
+// set decodes a document that was read. A malformed one counts as empty and will be overwritten.
 func (p *storedDocument) set(doc document.Document) {
 	p.doc, p.read = doc, true
 	if !doc.Exists() {
@@ -70,7 +69,7 @@ func (p *storedDocument) set(doc document.Document) {
 	p.damaged = err != nil
 }
 
-// value returns the JSON of the document, as set reads it.
+// value returns the document's JSON, the inverse of set.
 func (p *storedDocument) value() []byte {
 	at := microsOf(p.fact.at)
 	switch p.kind {
@@ -82,8 +81,7 @@ func (p *storedDocument) value() []byte {
 	return encodeDocument(p.session.document())
 }
 
-// encodeDocument returns the JSON of a document, which has nothing that cannot be
-// encoded.
+// encodeDocument returns the JSON of a document. Encoding cannot fail.
 func encodeDocument(v any) []byte {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -92,8 +90,8 @@ func encodeDocument(v any) []byte {
 	return value
 }
 
-// document returns the session as it is stored, with the address that it stated: the one of its
-// user is found anew when it is read.
+// document returns the session's stored form with the address that its events stated. An address
+// known only from its user is looked up again on reading.
 func (s *Session) document() sessionDocument {
 	return sessionDocument{
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
@@ -117,7 +115,7 @@ func (d *sessionDocument) session() Session {
 	return s
 }
 
-// document returns the provenance as it is stored with a session of that user.
+// document returns the provenance's stored form in a session of the user.
 func (p provenance) document(userID string) provenanceDocument {
 	d := provenanceDocument{At: microsOf(p.At), Identified: p.Identified}
 	if p.Identified != "" && p.Identified == userID {
@@ -126,7 +124,7 @@ func (p provenance) document(userID string) provenanceDocument {
 	return d
 }
 
-// provenance is the inverse of document, for the same user.
+// provenance is the inverse of document for the same user.
 func (d provenanceDocument) provenance(userID string) provenance {
 	if d.IsUser {
 		d.Identified = userID
@@ -134,7 +132,7 @@ func (d provenanceDocument) provenance(userID string) provenance {
 	return provenance{At: momentOf(d.At), Identified: d.Identified}
 }
 
-// microsOf returns microseconds since the epoch, and zero for the zero time.
+// microsOf returns t in microseconds since the epoch, or zero for the zero time.
 func microsOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -14,15 +14,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Finder finds sessions for events that have a user and no session, such as events of a
-// company's servers. It keeps nothing by itself and is safe for concurrent use.
+// Finder finds sessions for events with a user but no session, such as events from a company's
+// servers. It has no state of its own and is safe for concurrent use.
 type Finder struct {
 	store recent.Store
 	dir   *Directory
 }
 
-// NewFinder returns a finder of the sessions in a store and in the [Directory] in
-// docs. It reports all invalid arguments at once.
+// NewFinder returns a finder over the actions in store and the [Directory] in docs. It reports all
+// invalid arguments together.
 func NewFinder(store recent.Store, docs document.Store, ttl time.Duration) (*Finder, error) {
 	wrong := options.Mistakes{Package: "directory"}
 	wrong.Require(store != nil, "store", "must not be nil")
@@ -34,11 +34,10 @@ func NewFinder(store recent.Store, docs document.Store, ttl time.Duration) (*Fin
 	return &Finder{store, dir}, nil
 }
 
-// Find returns the session of an event that has a user and none: the one in which the
-// user, and no other since, was active within the retention. A session that stands
-// higher than the event takes nothing from it. Where there are several, or none, it is
-// one of the user's own, which begins with an action: an event without one finds no
-// session before, "".
+// Find returns the session for an event with a user but no session. It is the session where the
+// user was active within the retention, if there is exactly one that still belongs to the user
+// and has no higher standing than the event. Otherwise it is a session of the user's own. That one
+// begins with an action: until then Find returns "" for an event without an action.
 func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) (sessionID string, err error) {
 	found, err := f.store.Recent(ctx, productID, e.UserID, recent.DefaultMaxEvents)
 	if err != nil {
@@ -74,8 +73,8 @@ func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) 
 	return "", nil
 }
 
-// ownSession returns the ID of a user's own session, the same one on every server. It does not
-// show the user's ID, which may be claimed.
+// ownSession returns the ID of a user's own session, which is the same on every server. It does
+// not reveal the user's ID, which may be claimed.
 func ownSession(userID string) string {
 	sum := sha256.Sum256([]byte(userID))
 	return "user-" + uuid.UUID(sum[:len(uuid.UUID{})]).String()

@@ -11,14 +11,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Person is a person to forget: the user IDs, the visitors that the person was before, who may
-// be others, too, and the addresses, in lower case.
+// Person is a person to forget: the user IDs, the IDs of visitors that the person was before,
+// which others may share, and the email addresses in lower case.
 type Person struct{ UserIDs, Visitors, Emails []string }
 
-// Forget returns the changes after which the directory knows nothing of a person: of the users,
-// of visitors with the person's addresses, of the sessions, which others may share (see
-// [activity.Erasure].Kept), and of the addresses that lead there. They fail where anything
-// happened in one of the sessions meanwhile. Nothing is written before the caller writes them.
+// Forget returns the changes that remove a person from the directory: the users, visitors with the
+// person's addresses, the sessions, and the addresses that lead to them. A session shared with
+// others (see [activity.Erasure].Kept) keeps their part. The changes conflict if one of the sessions
+// has changed since. Forget itself writes nothing.
 func (d *Directory) Forget(
 	ctx context.Context, productID string, who Person, e *activity.Erasure) ([]document.Change, error,
 ) {
@@ -50,8 +50,8 @@ func (d *Directory) Forget(
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes users, and addresses, which are in lower case, from the session, with
-// everything that is known of it through them.
+// forget removes users and addresses (in lower case) from the session, along with everything
+// derived from them.
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	theirs := s.linksOf(userIDs, emails)
@@ -77,25 +77,25 @@ func (s *Session) forget(userIDs, emails []string) {
 	s.setEmail()
 }
 
-// Conversation names a conversation of a desk, and the identified user that a session is or was
-// linked to it for, empty for nobody yet.
+// Conversation is a conversation that a session is or was linked to, and the identified user of
+// the link, empty for none yet.
 type Conversation struct{ Desk, ID, UserID string }
 
-// Conversations returns the conversations that the session is linked to, or was before, as far as
-// they are remembered: the present one first, and the others from the newest on. A conversation
-// comes once for each user that the session was linked to it for.
+// Conversations returns the session's present and remembered earlier conversations, the present
+// one first, then from the newest to the oldest. A conversation is listed once for each user of
+// such a link.
 func (s *Session) Conversations() []Conversation {
 	return s.conversations(func(formerLink) bool { return true })
 }
 
-// ConversationsOf is Conversations for a person's links alone: of the users, or of the addresses,
-// which are in lower case. A link of nobody yet is of the person with the address that it was made
-// by or, without one, of the session's user.
+// ConversationsOf returns those Conversations whose link belongs to one of the users or addresses
+// (in lower case). A link without a user belongs to the owner of the address it was made by or,
+// without an address, to the session's user.
 func (s *Session) ConversationsOf(userIDs, emails []string) []Conversation {
 	return s.conversations(s.linksOf(userIDs, emails))
 }
 
-// conversations returns the conversations of the links that a function accepts.
+// conversations returns the conversations whose links takes accepts.
 func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation) {
 	add := func(f formerLink) {
 		c := Conversation{f.Desk, f.ConversationID, f.UserID}
@@ -113,8 +113,8 @@ func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation
 	return all
 }
 
-// linksOf returns the function that reports whether a link is a person's, see ConversationsOf, by
-// the session as it is at the call.
+// linksOf returns a function that reports whether a link belongs to a person; see ConversationsOf.
+// It uses the session's state at the time of this call.
 func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
 	user, stated := s.UserID, s.Stated()
 	return func(f formerLink) bool {
@@ -130,8 +130,8 @@ func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
 	}
 }
 
-// Identified returns the identified users of the session, as far as they are remembered. The
-// caller owns the slice.
+// Identified returns the session's identified users, at most the newest maxIdentified and the
+// present one. The caller owns the slice.
 func (s *Session) Identified() []string {
 	all := slices.Clone(s.identified)
 	if user := s.userBy.Identified; user != "" {
@@ -140,12 +140,12 @@ func (s *Session) Identified() []string {
 	return all
 }
 
-// Stated returns the addresses that the session's own events stated, as far as they are
-// remembered, each with its user ID. The caller owns the slice.
+// Stated returns the newest addresses that the session's own events stated, each with its user ID.
+// The caller owns the slice.
 func (s *Session) Stated() []Statement {
 	all := slices.Clone(s.remembered().Stated)
 	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
-	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // by an earlier version
+	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
 		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})
 	}
 	return all

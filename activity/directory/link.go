@@ -9,21 +9,21 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// formerLink is a link that has ended, as another identified user appeared in the
-// session: the session remembers the newest. Of those before, and of links that gave way to
-// others, it remembers maxEarlier.
+// formerLink is a link that has ended. A session remembers the newest one that ended because
+// another identified user appeared, and maxEarlier of those before it and of links that gave way
+// to another link.
 type formerLink struct {
 	Desk           string    `json:"desk"`
 	ConversationID string    `json:"conversation_id"`
 	UserID         string    `json:"user_id"`
 	Until          time.Time `json:"until"`           // when the other user appeared
-	Email          string    `json:"email,omitempty"` // that the session was linked by; empty with a user
+	Email          string    `json:"email,omitempty"` // the address that the link was made by; empty with a user
 }
 
-// Link links the session to a conversation of a help desk for its present identified
-// user. Without one, the link is for the user that had the email address or the user
-// ID in the session; both may be empty. Otherwise it is for the first one to come whose
-// events do not state another address.
+// Link links the session to a conversation of a help desk on behalf of its present identified
+// user. Without one, the link belongs to the session's user with that email address or user ID;
+// both may be empty. Otherwise it will belong to the next user to be identified whose events do
+// not state a different address.
 func (s *Session) Link(desk, conversationID, email, userID string) {
 	s.Desk, s.ConversationID = desk, conversationID
 	s.linkedUser, s.linkedEmail = s.userBy.Identified, ""
@@ -38,11 +38,11 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 	}
 }
 
-// maxEarlier is how many earlier links a session remembers.
+// maxEarlier is the number of earlier links that a session remembers.
 const maxEarlier = 4
 
-// GiveWay ends the session's link in favour of another one. No events are its conversation's any
-// more, but Conversations still has it.
+// GiveWay ends the session's link in favor of another one. No events belong to its conversation
+// any more, but Conversations still returns it.
 func (s *Session) GiveWay(at time.Time) {
 	s.remember(s.link(at))
 	s.endLink()
@@ -73,9 +73,8 @@ func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
 	return unlinked
 }
 
-// keepLink ends the link once another identified user has appeared than the one it is of. A
-// link of nobody yet becomes the first identified user's whose address, if one is stated, is
-// the link's.
+// keepLink ends the link if an identified user other than the link's has appeared. A link without
+// a user is given to the first identified user with no stated address or with the link's.
 func (s *Session) keepLink() {
 	user := s.userBy.Identified
 	if s.ConversationID == "" || user == "" {
@@ -90,7 +89,7 @@ func (s *Session) keepLink() {
 		}
 		return
 	}
-	if s.linkedUser == user { // taken for the link's before the address was known
+	if s.linkedUser == user { // assigned before the user's address was known
 		s.linkedUser = ""
 	}
 	if s.former != nil {
@@ -101,7 +100,7 @@ func (s *Session) keepLink() {
 	s.endLink()
 }
 
-// link returns the session's link as one that ends.
+// link returns the session's present link as one that ended at until.
 func (s *Session) link(until time.Time) formerLink {
 	f := formerLink{s.Desk, s.ConversationID, s.linkedUser, until, ""}
 	if f.UserID == "" {
@@ -110,15 +109,15 @@ func (s *Session) link(until time.Time) formerLink {
 	return f
 }
 
-// endLink forgets the link. Only keepLink and GiveWay have the session remember it.
+// endLink clears the present link. Only keepLink and GiveWay remember it.
 func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
 
-// tellApart makes an event count as an identified user's whose user ID is signed, that names
-// an anonymous visitor as the user, or that names both another user than the session's and
-// another email address: these are two persons, also where the source marks neither as
-// identified. So they are where an address is known of the session's user, whose ID is no mere
-// visitor's, and another user is identified. The session's user then counts as identified, too,
-// unless the event stands lower, and owns the address and the link.
+// tellApart marks an event as identified if its user ID is signed, if it names an anonymous
+// visitor, or if both its user and its email address differ from the session's: these are two
+// people even if the source marks neither as identified. The same holds if another user is
+// identified while the session has an address and a user ID that is not a mere visitor's. Unless
+// the event has a lower standing, the session's user then counts as identified and owns the
+// address. An unowned link goes to that user in any case.
 func (s *Session) tellApart(e *activity.Event) {
 	if e.UserID == "" {
 		return
@@ -145,19 +144,19 @@ func (s *Session) tellApart(e *activity.Event) {
 	}
 }
 
-// visitorForm is a UUID, or the ID that older SDKs of PostHog make: also five groups of
-// hexadecimal digits, "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1".
+// visitorForm matches UUIDs and the IDs that older PostHog SDKs generate, which also have five
+// groups of hexadecimal digits, "17e5c2b1d6a5f3-0d8c9b1b0c5d47-1f3a6253-1fa400-17e5c2b1d6b9a1".
 var visitorForm = regexp.MustCompile(`^[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]{4,}){4}$`)
 
-// IsVisitor reports whether a user ID is of the kind that PostHog's SDKs make for a visitor.
+// IsVisitor reports whether a user ID has the form that PostHog's SDKs generate for visitors.
 func IsVisitor(userID string) bool {
 	const shortest = 32 // digits and hyphens
 	return len(userID) >= shortest && visitorForm.MatchString(userID)
 }
 
-// LinkedUser returns the identified user that the session's link to a conversation is
-// or was of, empty while it is nobody's yet, and until when it was; zero for a link that
-// goes on. It reports false where there is no such link.
+// LinkedUser returns the identified user of the session's present or former link to a
+// conversation, empty if it has none yet, and the end of the link, zero for the present one. It
+// reports false if there is no such link.
 func (s *Session) LinkedUser(desk, conversationID string) (userID string, until time.Time, ok bool) {
 	if s.ConversationID != "" && s.Desk == desk && s.ConversationID == conversationID {
 		return s.linkedUser, time.Time{}, true
@@ -168,16 +167,15 @@ func (s *Session) LinkedUser(desk, conversationID string) (userID string, until 
 	return "", time.Time{}, false
 }
 
-// OtherUsers returns the identified users of the session but for the one that its link
-// is of, as far as they are remembered.
+// OtherUsers returns the session's identified users except for the user of its link.
 func (s *Session) OtherUsers() []string {
 	return slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.linkedUser })
 }
 
-// ConversationOf returns the ID of the conversation that an event of the session belongs
-// to, empty for none: of the session's link, unless another identified user caused the
-// event, also one who only claims to be the session's user, or of the former one for what
-// happened before that ended.
+// ConversationOf returns the ID of the conversation that an event of the session belongs to, empty
+// for none. It is the conversation of the former link for an event from before the end of that
+// link, and otherwise of the present link. Events of other identified users, including claims to
+// be the session's user, belong to none.
 func (s *Session) ConversationOf(e *activity.Event) string {
 	user := ""
 	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
@@ -195,9 +193,9 @@ func (s *Session) ConversationOf(e *activity.Event) string {
 	return s.ConversationID
 }
 
-// IsOf reports whether the session is the one of a person with that email address or
-// user ID, each of which may be empty, and was not taken over by another identified user. A
-// session that is more than claimed is nobody's who is only claimed to be there.
+// IsOf reports whether the session belongs to the person with that email address or user ID, each
+// of which may be empty, and to no other identified user. If the session has a standing above
+// claimed, a merely claimed user does not own it.
 func (s *Session) IsOf(email, userID string) bool {
 	switch {
 	case email == "" && userID == "", len(s.identified) == 0 && max(s.Standing, s.EmailStanding) == activity.Claimed:

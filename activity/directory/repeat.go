@@ -7,23 +7,23 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Of errors that say the same within repeatWithin of the first, the first makes an
-// action. A session remembers at most maxErrors of those.
+// Only the first of equal errors within repeatWithin becomes an action. A session remembers at most
+// maxErrors of them.
 const (
 	repeatWithin = 10 * time.Second
 	maxErrors    = 16
 )
 
-// seenError is an error that made an action: a hash of its words, and its time in
-// microseconds since the epoch.
+// seenError is an error that became an action: a hash of its text, and its time in microseconds
+// since the epoch.
 type seenError struct {
 	Sum uint64 `json:"sum"`
 	At  int64  `json:"at"`
 }
 
-// DropRepeated removes the errors that the session has seen a moment before from its settled
-// events, and returns the others and how many were removed. Without a session ID the events are
-// one request's. It works in the memory of the events.
+// DropRepeated removes repeated errors from a session's settled events. It returns the remaining
+// events, in the memory of the slice, and the number of removed ones. Without a session ID, the
+// events must be those of one request.
 func (b *Book) DropRepeated(sessionID string, events []activity.Event) (kept []activity.Event, repeated int) {
 	_, s := b.session(sessionID)
 	kept = slices.DeleteFunc(events, func(e activity.Event) bool {
@@ -32,7 +32,7 @@ func (b *Book) DropRepeated(sessionID string, events []activity.Event) (kept []a
 	return kept, len(events) - len(kept)
 }
 
-// repeats reports whether the session has seen an error, and remembers it if not.
+// repeats reports whether the session has seen the error before, and remembers it otherwise.
 func (s *Session) repeats(e *activity.Event) bool {
 	now := seenError{hashOf(e.UserID + "\x00" + e.Action.Description), e.Time.UnixMicro()}
 	known := s.notice()
