@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The types of action the service makes. The list may grow; treat an unknown
-// type as a word to show, not as an error.
+// The types of actions. The list may grow: display an unknown type as it is, and do not treat it
+// as an error.
 const (
 	TypePageview = "pageview"
 	TypeClick    = "click"
@@ -25,7 +25,7 @@ const (
 // Action is one thing a user did. Its JSON is the action object of the REST
 // response and of the MCP tool.
 type Action struct {
-	// ID names the source's event, unique within a product. It finds
+	// ID is the source's ID of the event, unique within a product. It serves to detect
 	// duplicates and is not part of the JSON.
 	ID string `json:"-"`
 
@@ -33,10 +33,10 @@ type Action struct {
 	Title       string `json:"title"` // "Click Export CSV"
 	Description string `json:"description" jsonschema:"The action in a sentence, with its page."`
 
-	// Properties are the listed properties of a custom event, as text.
+	// Properties are a custom event's properties that the product lists, as text.
 	Properties map[string]string `json:"properties,omitempty" jsonschema:"Of a custom event."`
 
-	// Marks tell the outcome of a click: [MarkRage], [MarkDead] or both.
+	// Marks describe the outcome of a click: [MarkRage], [MarkDead] or both.
 	Marks []string `json:"marks,omitempty" jsonschema:"The outcome of a click: rage, dead or both."`
 
 	TimestampStart float64 `json:"timestamp_start" jsonschema:"Epoch seconds."`
@@ -55,10 +55,10 @@ func (a Action) Start() time.Time {
 	return time.UnixMicro(int64(math.Round(a.TimestampStart * 1e6))).UTC()
 }
 
-// Clean returns the action as it may be kept: with its URLs as [CleanURL] returns them, and
-// its texts on one line of at most 500 characters each, at most ten properties of 60 characters,
-// and no marks but [MarkRage] and [MarkDead]. An action that [NewAction], [NewEvent]
-// or [NewError] has made is clean.
+// Clean returns a copy of the action that is safe to store: URLs as [CleanURL] returns them, texts
+// folded to one line of at most 500 characters, at most ten properties of at most 60 characters,
+// and no marks other than [MarkRage] and [MarkDead]. Actions from [NewAction], [NewEvent] and
+// [NewError] are clean.
 func (a Action) Clean() Action {
 	const most = 10
 	names := slices.Sorted(maps.Keys(a.Properties))
@@ -83,8 +83,8 @@ func (a Action) Clean() Action {
 	return a
 }
 
-// BatchAction is an action inside a [Batch]: it says itself whose it is, so a
-// consumer can handle it without its envelope.
+// BatchAction is an action inside a [Batch]. It has its own session and user, so a consumer can
+// handle it without its batch.
 type BatchAction struct {
 	Action
 	SessionID      string `json:"session_id"`
@@ -96,10 +96,9 @@ type BatchAction struct {
 // BatchType is the type field of every [Batch].
 const BatchType = "actions"
 
-// Batch is the actions that one request brought for one session: the envelope of an
-// "actions" event on the stream. The envelope states the identity of the
-// session now; each action states the user id of its own event.
-// SessionID, UserID and Email are empty strings while unknown.
+// Batch holds the actions of one session from one request. It is the data of an "actions" event
+// on the stream. The batch has the present identity of the session, and each action has the user
+// ID of its own event. SessionID, UserID and Email are empty while unknown.
 type Batch struct {
 	Type           string        `json:"type"` // BatchType
 	ProductID      string        `json:"product_id"`
@@ -112,44 +111,43 @@ type Batch struct {
 	Actions        []BatchAction `json:"actions"`      // in time order, never empty
 }
 
-// Event is one observation of a source: something a user did, or something
-// learned about a session's owner, or both.
+// Event is one observation by a source: an action of a user, the identity of a session's user, or
+// both.
 type Event struct {
-	// ID is the source's own id of the event; an event seen before is dropped
-	// by it. It must not be empty.
+	// ID is the source's own ID of the event, by which duplicates are dropped. It must not be
+	// empty.
 	ID string
-	// Time is when it happened, by the sender's clock. The sink corrects it by
-	// Sent and Received.
+	// Time is the time of the event by the sender's clock. The sink corrects it using Sent
+	// and Received.
 	Time time.Time
-	// ServerTime says that Time is by the service's own clock instead.
+	// ServerTime means that Time is by the service's clock instead.
 	ServerTime bool
-	// Markable says that the action is a click which marks may follow, as further events.
+	// Markable means that the action is a click, and that events with its marks may follow.
 	Markable bool
-	// Sent is when the request that brought it left the sender, by the sender's
-	// clock; zero when unknown.
+	// Sent is the time of the request's sending by the sender's clock; zero if unknown.
 	Sent time.Time
-	// Received is when the request arrived, by the service's clock; zero for now.
+	// Received is the time of the request's arrival by the service's clock; zero means now.
 	Received time.Time
 	// SessionID, UserID and Email are empty if the event has none.
 	SessionID, UserID, Email string
-	// Standing rates UserID, EmailStanding rates Email.
+	// Standing applies to UserID, EmailStanding to Email.
 	Standing, EmailStanding Standing
-	// Identified says that the source knows UserID to name an identified user
-	// and no anonymous visitor.
+	// Identified means that the source knows UserID to be an identified user, not an
+	// anonymous visitor.
 	Identified bool
-	// Anonymous is the id under which the session's visitor was known before,
-	// where the event says that it is UserID's: see [Identity]. Else it is empty.
+	// Anonymous is the session's former visitor ID if the event identifies that visitor as
+	// UserID, else empty; see [Identity].
 	Anonymous string
-	// Visitor is the anonymous ID of the browser or device, where the source states one with
-	// every event, beside UserID or as UserID. It moves nothing, as Anonymous does.
+	// Visitor is the anonymous ID of the browser or device, if the source sends one with every
+	// event, beside UserID or as UserID. Unlike Anonymous it assigns no actions to UserID.
 	Visitor string
-	// Action holds type, title, description and URLs of the user's action.
-	// It is nil for an event that only carries identity.
+	// Action has the type, title, description and URLs of the user's action. It is nil for
+	// an event that carries only an identity.
 	Action *Action
 }
 
-// IsMark reports whether the event adds no action but marks a click of a moment before or
-// after, which its Action describes.
+// IsMark reports whether the event adds no action of its own, but marks the click that its Action
+// describes, which happened shortly before or after.
 func (e *Event) IsMark() bool { return e.Action != nil && len(e.Action.Marks) > 0 && !e.Markable }
 
 // Result counts the events of one call of a [Sink] by outcome.
@@ -157,9 +155,9 @@ type Result struct {
 	Accepted  int // made an action or updated what is known of a session
 	Duplicate int // seen before within the retention window
 	Expired   int // happened before the retention window
-	Repeated  int // were the same error again, within ten seconds
-	Unmarked  int // were a mark for no click, or for one that has it
-	Ignored   int // had an ID that is missing, too long or not UTF-8, or told nothing of anybody
+	Repeated  int // repeated an error within ten seconds
+	Unmarked  int // marked no known click, or one with the same mark
+	Ignored   int // had an ID that is missing, too long or not UTF-8, or carried no information
 }
 
 // Plus returns the sums of two results.
@@ -168,34 +166,31 @@ func (r Result) Plus(s Result) Result {
 		r.Repeated + s.Repeated, r.Unmarked + s.Unmarked, r.Ignored + s.Ignored}
 }
 
-// Sink takes the events of one request. It gives them their times: corrected
-// for the sender's clock, never after their arrival, and of two events of a
-// session the one that the sender's clock stamped later is never placed before
-// the other, whichever requests bring them. Events older than the retention are
-// not recorded. When Record returns nil, every other action is where readers
-// find it; after an error the whole request may be retried, and actions that
-// were recorded are not recorded twice. Record must be safe for concurrent
-// use. It must not keep the slice, but may keep the events' strings, which should
-// not be parts of larger ones.
+// Sink records the events of one request. It corrects their times for the sender's clock: never
+// later than their arrival, and in a session always in the order of the sender's timestamps, even
+// across requests. Events older than the retention are not recorded. When Record returns nil, all
+// other actions are stored and readable. After an error the caller may retry the whole request;
+// no action is recorded twice. Record must be safe for concurrent use. It must not retain the
+// slice, but may retain the events' strings, which should not be substrings of larger ones.
 type Sink interface {
 	Record(ctx context.Context, productID string, events []Event) (Result, error)
 }
 
-// DefaultTTL is how long an action is kept, by default.
+// DefaultTTL is the default lifetime of an action.
 const DefaultTTL = 4 * time.Hour
 
-// Key is the fixed-size form of an event id, for sets of ids seen.
+// Key is an event ID in a fixed size, for sets of IDs.
 type Key [16]byte
 
-// EventKey returns the key of an event id: the bytes of a UUID in its usual
-// 36-character form, else the first half of the SHA-256 digest of the id.
+// EventKey returns the key of an event ID: the bytes of a UUID in the usual form of 36 characters,
+// else the first half of the ID's SHA-256 digest.
 func EventKey(id string) Key {
 	if len(id) == 36 {
 		if u, err := uuid.Parse(id); err == nil {
 			return Key(u)
 		}
 	}
-	var few [128]byte // most ids do not allocate
+	var few [128]byte // most IDs do not allocate
 	sum := sha256.Sum256(append(few[:0], id...))
 	return Key(sum[:16])
 }

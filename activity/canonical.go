@@ -7,20 +7,19 @@ import (
 	"unicode"
 )
 
-// idSegment stands for a path segment that names one thing among many.
+// idSegment replaces a path segment that identifies one thing among many.
 const idSegment = ":id"
 
-// CanonicalURL returns raw as the address of a kind of page: scheme and host
-// in lower case, credentials, default port, path parameters (";jsessionid=…"),
-// query and trailing slash dropped, and every path segment that looks like an
-// identifier replaced by ":id". The fragment is dropped unless it is a hash
-// route ("#/…" or "#!/…"), which is treated like a path. It never fails:
-// anything else is treated as a path. CanonicalURL(CanonicalURL(x)) equals
-// CanonicalURL(x). It takes raw as it is, however long; see [CleanURL].
+// CanonicalURL returns an address that is the same for all pages of a kind. Scheme and host are in
+// lower case. Credentials, default port, path parameters (";jsessionid=…"), query and trailing
+// slash are dropped, and path segments that look like identifiers are replaced by ":id". The
+// fragment is dropped unless it is a hash route ("#/…" or "#!/…"), which is treated like a path.
+// A text that is no URL is treated as a path, so there are no errors. The function is idempotent.
+// It does not limit the length of raw; see [CleanURL].
 func CanonicalURL(raw string) string { return canonical(printable(raw)) }
 
-// canonical is CanonicalURL of a text that is printable. It calls itself when path parameters
-// hid an address behind them, each time with a shorter text.
+// canonical implements CanonicalURL for printable text. It recurses, with a shorter text, if path
+// parameters hid an address behind them.
 func canonical(s string) string {
 	a := splitAddress(s)
 	path, tail := a.rest, ""
@@ -34,7 +33,7 @@ func canonical(s string) string {
 			path = strings.ReplaceAll(path, `\`, "/")
 		}
 		if bare := withoutParams(path); bare != path {
-			return canonical(bare + tail) // which may have become an address
+			return canonical(bare + tail) // the rest may be an address now
 		}
 	} else {
 		path = withoutParams(a.start(&b, path))
@@ -43,7 +42,7 @@ func canonical(s string) string {
 	_, fragment, _ := strings.Cut(tail, "#")
 	writeHashRoute(&b, fragment)
 	if b.Cap() > b.Len()+b.Len()/8 {
-		return strings.Clone(b.String()) // without the room that it was made in
+		return strings.Clone(b.String()) // releases the spare capacity
 	}
 	return b.String()
 }
@@ -63,7 +62,7 @@ func (a address) start(b *strings.Builder, path string) string {
 	return cmp.Or(path, "/")
 }
 
-// paramsForm is the parameters of a path segment.
+// paramsForm matches the parameters of a path segment.
 var paramsForm = regexp.MustCompile(`(?:;|%3[Bb])[^/]*`)
 
 // withoutParams drops the parameters of every segment of a path.
@@ -77,8 +76,7 @@ func withoutParams(path string) string {
 // defaultPorts are omitted from addresses.
 var defaultPorts = map[string]string{"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 
-// canonicalHost returns a host in lower case, without the default port of its scheme and an
-// empty one.
+// canonicalHost returns a host in lower case, without an empty port or its scheme's default port.
 func canonicalHost(scheme, host string) string {
 	host = strings.ToLower(host)
 	for {
@@ -90,8 +88,7 @@ func canonicalHost(scheme, host string) string {
 	}
 }
 
-// isPlain reports whether s is visible ASCII, without white space: nearly every
-// URL is.
+// isPlain reports whether s consists of visible ASCII characters, as nearly every URL does.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -101,14 +98,14 @@ func isPlain(s string) bool {
 	return true
 }
 
-// isControl reports whether r is a control character or a line separator. Browsers
-// report neither in a URL.
+// isControl reports whether r is a control character or a line separator, which browsers never
+// report in a URL.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
 }
 
-// printable drops control characters and invalid UTF-8, trims white space
-// and encodes white space inside.
+// printable drops control characters and invalid UTF-8, trims surrounding white space and
+// percent-encodes the rest.
 func printable(raw string) string {
 	if isPlain(raw) {
 		return raw
@@ -137,8 +134,7 @@ func writeCanonicalPath(b *strings.Builder, path string) {
 	}
 }
 
-// writeHashRoute writes a fragment that is a route of a single-page app, without its own query,
-// and no other.
+// writeHashRoute writes a fragment, without its query, if it is a route of a single-page app.
 func writeHashRoute(b *strings.Builder, fragment string) {
 	route := strings.TrimPrefix(fragment, "!")
 	if !strings.HasPrefix(route, "/") {

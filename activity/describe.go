@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// The words of actions. They are made once, when an event arrives, and stored; nothing takes a
-// description apart later. Titles have a fixed form, which [Action.Label] and [Digest] rely on:
-// a prefix for the type (titlePrefix), and the object.
+// The texts of actions are generated once, when an event arrives, and stored. Nothing parses a
+// description later. A title is a prefix for the type (titlePrefix) followed by the object;
+// [Action.Label] and [Digest] rely on this form.
 
-// The most characters that a label and the name of a page have.
+// Bounds of labels and page names, in characters.
 const (
 	maxLabel = 80
 	maxPage  = 40
@@ -21,24 +21,24 @@ const (
 
 // Target is the object of an action.
 type Target struct {
-	// Label is the text a person would call it by, as it came; it is cleaned
-	// by [CleanLabel]. Empty means no label.
+	// Label is the text by which a person would refer to the object. It need not be clean;
+	// see [CleanLabel]. Empty means no label.
 	Label string
 	// Element is the noun to use if there is no label: "button", "link";
 	// empty means "element".
 	Element string
 }
 
-// NewAction describes an action on the page rawURL in words. There is proper wording for the
-// types above; other types get by. The action has rawURL as [CleanURL] leaves it. Times,
-// identity and index are the caller's to fill in. It never fails, whatever it is given.
+// NewAction returns an action on the page rawURL with a generated title and description. The types
+// above have wordings of their own; other types get a generic one. The action's URLs are the
+// results of [CleanURL]. The caller fills in times, identity and index. Any arguments are valid.
 func NewAction(typ string, target Target, rawURL string) Action {
 	a := actionOn(typ, rawURL)
 	a.Title, a.Description = words(typ, target, PageName(a.CanonicalURL))
 	return a
 }
 
-// actionOn returns an action without words on the page rawURL.
+// actionOn returns an action on the page rawURL without title and description.
 func actionOn(typ, rawURL string) Action {
 	clean, canonical := CleanURL(rawURL)
 	return Action{Type: typ, RawURL: clean, CanonicalURL: canonical}
@@ -47,15 +47,16 @@ func actionOn(typ, rawURL string) Action {
 // Property is a property of a custom event.
 type Property struct{ Name, Value string }
 
-// Bounds of the words of custom events and errors, in characters.
+// Bounds of the texts of custom events and errors, in characters.
 const (
 	maxValue   = 60 // of a property
 	maxMessage = 120
 )
 
-// NewEvent describes a custom event on the page rawURL. The sentence, "sent an invoice",
-// follows the subject; without one it is made from the name. Values are cleaned like
-// labels, and cut after 60 characters; properties with an empty one are left out.
+// NewEvent returns an action for a custom event on the page rawURL. The sentence is the part of the
+// description after the subject, such as "sent an invoice"; if empty, it is derived from the name.
+// Values are cleaned like labels and cut after 60 characters; properties with empty values are left
+// out.
 func NewEvent(name, sentence string, properties []Property, rawURL string) Action {
 	a := actionOn(TypeEvent, rawURL)
 	a.Title = CleanLabel(name)
@@ -79,9 +80,8 @@ func NewEvent(name, sentence string, properties []Property, rawURL string) Actio
 	return a
 }
 
-// NewError describes an error that the user saw on the page rawURL by its type and its
-// message, both of which may be empty. The message ends before a stack in it, and after
-// 120 characters.
+// NewError returns an action for an error with a type and a message, each of which may be empty,
+// on the page rawURL. The message is cut before a stack trace, and after 120 characters.
 func NewError(typ, message, rawURL string) Action {
 	typ = CleanLabel(typ)
 	message, _ = firstRunes(fold(withoutSecrets(withoutStack(message))), maxMessage)
@@ -96,14 +96,14 @@ func NewError(typ, message, rawURL string) Action {
 	return a
 }
 
-// stackForm is the beginning of a stack, in the words of browsers and of languages on servers,
-// also where its line breaks are escaped.
+// stackForm matches the beginning of a stack trace of a browser or a server-side language, also
+// with escaped line breaks.
 var stackForm = regexp.MustCompile(
 	`(?m)^(?:\s*at \S|\s*at .*:\d+|\s*File "|Traceback \(|goroutine \d|\S*@\S+:\d+` +
 		`|(?i:stack (?:back)?trace:)|#\d+ |\s*(?:from )?\S+:\d+:in ).*|\\n +at ` +
 		`| at (?:\S+ )?\(?\S+:\d+:\d+\)?`)
 
-// withoutStack returns a message up to the stack that some programs put behind it.
+// withoutStack returns a message up to the stack trace that some programs append.
 func withoutStack(message string) string {
 	if at := stackForm.FindStringIndex(message); at != nil {
 		return message[:at[0]]
@@ -111,8 +111,8 @@ func withoutStack(message string) string {
 	return message
 }
 
-// withoutSecrets cleans the addresses in a text, as [CleanURL] does, and paths with a query. A text
-// with one has its white space folded, a text without stays as it is.
+// withoutSecrets cleans addresses, and paths with a query, within a text, as [CleanURL] does. If
+// there are any, white space in the text is folded, too.
 func withoutSecrets(s string) string {
 	if !strings.Contains(s, "://") && !queryForm.MatchString(s) {
 		return s
@@ -126,7 +126,7 @@ func withoutSecrets(s string) string {
 		for at > 0 && unicode.IsLetter(rune(word[at-1])) {
 			at--
 		}
-		if at < 0 || strings.Contains(word[:at], "?") { // the address is a parameter
+		if at < 0 || strings.Contains(word[:at], "?") { // the address is a parameter's value
 			at = 0
 		}
 		clean, _ := CleanURL(word[at:])
@@ -135,11 +135,10 @@ func withoutSecrets(s string) string {
 	return strings.Join(words, " ")
 }
 
-// queryForm is a query with a parameter, behind anything.
+// queryForm matches a query with a parameter.
 var queryForm = regexp.MustCompile(`\?\S*=`)
 
-// onPage returns the end of a sentence about something on a page, which may have no
-// name.
+// onPage returns the end of a sentence about something on a page, which may lack a name.
 func onPage(canonical string) string {
 	if page := PageName(canonical); page != "" {
 		return " on the " + page + " page"
@@ -147,8 +146,8 @@ func onPage(canonical string) string {
 	return ""
 }
 
-// words returns the title and the description of an action on the page, which may have no name:
-// then page is empty.
+// words returns the title and the description of an action on a page; page is empty if it has no
+// name.
 func words(typ string, target Target, page string) (title, description string) {
 	if typ == TypePageview {
 		if page == "" {
@@ -164,7 +163,7 @@ func words(typ string, target Target, page string) (title, description string) {
 	return title, "User " + p.did + p.article + p.what + p.noun + " on the " + page + " page"
 }
 
-// titleOfNoPage is the title of a page view without an address.
+// titleOfNoPage is the title of a page view without a URL.
 const titleOfNoPage = "Page Load"
 
 // titlePrefix precedes the action's object in a title.
@@ -209,15 +208,15 @@ func newPhrase(typ, label, element string) phrase {
 	return p
 }
 
-// callIt puts the noun behind a label.
+// callIt appends the noun to a label.
 func (p *phrase) callIt(label, noun string) {
 	if label != "" {
 		p.article, p.what, p.noun = "the ", withoutNoun(label, noun), " "+noun
 	}
 }
 
-// withoutNoun takes the noun off the end of a label that is about to be followed by it, so that
-// there is no "signup form form".
+// withoutNoun removes the noun from the end of a label that the noun will follow, to prevent
+// "signup form form".
 func withoutNoun(label, noun string) string {
 	if i := len(label) - len(noun) - 1; i > 0 && strings.EqualFold(label[i:], " "+noun) {
 		return label[:i]
@@ -227,8 +226,7 @@ func withoutNoun(label, noun string) string {
 
 func withArticle(noun string) string { return article(noun) + noun }
 
-// article returns the article of a noun, and a space. It goes by the first letter, not by the
-// sound.
+// article returns the indefinite article of a noun, by its first letter, and a space.
 func article(noun string) string {
 	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an "
@@ -236,11 +234,10 @@ func article(noun string) string {
 	return "a "
 }
 
-// PageName returns the name of the page at a canonical URL, in lower case:
-// its last path segment that is not an identifier, hyphens and underscores
-// read as spaces. The root is "home"; a page that ends in an identifier is the
-// "detail" of the segment before it. Names have at most 40 characters, counting
-// the "…" where one is cut, at a word. The name of "" is "".
+// PageName returns the name of the page at a canonical URL in lower case: the last path segment
+// that is not an identifier, with spaces for hyphens and underscores. The root is "home", and a
+// page whose path ends in an identifier is the "detail" of the segment before. Names are cut at a
+// word after at most 40 characters, including the "…" of the cut. The name of "" is "".
 func PageName(canonical string) string {
 	if canonical == "" {
 		return ""
@@ -270,13 +267,13 @@ func PageName(canonical string) string {
 	return "detail"
 }
 
-// cutLast cuts the last segment off a path, and the slashes before it.
+// cutLast splits off the last segment of a path and drops the slashes before it.
 func cutLast(path string) (before, segment string) {
 	i := strings.LastIndexByte(path, '/')
 	return strings.TrimRight(path[:max(i, 0)], "/"), path[i+1:]
 }
 
-// segmentName reads a segment as a name of at most limit characters.
+// segmentName returns a segment as a name of at most limit characters.
 func segmentName(segment string, limit int) string {
 	if decoded, err := url.PathUnescape(segment); err == nil {
 		segment = decoded
@@ -288,12 +285,11 @@ func segmentName(segment string, limit int) string {
 	return "unnamed"
 }
 
-// spaced reads hyphens and underscores as spaces.
+// spaced replaces hyphens and underscores by spaces.
 var spaced = strings.NewReplacer("-", " ", "_", " ")
 
-// CleanLabel folds white space, drops control and invisible formatting
-// characters, and cuts the label at a word after at most 80 characters,
-// counting the "…" that marks the cut.
+// CleanLabel folds white space, drops control characters and invisible formatting characters, and
+// cuts the label at a word after at most 80 characters, including the "…" of the cut.
 func CleanLabel(s string) string {
 	return cut(foldStart(s, maxLabel), maxLabel)
 }

@@ -13,22 +13,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// Digest sums up a user's actions in one sentence, without a language model:
+// Digest summarizes a user's actions in one sentence, without a language model:
 //
 //	Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
 //
-// It says everything once, in the order in which it was first done: the pages
-// viewed, then clicks, submits and changes, then everything else.
-// The same actions, however divided into calls of Add, give the same text.
+// Pages come first, then clicks, submits, changes and everything else, each once and in the order
+// of first occurrence. The text does not depend on the division of actions among calls of Add.
+// Objects are named as in the titles of actions.
 //
-// The words come from the titles, in which the source of the actions names
-// their objects; descriptions are sentences, and not taken apart.
-//
-// The zero value is ready for use. A Digest is not safe for concurrent use, and
-// must not be copied after the first Add. It keeps at most 50 phrases of each
-// of the five kinds, of at most 120 characters; earlier ones are only
-// counted ("Visited 12 earlier pages, pricing and checkout"). One that was
-// decoded from its JSON goes on where the encoded one stood.
+// The zero value is ready for use. A Digest is not safe for concurrent use and must not be copied
+// after the first Add. It keeps the newest 50 phrases of each of the five kinds, of at most 120
+// characters each; earlier ones are only counted ("Visited 12 earlier pages, pricing and
+// checkout"). Decoding its JSON restores the state.
 type Digest struct{ kinds [5]phrases }
 
 // Bounds of a [Digest].
@@ -46,15 +42,13 @@ var kinds = [...]struct{ typ, verb, noun string }{
 	{"", "did", "thing"}, // any other type
 }
 
-// phrases are the newest phrases of a kind, each once, in the order in which they were first
-// added.
+// phrases are the newest phrases of a kind, each once, in the order of their first addition.
 type phrases struct {
 	Said    []string `json:"said,omitempty"`
 	Dropped int      `json:"dropped,omitempty"` // how many went before, some of them perhaps twice
 }
 
-// Add adds actions, in the order in which they were done. It does not keep the
-// slice.
+// Add adds actions, which must be in time order. It does not retain the slice.
 func (d *Digest) Add(actions ...Action) {
 	for _, a := range actions {
 		kind := 0
@@ -74,7 +68,7 @@ func (p *phrases) add(phrase string) {
 	p.bound()
 }
 
-// bound drops the oldest phrases beyond maxPhrases, and counts them.
+// bound drops the oldest phrases beyond maxPhrases and counts them.
 func (p *phrases) bound() {
 	if excess := len(p.Said) - maxPhrases; excess > 0 {
 		p.Said = slices.Delete(p.Said, 0, excess)
@@ -82,7 +76,7 @@ func (p *phrases) bound() {
 	}
 }
 
-// Clone returns a copy, an empty digest for nil. Adding to either leaves the other as it is.
+// Clone returns an independent copy, or an empty digest for nil.
 func (d *Digest) Clone() *Digest {
 	if d == nil {
 		return &Digest{}
@@ -94,7 +88,7 @@ func (d *Digest) Clone() *Digest {
 	return &clone
 }
 
-// String returns the sentence; "" while nothing was added.
+// String returns the sentence, or "" before the first Add.
 func (d *Digest) String() string {
 	var clauses []string
 	for i, p := range d.kinds {
@@ -116,7 +110,7 @@ func (d *Digest) String() string {
 	return text
 }
 
-// Size returns roughly the memory that the digest takes, in bytes.
+// Size returns the approximate memory of the digest in bytes.
 func (d *Digest) Size() int64 {
 	size := int64(unsafe.Sizeof(*d))
 	for _, p := range d.kinds {
@@ -131,8 +125,8 @@ func (d *Digest) Size() int64 {
 // MarshalJSON implements [json.Marshaler].
 func (d *Digest) MarshalJSON() ([]byte, error) { return json.Marshal(d.kinds) }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It takes the place of everything that was added;
-// after an error the digest is as it was.
+// UnmarshalJSON implements [json.Unmarshaler]. It replaces the digest's state; after an error the
+// state is unchanged.
 func (d *Digest) UnmarshalJSON(data []byte) error {
 	var decoded Digest
 	if err := json.Unmarshal(data, &decoded.kinds); err != nil {
@@ -161,8 +155,7 @@ func plural(noun string, n int) string {
 	return noun + "s"
 }
 
-// objectOf returns the object of an action, as it follows the verb of its kind. It is never
-// empty.
+// objectOf returns the object that follows the verb for an action. It is never empty.
 func objectOf(a Action) string {
 	typ, title := fold(a.Type), fold(a.Title)
 	object, named := strings.CutPrefix(title, titlePrefix(typ))

@@ -10,22 +10,23 @@ import (
 // EraseType is the type of an [Erasure].
 const EraseType = "erase"
 
-// Erasure is an entry of the log: everything of a person that came before it is gone.
+// Erasure is a log entry that erases everything of a person before it.
 type Erasure struct {
 	Type       string   `json:"type"`
 	ProductID  string   `json:"product_id"`
 	UserID     string   `json:"user_id"`     // empty where only an address or sessions are known
 	SessionIDs []string `json:"session_ids"` // the person's; never nil
-	// Kept has, by session, the user IDs under which other people acted there. Theirs stays, also
-	// in a session that is not in SessionIDs: UserID may be the ID of a visitor, who was somebody
-	// else there.
+	// Kept has, by session, the user IDs of other people, whose actions stay. It may name
+	// sessions that are not in SessionIDs: if UserID is a visitor's ID, that visitor may have
+	// been another person there.
 	Kept map[string][]string `json:"kept,omitempty"`
-	// EmailsSHA256 are digests of the person's addresses, see [EmailDigest], which actions in
-	// Kept may carry, from before others were known. They are there with Kept only.
+	// EmailsSHA256 are digests of the person's email addresses; see [EmailDigest]. Kept
+	// actions may still carry these addresses. The field is set only with Kept.
 	EmailsSHA256 []string `json:"emails_sha256,omitempty"`
 }
 
-// EmailDigest returns the hexadecimal SHA-256 of an address in lower case.
+// EmailDigest returns the hexadecimal SHA-256 of an email address, which it first converts to lower
+// case.
 func EmailDigest(email string) string {
 	sum := sha256.Sum256([]byte(strings.ToLower(email)))
 	return hex.EncodeToString(sum[:])
@@ -36,9 +37,9 @@ func (e *Erasure) HasEmail(email string) bool {
 	return email != "" && len(e.EmailsSHA256) > 0 && slices.Contains(e.EmailsSHA256, EmailDigest(email))
 }
 
-// Erases reports whether the erasure covers an action of a session, under the user ID that it
-// was appended with; either may be empty. Nothing in Kept is covered. In a session of the
-// person, an action without a user ID is covered unless Kept has the empty one.
+// Erases reports whether the erasure covers an action with the session ID and user ID with which it
+// was appended; either may be empty. It covers nothing in Kept. In a session of the person it
+// covers actions without a user ID, unless Kept has the empty ID.
 func (e *Erasure) Erases(sessionID, userID string) bool {
 	if slices.Contains(e.Kept[sessionID], userID) {
 		return false
@@ -46,8 +47,8 @@ func (e *Erasure) Erases(sessionID, userID string) bool {
 	return userID != "" && userID == e.UserID || slices.Contains(e.SessionIDs, sessionID)
 }
 
-// Left returns the batch without its actions that one of the erasures covers: the batch
-// itself where there are none, nil where nothing is left. It does not change the batch.
+// Left returns the batch without the actions that any of the erasures covers: the batch itself if
+// there are none, and nil if nothing is left. It does not modify the batch.
 func (b *Batch) Left(erasures ...*Erasure) *Batch {
 	isErased := b.isErasedBy(erasures)
 	left := b.keep(func(a *BatchAction) bool { return !isErased(a) })
@@ -75,12 +76,12 @@ func (b *Batch) Left(erasures ...*Erasure) *Batch {
 	return &hidden
 }
 
-// Part returns the batch of the actions that one of the erasures covers, nil for none. It does
-// not change the batch.
+// Part returns a batch of the actions that any of the erasures covers, or nil if there are none. It
+// does not modify the batch.
 func (b *Batch) Part(erasures ...*Erasure) *Batch { return b.keep(b.isErasedBy(erasures)) }
 
-// isErasedBy returns the function that reports whether one of the erasures covers an action of the
-// batch. It compares them, of which there may be thousands, once for a user.
+// isErasedBy returns a function that reports whether any of the erasures covers an action of the
+// batch. It caches the result by user, since there may be thousands of erasures.
 func (b *Batch) isErasedBy(erasures []*Erasure) func(*BatchAction) bool {
 	users := map[string]bool{}
 	return func(a *BatchAction) bool {
@@ -93,9 +94,9 @@ func (b *Batch) isErasedBy(erasures []*Erasure) func(*BatchAction) bool {
 	}
 }
 
-// keep returns the batch with only the actions that keeps accepts: b itself for all, nil for
-// none. The owner of the rest is the last action's, and of all where keeps does not accept the
-// batch's own, who is the session's user and may have done none of them.
+// keep returns a batch of the actions that keeps accepts: b itself for all, nil for none. If
+// actions are left out, or if keeps rejects the session's user, the batch's identity is copied from
+// the last action.
 func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	kept := make([]BatchAction, 0, len(b.Actions))
 	for i := range b.Actions {

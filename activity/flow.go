@@ -1,9 +1,9 @@
 package activity
 
-// Flow counts the outcomes of a product's events in some span of time, and the notes,
-// summaries and offers that the service wrote.
+// Flow counts the outcomes of a product's events, and the notes, summaries and offers that the
+// service wrote, in some span of time.
 type Flow struct {
-	Accepted  int `json:"accepted"`  // events that made an action or updated what is known of a session
+	Accepted  int `json:"accepted"`  // events that made an action or updated a session
 	Ignored   int `json:"ignored"`   // events that did neither
 	Duplicate int `json:"duplicate"` // events seen before within the retention
 	Actions   int `json:"actions"`   // appended to the log
@@ -18,8 +18,8 @@ func (f Flow) Plus(g Flow) Flow {
 		f.Actions + g.Actions, f.Summaries + g.Summaries, f.Notes + g.Notes, f.Offers + g.Offers}
 }
 
-// Meter takes the counts of a product's latest events. It is called
-// while requests are served, concurrently, and must return at once.
+// Meter receives the counts of a product's latest events. It is called concurrently while requests
+// are served, and must not block.
 type Meter func(productID string, f Flow)
 
 // Count calls the meter, unless it is nil.

@@ -1,12 +1,12 @@
 package activity
 
-// Standing is whose word an identity is. The order counts: a higher standing is never
-// overridden by a lower one.
+// Standing is the trustworthiness of an identity. Standings are ordered: a lower one never
+// overrides a higher one.
 type Standing uint8
 
 // The standings, from the lowest.
 const (
-	Claimed  Standing = iota // by anyone: a browser, with a token that stands in every page
+	Claimed  Standing = iota // by anyone, such as a browser with the public capture token
 	Reported                 // by a webhook that proved its secret, or by a program through its own sink
 	Signed                   // under one of the product's identity secrets
 )
@@ -19,9 +19,9 @@ func (s Standing) String() string {
 // IdentityType is the type of an [Identity].
 const IdentityType = "identity"
 
-// Identity is an entry of the log: a session has named its visitor. The actions
-// that the session appended under the anonymous id, and that started no later, are
-// the user's from then on. It changes nothing of other sessions.
+// Identity is a log entry by which a session identifies its visitor. Actions of the session under
+// the anonymous ID that started no later than At belong to the user from then on. Other sessions
+// are not affected.
 type Identity struct {
 	Type        string `json:"type"`
 	ProductID   string `json:"product_id"`
@@ -30,9 +30,9 @@ type Identity struct {
 	UserID      string `json:"user_id"`
 	Email       string `json:"email,omitempty"` // the user's, as the session knows it by then
 	At          int64  `json:"at"`              // microseconds since the epoch
-	// Standing is the event's. Of several identities for an action, the one of the
-	// highest standing counts.
+	// Standing is the standing of the event. Of several identities for an action, the one
+	// with the highest standing counts.
 	Standing Standing `json:"standing,omitempty"`
-	// ConversationID is set where the session is linked for that user.
+	// ConversationID is set if the session has a link for that user.
 	ConversationID string `json:"conversation_id,omitempty"`
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// The encoding of an entry, by hand: each entry is encoded once for all its readers. It equals
-// [jsontext.Marshal] of the same structs, with the fields in the order of their declaration; a
-// field added to them is added here.
+// Entries are encoded by hand, once for all readers. The result equals [jsontext.Marshal] of the
+// same structs, with the fields in the order of their declaration. A new field in those structs
+// must be added here.
 
-// AppendJSON appends the JSON of the batch, without escaping HTML characters. It does not
-// allocate if dst has room. It fails for a time that is no number, and then returns nil: dst
-// has been written to.
+// AppendJSON appends the batch's JSON, without escaping HTML characters. It does not allocate if dst
+// has enough capacity. It fails if a time is not a finite number; it then returns nil, though it may
+// have written to dst.
 func (b *Batch) AppendJSON(dst []byte) (_ []byte, err error) {
 	dst = jsontext.AppendField(dst, jsontext.TypeField, b.Type)
 	dst = jsontext.AppendField(dst, `,"product_id":`, b.ProductID)
@@ -55,8 +55,8 @@ func (a *BatchAction) appendJSON(dst []byte) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// AppendHead appends the beginning of the action's JSON object: type, texts, properties and
-// marks. The object is not closed.
+// AppendHead appends the beginning of the action's JSON object: type, texts, properties and marks. It
+// does not close the object.
 func (a *Action) AppendHead(dst []byte) []byte {
 	dst = jsontext.AppendField(dst, jsontext.TypeField, a.Type)
 	dst = jsontext.AppendField(dst, jsontext.TitleField, a.Title)
@@ -77,7 +77,7 @@ func (a *Action) AppendHead(dst []byte) []byte {
 	return dst
 }
 
-// Sorted, like encoding/json, so equal actions have equal JSON.
+// appendProperties sorts the names as encoding/json does, so equal actions have equal JSON.
 func (a *Action) appendProperties(dst []byte) []byte {
 	before := `,"properties":{`
 	for _, name := range slices.Sorted(maps.Keys(a.Properties)) {
@@ -88,7 +88,7 @@ func (a *Action) appendProperties(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendOwner appends the fields that say whose a batch or an action is.
+// appendOwner appends the fields that identify the session and the user of a batch or an action.
 func appendOwner(dst []byte, session, user, email, conversation string) []byte {
 	dst = jsontext.AppendField(dst, `,"session_id":`, session)
 	dst = jsontext.AppendField(dst, `,"user_id":`, user)

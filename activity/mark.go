@@ -2,18 +2,18 @@ package activity
 
 import "slices"
 
-// The marks of a click: the visitor clicked there again and again, or nothing happened.
+// The marks of a click: the visitor clicked repeatedly, or nothing happened.
 const (
 	MarkRage = "rage"
 	MarkDead = "dead"
 )
 
-// markWords end the description of an action with the mark, in this order.
+// markWords are appended to the description of a marked action, in this order.
 var markWords = []struct{ mark, words string }{{MarkRage, ", repeatedly"}, {MarkDead, ", and nothing happened"}}
 
-// Marked returns a copy of the action with these marks, in a fixed order, and with a
-// description that ends with their words. Unknown marks are left out. The action must not be
-// marked yet, or its words come twice.
+// Marked returns a copy of the action with the marks, in a fixed order, and with their words at the
+// end of the description. Unknown marks are left out. The action must not be marked already, since
+// its words would be repeated.
 func (a Action) Marked(marks []string) *Action {
 	a.Marks = nil
 	for _, m := range markWords {
@@ -25,15 +25,15 @@ func (a Action) Marked(marks []string) *Action {
 	return &a
 }
 
-// TakesPlace reports whether the action is a click with marks, and the other one is the
-// same click without them, or with fewer. The older one of two with equal marks is the other.
+// TakesPlace reports whether the action is a marked click and of is the same click with fewer or no
+// marks. Of two with equal marks, the newer one takes the place of the older.
 func (a *Action) TakesPlace(of *Action) bool {
 	return len(a.Marks) > 0 && a.TimestampStart == of.TimestampStart && a.Type == of.Type && a.Title == of.Title
 }
 
-// withoutMarked returns the actions of one session without those whose place another one takes,
-// of those from an index on: the marked action moves to the place and the end of the earlier
-// one. It changes the slice.
+// withoutMarked replaces clicks among the actions of one session by their marked versions, which
+// are searched from an index on. A marked version keeps the position and the end of the click.
+// It modifies the slice.
 func withoutMarked(actions []BatchAction, from int) []BatchAction {
 	for i := from; i < len(actions); i++ {
 		a := &actions[i]

@@ -8,14 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Merge returns batches of one session, in their order, as one batch: all
-// their actions, in order, indexed from zero. UserID, Email and ConversationID
-// are each the first one that is not empty, ForwardedAt is the latest. Where
-// the last action of a batch has no end it ends where the next
-// batch starts, unless that starts earlier or is another user's. The actions' own fields
-// stay. A click that comes again with marks is in the result once, with them, and ends no later for
-// that. The batches are not changed, and share no memory that could change with the result.
-// Without batches the result has no actions.
+// Merge merges batches of one session into one. The actions keep their order and fields, and are
+// indexed from zero. UserID, Email and ConversationID are each the first that is not empty, and
+// ForwardedAt is the latest. If the last action of a batch has no end, it ends at the start of the
+// next batch, unless that is earlier or belongs to another user. A click that is repeated with
+// marks appears once, with the marks and its original end. Merge does not modify the batches, and
+// the result shares no mutable memory with them. Without batches the result has no actions.
 func Merge(batches ...Batch) Batch {
 	merged := Batch{Type: BatchType}
 	for _, b := range batches {
@@ -42,8 +40,8 @@ func Merge(batches ...Batch) Batch {
 	return merged
 }
 
-// endAt gives an action that has no end yet, or one at its start, the start of the next one, if
-// that is its user's and later.
+// endAt sets the end of an action without one, or with one at its start, to the start of the next
+// action, if that is later and of the same user.
 func (a *BatchAction) endAt(next *BatchAction) {
 	if a.TimestampEnd == a.TimestampStart && next.TimestampStart > a.TimestampStart && next.UserID == a.UserID {
 		a.TimestampEnd = next.TimestampStart
@@ -53,17 +51,15 @@ func (a *BatchAction) endAt(next *BatchAction) {
 // maxSentence bounds the characters of a description or an address in Text.
 const maxSentence = 500
 
-// Text returns the batch as an agent or a model reads it: one line an
-// action, in order, without a line feed at the end.
+// Text returns the batch as text for an agent or a model: one line per action, in order, without a
+// final line feed.
 //
 //	2026-11-22 02:15:04 UTC: User clicked Export CSV on the dashboard page (https://app.example.com/dashboard)
 //
-// The time is the action's start, the address its CanonicalURL: the raw one
-// may hold secrets. An action without a description has its title there, or
-// else its type; one without an address has no parentheses. No text can make a
-// line of its own: white space is folded, control and invisible formatting
-// characters are dropped. Beyond 500 characters a description or an address is
-// cut.
+// The time is the action's start. The address is its CanonicalURL, since the raw URL may contain
+// secrets; without one, there are no parentheses. The title, or else the type, replaces a missing
+// description. No text can add a line: white space is folded, and control and invisible
+// formatting characters are dropped. Descriptions and addresses are cut after 500 characters.
 func (b Batch) Text() string {
 	var text strings.Builder
 	for i, a := range b.Actions {
@@ -80,12 +76,11 @@ func (b Batch) Text() string {
 	return text.String()
 }
 
-// Moment returns a time as notes and texts state it: "2026-11-22 02:15:04 UTC".
+// Moment formats a time as in notes and texts: "2026-11-22 02:15:04 UTC".
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Sentence returns the action as an agent or a model reads it: its
-// description or, without one, its title, or else its type. It is one line of
-// at most 500 characters, without control and invisible formatting characters.
+// Sentence returns the action in words: its description or, if empty, its title or type. It is one
+// line of at most 500 characters without control or invisible formatting characters.
 func (a Action) Sentence() string {
 	for _, text := range [...]string{a.Description, a.Title, a.Type} {
 		if text = fold(text); text != "" {
@@ -95,8 +90,8 @@ func (a Action) Sentence() string {
 	return "User did something"
 }
 
-// Label returns the object of the action as the title names it: "Export CSV", "signup form",
-// the name of a custom event or the type of an error.
+// Label returns the object of the action from its title: "Export CSV", "signup form", the name of a
+// custom event or the type of an error.
 func (a Action) Label() string {
 	switch a.Type {
 	case TypeEvent:
@@ -108,11 +103,11 @@ func (a Action) Label() string {
 	return label
 }
 
-// fold returns s on one line, without characters that cannot be seen.
+// fold returns s on one line without invisible characters.
 func fold(s string) string { return foldStart(s, len(s)) }
 
-// foldStart is fold that may end early: beyond limit characters. The result tells fold's first
-// limit characters, and whether there are more.
+// foldStart is like fold, but may stop after more than limit characters. The result is long enough
+// to tell the first limit characters, and whether there are more.
 func foldStart(s string, limit int) string {
 	if start, _ := firstRunes(s, limit+1); isFolded(start) {
 		return start
@@ -133,7 +128,7 @@ func foldStart(s string, limit int) string {
 		}
 		b.WriteRune(r)
 		n++
-		if r == joiner { // it stays only where it may join
+		if r == joiner { // kept only between characters that it may join
 			continue
 		}
 		if end = b.Len(); n > limit {
@@ -143,7 +138,7 @@ func foldStart(s string, limit int) string {
 	return b.String()[:end]
 }
 
-// joiner is the zero-width joiner. Emoji need it.
+// joiner is the zero-width joiner, which emoji need.
 const joiner = '\u200d'
 
 // isInvisible reports whether r is a control character other than white space, or
@@ -155,8 +150,8 @@ func isInvisible(r rune) bool {
 	return unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) && r != joiner
 }
 
-// isFolded reports whether s is visible text with single spaces between its
-// words, as nearly every label is. It knows no joiners.
+// isFolded reports whether s is visible text with single spaces between words, as nearly every
+// label is. It returns false for text with joiners.
 func isFolded(s string) bool {
 	space := true
 	for _, r := range s {
@@ -169,8 +164,8 @@ func isFolded(s string) bool {
 	return s == "" || !space
 }
 
-// cut cuts s, which is folded, at a word after at most limit characters, counting the "…" that
-// marks the cut. A first word that is longer is cut inside.
+// cut cuts a folded text at a word after at most limit characters, including the "…" of the cut. If
+// the first word is longer, it is cut within that word.
 func cut(s string, limit int) string {
 	head, ok := firstRunes(s, limit)
 	if !ok {
@@ -184,8 +179,7 @@ func cut(s string, limit int) string {
 	return strings.TrimRight(head, " ") + "…"
 }
 
-// firstRunes returns the first n characters of s, and whether s has more. Its time does not
-// depend on the rest of s.
+// firstRunes returns the first n characters of s, and whether s has more, in time proportional to n.
 func firstRunes(s string, n int) (head string, more bool) {
 	if len(s) <= n {
 		return s, false

@@ -13,13 +13,13 @@ var (
 	// domain of an email address.
 	densityForm = regexp.MustCompile(`@[0-9.]+x\.[a-z]+$`)
 
-	// idForm is an identifier that needs no further test: hexadecimal digits, a UUID, or
-	// a JSON web token.
+	// idForm matches identifiers that need no further test: hexadecimal digits, UUIDs and JSON
+	// Web Tokens.
 	idForm = regexp.MustCompile(`^(?:[0-9A-Fa-f]{8,}` +
 		`|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|eyJ[\w-]+\.[\w-]+\.[\w-]*)$`)
 	// dateForm has the year first or last, and may have a time.
 	dateForm = regexp.MustCompile(`^(?:\d{4}[-_]\d\d?[-_]\d\d?|\d\d?[-_]\d\d?[-_]\d{4})(?:T[\d:.Z+-]*)?$`)
-	// tokenForm is of the alphabet of base64 for URLs.
+	// tokenForm uses the alphabet of URL-safe base64.
 	tokenForm = regexp.MustCompile(`^[\w-]{16,}={0,2}$`)
 	// slugForm is several words, small numbers and words with a number in them,
 	// joined by hyphens or underscores: "top-10-a11y-tips-for-2026".
@@ -36,13 +36,11 @@ const slugWord = `(?:[A-Za-z]+|[0-9]{1,4}[A-Za-z]{0,3}|[A-Z]*[a-z]*[0-9]{1,4}[a-
 
 const decimals = "0123456789"
 
-// isIdentifier reports whether a path segment names one thing among many: a
-// number, a UUID, a hexadecimal or other long token with a digit in it, an
-// email address, a date, or one of these after a prefix
-// ("cus_9s6XKzkNRiz8i3"). Words, slugs of words, versions ("v1") and file
-// names are not identifiers.
+// isIdentifier reports whether a path segment identifies one thing among many: a number, a UUID, a
+// hexadecimal or other long token with a digit, an email address, a date, or one of these after a
+// prefix ("cus_9s6XKzkNRiz8i3"). Words, slugs, versions ("v1") and file names are not identifiers.
 func isIdentifier(segment string) bool {
-	if !strings.ContainsAny(segment, decimals+"@%") { // as most segments
+	if !strings.ContainsAny(segment, decimals+"@%") { // most segments have none
 		return false
 	}
 	if decoded, err := url.PathUnescape(segment); err == nil {
@@ -63,12 +61,11 @@ func isToken(s string) bool {
 	return hasDigit(s) && (isNumber || idForm.MatchString(s) || len(s) >= 16 && tokenForm.MatchString(s) && !isSlug(s))
 }
 
-// isSlug reports whether s is a slug. One in capitals is rather a licence key.
+// isSlug reports whether s is a slug. In capitals it is more likely a license key.
 func isSlug(s string) bool { return slugForm.MatchString(s) && strings.ToUpper(s) != s }
 
-// hasTokenSuffix reports whether s is words joined by underscores that end in
-// a token. Behind a prefix a shorter token is enough, as long as it is not a
-// word with a number ("page_version2").
+// hasTokenSuffix reports whether s consists of words and a final token, joined by underscores. After
+// a prefix a shorter token suffices, unless it is a word with a number ("page_version2").
 func hasTokenSuffix(s string) bool {
 	token := s[strings.LastIndexByte(s, '_')+1:]
 	if !hasDigit(token) || !prefixedForm.MatchString(s) {
@@ -78,8 +75,8 @@ func hasTokenSuffix(s string) bool {
 	return isToken(token) || dateForm.MatchString(token) || short
 }
 
-// isDotted reports whether s is tokens joined by dots. One of fewer than eight
-// characters is rather a part of a version.
+// isDotted reports whether s consists of tokens joined by dots. A token of fewer than eight
+// characters is more likely part of a version.
 func isDotted(s string) bool {
 	if !strings.Contains(s, ".") {
 		return false

@@ -9,26 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// URLs are cleaned by a reading that is a little more suspicious than a browser's: text that
-// some program could take for a password or a credential is left out, also where a browser
-// would not take it for one. Strangers choose the URL, and its length.
+// Cleaning parses URLs a little more suspiciously than browsers do: text that any program could
+// take for a password or another credential is removed. Strangers choose the URL and its length.
 
-// maxURL is how many bytes of a URL are kept, and maxScan how many are read to
-// find them: a secret that is left out may be long. Anything longer than maxHost is
-// not a host, and nothing after it is kept.
+// maxURL is the number of bytes of a URL that are kept, and maxScan the number that is read to find
+// them, since a removed secret may be long. A host longer than maxHost is invalid, and nothing
+// after it is kept.
 const (
 	maxURL  = 2 << 10
 	maxScan = 64 << 10
-	maxHost = 1 << 10 // far more than a host has
+	maxHost = 1 << 10 // far more than any host has
 )
 
-// CleanURL returns a URL that is safe to keep, and its canonical form. The clean
-// one is raw without control characters, user and password, the values of
-// parameters that look like credentials replaced by "redacted", cut after 2 KiB;
-// CleanURL of it changes nothing. The other is its [CanonicalURL]
-// before the cut; it, too, has at most 2 KiB. Neither is a part of raw, though it
-// may be raw.
-// The time is linear in the length of raw, the memory bounded.
+// CleanURL returns a URL that is safe to store, and its canonical form. The clean URL is raw without
+// control characters, user and password, with "redacted" for the values of parameters that look
+// like credentials, cut after 2 KiB. Cleaning it again changes nothing. The canonical form is the
+// [CanonicalURL] of the clean URL before the cut, and also has at most 2 KiB. A result may be raw
+// itself, but never a substring of it. Time is linear in the length of raw, and memory is bounded.
 func CleanURL(raw string) (clean, canonical string) {
 	s, all := visible(raw, maxScan)
 	a := splitAddress(s)
@@ -37,7 +34,7 @@ func CleanURL(raw string) (clean, canonical string) {
 	}
 	whole := a.redacted(s)
 	page, fragment := cutURL(whole), ""
-	if i := strings.IndexAny(whole, "?#"); i >= 0 { // a long query says nothing
+	if i := strings.IndexAny(whole, "?#"); i >= 0 { // a long query is not used
 		page = cutURL(whole[:i])
 		_, fragment, _ = strings.Cut(whole[i:], "#")
 	}
@@ -53,8 +50,8 @@ func CleanURL(raw string) (clean, canonical string) {
 	return clean, canonical
 }
 
-// visible returns s without control characters, invalid UTF-8 and white
-// space around it, and whether that is all of it or only the first limit bytes.
+// visible returns s without control characters, invalid UTF-8 and surrounding white space, limited
+// to limit bytes. It reports whether that is all of s.
 func visible(s string, limit int) (clean string, all bool) {
 	if len(s) <= limit && isPlain(s) {
 		return s, true
@@ -76,8 +73,7 @@ func visible(s string, limit int) (clean string, all bool) {
 	return strings.TrimRightFunc(b.String(), unicode.IsSpace), true
 }
 
-// cutURL returns at most maxURL bytes of s, which do not end with white space where
-// they are not all of it.
+// cutURL returns at most maxURL bytes of s, without trailing white space after a cut.
 func cutURL(s string) string {
 	if len(s) <= maxURL {
 		return s
@@ -85,8 +81,8 @@ func cutURL(s string) string {
 	return strings.TrimRightFunc(strings.ToValidUTF8(s[:maxURL], ""), unicode.IsSpace)
 }
 
-// cutSegments cuts a canonical URL where a segment ends: a part of one could
-// look like an identifier.
+// cutSegments cuts a canonical URL at the end of a segment, since a partial segment could look like
+// an identifier.
 func cutSegments(s string) string {
 	if len(s) <= maxURL {
 		return s
@@ -97,8 +93,8 @@ func cutSegments(s string) string {
 	return CanonicalURL(cutURL(s))
 }
 
-// address is a URL taken apart where browsers do it. prefix, host and rest are parts of the
-// URL; user and password are in none of them.
+// address is a URL split as browsers do. prefix, host and rest are substrings of the URL and contain
+// neither user nor password.
 type address struct {
 	prefix    string // everything before user and host, as it was spelled
 	wrapper   string // "blob:" and the like, in lower case
@@ -109,8 +105,8 @@ type address struct {
 	rest      string // path, query and fragment
 }
 
-// slashes is how the URLs of a scheme begin: after any number of slashes and
-// backslashes, none too, or after two.
+// slashes is the form of a scheme's URLs: the host follows any number of slashes and backslashes,
+// or exactly two.
 type slashes int
 
 const (
@@ -123,9 +119,8 @@ var schemes = map[string]slashes{
 	"http": anyNumber, "https": anyNumber, "ws": anyNumber, "wss": anyNumber, "ftp": anyNumber, "file": twoOfAnyKind,
 }
 
-// splitAddress takes s apart as the URL Standard says, and a little more
-// liberally where user and password are concerned. In s there are no control
-// characters.
+// splitAddress splits s as the URL Standard says, but recognizes user and password more liberally.
+// s must not contain control characters.
 func splitAddress(s string) address {
 	a := address{}
 	start := 0
@@ -163,8 +158,8 @@ const (
 	schemeChars   = schemeLetters + decimals + "+.-"
 )
 
-// cutScheme returns the scheme that s starts with, in lower case, and the text behind
-// its colon; without one it returns "" and s.
+// cutScheme returns the scheme of s in lower case and the text after its colon, or "" and s if there
+// is none.
 func cutScheme(s string) (scheme, rest string) {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" || !strings.Contains(schemeLetters, scheme[:1]) || strings.Trim(scheme, schemeChars) != "" {
@@ -173,11 +168,11 @@ func cutScheme(s string) (scheme, rest string) {
 	return strings.ToLower(scheme), rest
 }
 
-// slashLen returns how many slashes and backslashes s begins with.
+// slashLen returns the number of slashes and backslashes at the start of s.
 func slashLen(s string) int { return len(s) - len(strings.TrimLeft(s, `/\`)) }
 
-// cutHost cuts s where its authority ends, and drops user and password. An "@"
-// in a host is never right, nor is one that is percent-encoded.
+// cutHost splits s at the end of its authority, and drops user and password. A host never contains
+// an "@", percent-encoded or not.
 func cutHost(s string, kind slashes) (host, rest string, open bool) {
 	ends := `/?#`
 	if kind != twoSlashes {
@@ -191,7 +186,7 @@ func cutHost(s string, kind slashes) (host, rest string, open bool) {
 	return host[max(strings.LastIndexByte(host, '@')+1, afterLast(host, "%40")):], s[end:], open
 }
 
-// afterLast returns the place behind the last occurrence of part, 0 without one.
+// afterLast returns the index after the last occurrence of part, or 0.
 func afterLast(s, part string) int {
 	if i := strings.LastIndex(s, part); i >= 0 {
 		return i + len(part)
@@ -215,15 +210,15 @@ var credentialNames = map[string]bool{
 	"jsessionid": true, "phpsessid": true, "sessid": true, "sessionid": true,
 }
 
-// credentialEndings make a credential of every name in one word that ends in one of them:
-// "accesstoken", "clientsecret".
+// credentialEndings are the endings of single-word names of credentials: "accesstoken",
+// "clientsecret".
 var credentialEndings = [][]byte{[]byte("token"), []byte("secret"), []byte("password"), []byte("passwd")}
 
 // redacted stands for a secret value.
 const redacted = "redacted"
 
-// redacted returns the address without user and password and the values of its
-// credentials: s, which it was taken from, where nothing is left out.
+// redacted returns the address without user, password and values of credentials. If there are none,
+// that is s, the address before splitting.
 func (a address) redacted(s string) string {
 	if len(a.prefix)+len(a.host)+len(a.rest) == len(s) && !strings.ContainsAny(a.rest, "=%@") {
 		return s
@@ -236,10 +231,9 @@ func (a address) redacted(s string) string {
 	return b.String()
 }
 
-// writeRedacted writes path, query and fragment of a URL with the values of its
-// credentials replaced, wherever they are: in the query, as path parameters, in
-// the fragment and, percent-encoded, in a URL that is itself a value. Such a URL
-// loses user and password, too.
+// writeRedacted writes path, query and fragment of a URL and replaces the values of credentials in
+// the query, in path parameters, in the fragment and in percent-encoded URLs that are values
+// themselves. Such URLs lose user and password as well.
 func writeRedacted(b *strings.Builder, s string) {
 	const inPath, inQuery = "/;?#&", "&#" // these end a value
 	ends, from, named := inPath, 0, false // from is where a name may begin
@@ -283,14 +277,14 @@ func writeRedacted(b *strings.Builder, s string) {
 	}
 }
 
-// slashRow counts the slashes that follow each other without anything between.
+// slashRow counts consecutive slashes.
 type slashRow struct {
 	n, end     int
 	afterColon bool
 }
 
-// add adds a slash of that size at the end of s, and reports whether an authority
-// begins behind it: it is the second after a colon.
+// add counts a slash with size bytes at the end of s. It reports whether an authority follows, which
+// begins after two slashes behind a colon.
 func (r *slashRow) add(s string, size int) bool {
 	if before := s[:len(s)-size]; r.n == 0 || len(before) != r.end {
 		r.n = 0
@@ -301,8 +295,8 @@ func (r *slashRow) add(s string, size int) bool {
 	return r.afterColon && r.n == 2
 }
 
-// userLen returns the length of user and password, with the "@" behind them, where
-// s begins with an authority.
+// userLen returns the length of user and password, including the "@", in an s that begins with an
+// authority.
 func userLen(s string) (n int) {
 	for i := 0; i < len(s); {
 		d := delimiterAt(s, i)
@@ -316,9 +310,9 @@ func userLen(s string) (n int) {
 	return n
 }
 
-// delimiter separates the parameters of a URL and their values, or is an "@" that is
-// percent-encoded. A URL inside a value is encoded once more than the URL around it, so the
-// level tells which of them a delimiter belongs to.
+// delimiter separates the parameters of a URL and their values, or is a percent-encoded "@". A URL
+// inside a value is encoded once more than the surrounding URL, so the level tells the URL to
+// which a delimiter belongs.
 type delimiter struct {
 	char  byte // 0 for none
 	level int  // how often it is percent-encoded
@@ -348,8 +342,8 @@ func delimiterAt(s string, i int) delimiter {
 	return delimiter{size: 1}
 }
 
-// valueEnd returns where the value that starts at s[i:] ends: at a delimiter of
-// those given that is encoded no more often than the "=" before it.
+// valueEnd returns the end of the value that starts at s[i:]: the first of the given delimiters that
+// is encoded no more often than the "=" before the value.
 func valueEnd(s string, i, level int, ends string) int {
 	for i < len(s) {
 		d := delimiterAt(s, i)
@@ -361,13 +355,13 @@ func valueEnd(s string, i, level int, ends string) int {
 	return i
 }
 
-// maxDecoded is how often a name is decoded. One that is encoded still more often hides
-// something.
+// maxDecoded is the number of times that a name is decoded. A name with more levels of encoding is
+// hiding something.
 const maxDecoded = 8
 
-// isCredential reports whether a parameter of that name may hold a credential: "access-token",
-// "user[password]", "SAMLResponse". A name that is encoded over and over counts as one. The
-// value behind a name of maxURL is cut off anyway.
+// isCredential reports whether a parameter with that name may contain a credential: "access-token",
+// "user[password]", "SAMLResponse". Names that are encoded more than maxDecoded times count as
+// credentials. Names longer than maxURL need no check: their values are cut off.
 func isCredential(name string) bool {
 	if len(name) > maxURL {
 		return false
@@ -390,8 +384,8 @@ func isCredential(name string) bool {
 	return false
 }
 
-// decode replaces the percent-encoded bytes of a name. An escape that is none stays as it
-// is, as servers read it.
+// decode decodes the percent-encoded bytes of a name. Malformed escapes are left as they are, which
+// is how servers treat them.
 func decode(name string) string {
 	if !strings.Contains(name, "%") {
 		return name
@@ -409,10 +403,10 @@ func decode(name string) string {
 	return b.String()
 }
 
-// isCredentialPart looks at the words of a name and at the name as a whole.
+// isCredentialPart checks the words of a name and the name as a whole.
 func isCredentialPart(part string) bool {
 	var made [128]byte         // more than most need
-	whole, word := made[:0], 0 // word is where the last one begins
+	whole, word := made[:0], 0 // word is the start of the last one
 	for i := range len(part) {
 		isSeparator := strings.IndexByte("-_.", part[i]) >= 0
 		if isSeparator || beginsWord(part, i) {
@@ -433,8 +427,8 @@ func isCredentialPart(part string) bool {
 		slices.ContainsFunc(credentialEndings, func(end []byte) bool { return bytes.HasSuffix(whole, end) })
 }
 
-// beginsWord reports whether a capital at s[i] begins a word: behind a small letter or one
-// that is not ASCII, or as the last of several capitals before one.
+// beginsWord reports whether a capital letter at s[i] begins a word: it follows a lower-case or
+// non-ASCII letter, or is the last of several capitals before one.
 func beginsWord(s string, i int) bool {
 	if i == 0 || !isUpper(s[i]) {
 		return false
