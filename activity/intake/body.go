@@ -7,27 +7,26 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// A body goes through these steps, in this order: Receive, JSON, Admit, decoding, Decoded,
-// recording, Release. Its bytes are counted in the shared room of arriving requests until
-// Decoded, its events in the product's part of the room from Admit to Release. Gunzipping and
-// decoding a large body wait for a turn, of which there are few; small bodies, nearly all of
-// them, wait for none.
+// The steps of a body, in order: Receive, JSON, Admit, decoding, Decoded, recording, Release. Its
+// bytes count against the shared room for arriving requests until Decoded, and its events against
+// the product's part of the room from Admit to Release. Large bodies wait for one of a few turns
+// to be unpacked and decoded. Small bodies, which are nearly all, do not wait.
 
-// smallBody is how many bytes of JSON are unpacked without waiting for a turn.
+// smallBody is the number of bytes of JSON that are unpacked without a turn.
 const smallBody = 64 << 10
 
-// Body is the body of a request. It holds room for itself until it is released, and is used by
-// one goroutine. Everything decoded from it that outlives Decoded must be a copy.
+// Body is the body of a request. It holds room until it is released. Decoded values that outlive
+// Decoded must be copies. A Body is not safe for concurrent use.
 type Body struct {
 	*httpx.Body
 	in       *Intake
 	encoding string
-	json     []byte // unpacked, nil before JSON; may be a part of the body's bytes
+	json     []byte // unpacked, nil before JSON; may share the body's memory
 	pass     func() // ends the body's turn; may be nil
 }
 
-// Receive reads the body of a request as it arrives, at most MaxBody bytes of it: see
-// [httpx.Receive] for the errors. Release must be called in the end, unless there is an error.
+// Receive reads the body of a request, of at most MaxBody bytes; see [httpx.Receive] for the errors.
+// Without an error, the caller must call Release in the end.
 func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error) {
 	return in.receive(w, r, in.opts.MaxBody)
 }
@@ -40,10 +39,10 @@ func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (
 	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
 }
 
-// JSON returns the JSON inside the body: gunzipped, and taken out of a form's base64 or
-// lz-string. The content decides, but a Content-Encoding other than gzip is 415. More than
-// MaxDecoded bytes are 413. Whether it is valid JSON is not checked. The result is valid until
-// Decoded or Release, and the same at each call.
+// JSON unpacks the JSON inside the body: from gzip, and from a form's base64 or lz-string. It
+// detects the format by content, but a Content-Encoding other than gzip is a 415. More than
+// MaxDecoded bytes are a 413. It does not validate the JSON. The result is valid until Decoded or
+// Release, and further calls return the same.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	if b.json != nil {
 		return b.json, nil
@@ -54,9 +53,9 @@ func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	return b.json, err
 }
 
-// awaitTurn waits until a large body may be unpacked, unless it may already, and holds room for
-// the most that can come out. The product is not known yet, so all such bodies wait in one
-// line.
+// awaitTurn waits for a turn to unpack a large body, unless the body has one, and reserves room for
+// the largest possible result. The product is not known yet, so all large bodies wait in one
+// queue.
 func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	if b.pass != nil {
 		return nil
@@ -67,7 +66,7 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return b.Hold(b.in.opts.MaxDecoded)
 }
 
-// endTurn keeps room for n of the bytes that awaitTurn held. Without a turn it does nothing.
+// endTurn ends the turn and keeps n bytes of its reserved room. Without a turn it does nothing.
 func (b *Body) endTurn(n int64) {
 	if b.endPass() {
 		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))
@@ -84,9 +83,9 @@ func (b *Body) endPass() bool {
 	return true
 }
 
-// Admit waits until a product's request may hold its JSON and its decoded events; JSON must
-// have been called. No product holds more than a quarter of the room for all. A large body also
-// waits for its turn to be decoded, which Decoded ends.
+// Admit waits for room for the JSON and the decoded events of a product's request. JSON must have
+// been called before. No product gets more than a quarter of the whole room. A large body also
+// waits for a turn to be decoded, which Decoded ends.
 func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 	n := int64(len(b.json))
 	if err = b.Body.Admit(ctx, productID, n); err == nil && n > smallBody {
@@ -95,8 +94,8 @@ func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 	return err
 }
 
-// Decoded releases the body's bytes: nothing may refer to them any more. The room
-// that Admit took stays with the decoded events.
+// Decoded releases the body's bytes, to which nothing may refer any more. The room from Admit remains
+// reserved for the decoded events.
 func (b *Body) Decoded() {
 	b.endPass()
 	b.Free()

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// productOf returns the product of a project token; an unknown token is 401, with
-// the scheme for WWW-Authenticate, which may be empty.
+// productOf returns the product of a project token. An unknown token is a 401 with the scheme, which
+// may be empty, in WWW-Authenticate.
 func (in *Intake) productOf(token, scheme string) (productID string, err error) {
 	productID, ok, err := in.products.ProductOfToken(token)
 	switch {
@@ -25,12 +25,12 @@ func (in *Intake) productOf(token, scheme string) (productID string, err error) 
 	return productID, nil
 }
 
-// maxForeign is how many different tokens, beside the request's own, are looked
-// up for its events. Every token that is unknown may cost a look into storage.
+// maxForeign is the number of different tokens, apart from the request's own, that are looked up for
+// its events. Each unknown token may cost a read from storage.
 const maxForeign = 16
 
-// fits reports whether an event with a token, "" for none, is of the request's product. An
-// unknown token is not, and beyond maxForeign none is. The error is an answer of 503.
+// fits reports whether an event with a token, "" for none, belongs to the request's product. Unknown
+// tokens do not, and neither do tokens beyond maxForeign. The error is a 503.
 func (in *Intake) fits(t *taking, token string) (bool, error) {
 	if token == "" || token == t.call.Token {
 		return true, nil
@@ -47,7 +47,7 @@ func (in *Intake) fits(t *taking, token string) (bool, error) {
 	return t.tokens[token], nil
 }
 
-// product returns the product of an ID; an unknown one is 404.
+// product returns the product with an ID. An unknown ID is a 404.
 func (in *Intake) product(productID string) (Product, error) {
 	product, ok, err := in.products.ProductOfID(productID)
 	switch {
@@ -59,9 +59,9 @@ func (in *Intake) product(productID string) (Product, error) {
 	return product, nil
 }
 
-// verify checks headers: one must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256
-// of the body under it. An empty secret fits nothing. The body is signed once, however many
-// headers there are.
+// verify reports whether one of the headers contains the secret, or "sha256=" and the hexadecimal
+// HMAC-SHA256 of the body under it. An empty secret never matches. The HMAC is computed at most
+// once.
 func verify(secret string, headers []string, body []byte) bool {
 	signature := sync.OnceValue(func() []byte { return Sign(secret, body) })
 	return secret != "" && slices.ContainsFunc(headers, func(header string) bool {
@@ -69,8 +69,8 @@ func verify(secret string, headers []string, body []byte) bool {
 	})
 }
 
-// verifyOne is verify of a header. The time it takes tells nothing about the secret: of the
-// secret itself, digests are compared, which have the same length.
+// verifyOne checks one header. Its time reveals nothing about the secret: digests of the secrets are
+// compared, since they have the same length.
 func verifyOne(secret, header string, signature func() []byte) bool {
 	if hexadecimal, ok := strings.CutPrefix(header, "sha256="); ok {
 		got, err := hex.DecodeString(hexadecimal)
@@ -82,8 +82,7 @@ func verifyOne(secret, header string, signature func() []byte) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// Sign returns the HMAC-SHA256 of a webhook body under the product's secret. Identities are
-// signed in the same way.
+// Sign returns the HMAC-SHA256 of a webhook's body under a secret. Identities are signed the same way.
 func Sign(secret string, body []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)

@@ -11,26 +11,26 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// The events of every vendor that a product lists by PostHog's names.
+// Names of events, PostHog's, by which a product lists the corresponding events of every vendor.
 const (
 	EventException = "$exception"
 	EventRageClick = "$rageclick"
 	EventDeadClick = "$dead_click"
 )
 
-// Rule is how a custom event becomes an action. The zero value shows its name alone.
+// Rule describes the action for a custom event. The zero value shows only the event's name.
 type Rule struct {
 	// Properties are the names of the properties to show, in this order: at most 10.
 	Properties []string `json:"properties,omitempty"`
-	// Sentence tells the user's action without its subject: "sent an invoice". Without one it
-	// is made from the event's name.
+	// Sentence describes the user's action without its subject: "sent an invoice". If empty, it
+	// is derived from the event's name.
 	Sentence string `json:"sentence,omitempty"`
 }
 
-// Rules are the custom events that become actions, by name. A name that ends in "*" stands for
-// all names with this beginning, except that names beginning with "$" need a rule that begins
-// with "$" too: a plain "*" does not list a vendor's own events. "$exception" stands for
-// errors; nothing else of an error can be set.
+// Rules lists the custom events that become actions, by name. A name that ends in "*" matches all
+// names with that prefix. A name that begins with "$" is matched only by a rule that does, too, so
+// a plain "*" does not include a vendor's own events. "$exception" stands for errors; its rule must
+// be empty.
 type Rules map[string]Rule
 
 // Bounds of [Rules].
@@ -40,7 +40,7 @@ const (
 	maxRuleText   = 200 // characters of a name or a sentence
 )
 
-// Validate returns all mistakes in the rules, each starting with the field and a colon.
+// Validate returns all mistakes in the rules, each beginning with the field and a colon.
 func (rules Rules) Validate() (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if len(rules) > maxRules {
@@ -74,7 +74,7 @@ func (rules Rules) Validate() (problems []string) {
 	return problems
 }
 
-// textProblem returns the mistake in a name or a sentence, without its subject, "" for none.
+// textProblem returns the mistake in a name or sentence, without its subject, or "".
 func textProblem(s string) string {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -87,17 +87,16 @@ func textProblem(s string) string {
 	return ""
 }
 
-// isBuiltIn reports whether an event has words of its own.
+// isBuiltIn reports whether an event has a wording of its own.
 func isBuiltIn(name string) bool { return name == EventException || isMark(name) }
 
-// marks are the marks that events give to the click beside them. Such an event is no
-// action of its own.
+// marks maps events to the marks that they add to a click. Such an event is not an action itself.
 var marks = map[string]string{EventRageClick: activity.MarkRage, EventDeadClick: activity.MarkDead}
 
 func isMark(name string) bool { return marks[name] != "" }
 
-// Events are the [Rules] of a product as they are applied. A nil value lists none. It does not
-// change, so it is safe for concurrent use.
+// Events are the compiled [Rules] of a product. A nil value lists none. Events is immutable, and so
+// safe for concurrent use.
 type Events struct {
 	exact    map[string]*Rule
 	prefixes []prefix // the longest first
@@ -108,8 +107,8 @@ type prefix struct {
 	*Rule
 }
 
-// NewEvents returns valid rules as they are applied, nil for none. It keeps no reference to the
-// map, but to the property names of its rules.
+// NewEvents compiles valid rules; it returns nil for none. It retains the slices of property names,
+// but not the map.
 func NewEvents(rules Rules) *Events {
 	if len(rules) == 0 {
 		return nil
@@ -126,9 +125,8 @@ func NewEvents(rules Rules) *Events {
 	return e
 }
 
-// Find returns the rule of an event, nil for one that is not listed. The rule of the name
-// itself goes before rules of its beginnings, of which the longest counts. An event that is a
-// mark has no rule.
+// Find returns the rule for an event, or nil if the event is not listed. An exact name has priority
+// over prefixes, and a longer prefix over a shorter one. Marks have no rule.
 func (e *Events) Find(name string) *Rule {
 	if isMark(name) {
 		return nil
@@ -136,8 +134,8 @@ func (e *Events) Find(name string) *Rule {
 	return e.rule(name)
 }
 
-// Mark returns the mark that an event gives to its click, "" for an event without one and
-// for one that is not listed.
+// Mark returns the mark that an event adds to its click, or "" for an event that is not listed or is
+// not a mark.
 func (e *Events) Mark(name string) string {
 	if e.rule(name) == nil {
 		return ""
@@ -145,11 +143,11 @@ func (e *Events) Mark(name string) string {
 	return marks[name]
 }
 
-// Marks reports whether marks may follow clicks. Sources make clicks Markable only then.
+// Marks reports whether marks may follow clicks. Only then do sources make clicks Markable.
 func (e *Events) Marks() bool { return e.Mark(EventRageClick)+e.Mark(EventDeadClick) != "" }
 
-// rule is Find for marks, too. It takes time in the number of rules that end in "*". A name of
-// nothing visible has no rule, since its action would have no title.
+// rule is like Find, but includes marks. Its time is linear in the number of prefixes. A name without
+// visible characters has no rule, since its action would have no title.
 func (e *Events) rule(name string) *Rule {
 	if e == nil || activity.CleanLabel(name) == "" {
 		return nil
@@ -165,19 +163,19 @@ func (e *Events) rule(name string) *Rule {
 	return nil
 }
 
-// Action returns the action of an event of this name on a page or a screen. Its properties are
-// those that r has read between two offsets.
+// Action returns the action for an event with this name on a page or screen. The properties are read
+// from the JSON between two offsets of r.
 func (rule *Rule) Action(name string, r *Reader, from, to int64, page string) *activity.Action {
 	a := OnScreen(activity.NewEvent(name, rule.Sentence, rule.Read(r.Again(from, to)), page))
 	return &a
 }
 
-// maxScalar is how many bytes of a property are read.
+// maxScalar is the number of bytes of a property that are read.
 const maxScalar = 1024
 
-// Read reads the properties that may be shown from an object of properties, in the rule's
-// order. A property that is missing, or is no text, number or boolean, keeps its place with an
-// empty value. Of a repeated one the last counts.
+// Read reads the rule's properties from a JSON object and returns them in the rule's order. A
+// property that is missing, or is not a string, number or boolean, is returned with an empty value.
+// The last of repeated properties counts.
 func (rule *Rule) Read(r *Reader) []activity.Property {
 	if len(rule.Properties) == 0 {
 		return nil

@@ -1,11 +1,10 @@
 package intake
 
-// Fields are the places in an object that matter, each with the function that reads its value
-// into an event. They do not change once an event has been read.
+// Fields maps the relevant keys of a JSON object to functions that read their values into an event.
+// It must not be modified once it is in use.
 type Fields[E any] map[string]func(r *Reader, e *E)
 
-// Read reads an object, and skips other values. Of a place that comes twice the last
-// value counts.
+// Read reads an object and skips unknown keys. The last of repeated keys counts.
 func (f Fields[E]) Read(r *Reader, e *E) {
 	r.Object(func(key []byte) { f.Field(r, e, key) })
 }
@@ -28,7 +27,7 @@ func (f Fields[E]) WithProof(proof func(*E) *Proof) Fields[E] {
 	return f
 }
 
-// Traits are the properties of a person: the address and those that prove an identity.
+// Traits returns the fields of a person: the email address and the proofs of identity.
 func Traits[E any](email func(*E) *string, proof func(*E) *Proof) Fields[E] {
 	f := Fields[E]{"email": func(r *Reader, e *E) { r.SetString(email(e), MaxText) }}
 	return f.WithProof(proof)

@@ -15,32 +15,31 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Proof is evidence of an identity that an event brings. It must not be kept, logged
-// or shown: its bearer can be that user.
+// Proof is an event's evidence of an identity. It must not be stored, logged or shown, since its
+// bearer can impersonate the user.
 type Proof struct {
-	UserHash  string // hexadecimal HMAC-SHA256 of the user id
-	EmailHash string // likewise, of the address in lower case
-	Token     string // JWT, HS256: sub is the user id; exp is required; nbf and email may be there
+	UserHash  string // hexadecimal HMAC-SHA256 of the user ID
+	EmailHash string // likewise of the email address in lower case
+	Token     string // JWT, HS256: sub is the user ID; exp is required; nbf and email are optional
 }
 
-// MaxProof is how many bytes of a field of a proof are read, at most.
+// MaxProof is the largest number of bytes that are read of each field of a proof.
 const MaxProof = 4 << 10
 
-// Or returns the proof, with the fields of another where it has none.
+// Or returns the proof with its empty fields filled in from another.
 func (p Proof) Or(other Proof) Proof {
 	return Proof{cmp.Or(p.UserHash, other.UserHash), cmp.Or(p.EmailHash, other.EmailHash), cmp.Or(p.Token, other.Token)}
 }
 
-// voucher decides the standing of the identities in a request's events.
+// voucher determines the standings of the identities in a request's events.
 type voucher struct {
-	least   activity.Standing // Reported where the request proved a secret, else Claimed
+	least   activity.Standing // Reported if the request proved a secret, else Claimed
 	secrets []string          // of the product
 	now     time.Time         // when the request arrived
 }
 
-// vouch sets the standings of an event. A signed user id is identified, and the address in its
-// token takes the place of any other. An invalid proof is not an error: the event then stands
-// as if it brought none.
+// vouch sets the standings of an event. A signed user ID is identified, and the address in its token
+// replaces any other. An invalid proof is not an error: it counts as none.
 func (v *voucher) vouch(e *activity.Event, proof Proof) {
 	e.Standing, e.EmailStanding = v.least, v.least
 	if len(v.secrets) == 0 || proof == (Proof{}) {
@@ -58,16 +57,16 @@ func (v *voucher) vouch(e *activity.Event, proof Proof) {
 	}
 }
 
-// Signs reports whether the proof signs a user ID under one of the secrets at a time.
-// Nothing signs an empty one.
+// Signs reports whether the proof signs a user ID under one of the secrets at the time now. Nothing
+// signs an empty ID.
 func (p Proof) Signs(userID string, secrets []string, now time.Time) bool {
 	v := voucher{secrets: secrets, now: now}
 	_, ok := v.verify(p, userID)
 	return ok
 }
 
-// verify returns the address in the proof's token, which may be empty, and whether the
-// proof signs the user ID.
+// verify reports whether the proof signs the user ID, and returns the address in its token, which may
+// be empty.
 func (v *voucher) verify(p Proof, userID string) (email string, ok bool) {
 	if userID == "" {
 		return "", false
@@ -76,9 +75,8 @@ func (v *voucher) verify(p Proof, userID string) (email string, ok bool) {
 	return email, ok || v.signed(p.UserHash, userID)
 }
 
-// signed reports whether the hexadecimal hash signs the text under one of the secrets. It takes
-// the same time for every hash of the right length. An empty hash signs nothing, and neither
-// does an empty secret.
+// signed reports whether the hexadecimal hash signs the text under one of the secrets. Its time is
+// the same for all hashes of the right length. Empty hashes and empty secrets never match.
 func (v *voucher) signed(hash, text string) bool {
 	got, err := hex.DecodeString(hash)
 	return err == nil && len(got) > 0 && v.hasSum(got, text)
@@ -91,13 +89,12 @@ func (v *voucher) hasSum(sum []byte, text string) bool {
 	})
 }
 
-// maxExpiry is how far ahead the exp of a token may be: a token that leaks is of use for a day
-// at most.
+// maxExpiry is the longest remaining lifetime of a token: a leaked token is usable for a day at most.
 const maxExpiry = 24 * time.Hour
 
-// verifyToken returns the address in a token, which may be empty, and whether the token signs
-// the user id. The algorithm is fixed, whatever the header asks for (RFC 8725, section 3.1).
-// The token must be good when the request had arrived, not when it is decoded.
+// verifyToken reports whether a token signs the user ID, and returns the address in it, which may be
+// empty. The algorithm is fixed and does not depend on the token's header (RFC 8725, section 3.1).
+// The token must be valid at the arrival of the request, not at its decoding.
 func (v *voucher) verifyToken(token, userID string) (email string, ok bool) {
 	dot := max(0, strings.LastIndexByte(token, '.'))
 	signed := token[:dot]
@@ -133,10 +130,10 @@ func decodePart(part string, into any) bool {
 	return err == nil && json.Unmarshal(raw, into) == nil
 }
 
-// maxEmail is a path of 256 with its brackets: RFC 5321, 4.5.3.1.3.
+// maxEmail is the limit of 256 for a path, less its angle brackets (RFC 5321, section 4.5.3.1.3).
 const maxEmail = 254
 
-// IsEmail reports whether s may be an email address, without white space around it.
+// IsEmail reports whether s could be an email address, without surrounding white space.
 func IsEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	return at > 0 && at < len(s)-1 && len(s) <= maxEmail && !strings.ContainsFunc(s, isBlank)

@@ -17,60 +17,59 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultMaxBody    = 1 << 20 // bytes of a request body as it arrives
-	DefaultMaxDecoded = 8 << 20 // bytes of a request body unpacked
+	DefaultMaxBody    = 1 << 20 // bytes of a request body as received
+	DefaultMaxDecoded = 8 << 20 // bytes of an unpacked request body
 )
 
-// Products looks up products. Its methods are called for every request,
-// concurrently. After an error the request is answered 503. Products that other
-// processes may change implement [access.Refresher].
+// Products looks up products. Its methods are called concurrently, for every request. An error makes
+// the response a 503. Implementations whose products other processes may change also implement
+// [access.Refresher].
 //
 // [access.Refresher]: https://pkg.go.dev/github.com/liveactivity/liveactivity/activity/access#Refresher
 type Products interface {
-	// ProductOfID returns the product of an ID. ok false is not an error: it is a 404, where an
-	// error is a 503.
+	// ProductOfID returns the product with an ID. It reports false, which makes the response a
+	// 404, if there is none.
 	ProductOfID(productID string) (p Product, ok bool, err error)
-	// ProductOfToken returns the product that a project token belongs to. It is called with
-	// tokens that strangers make up, so an unknown one should be cheap.
+	// ProductOfToken returns the product of a project token. Strangers can send any token, so
+	// the lookup of an unknown one should be cheap.
 	ProductOfToken(token string) (productID string, ok bool, err error)
 }
 
-// Product is the configuration of a product's reports. Requests share it and only read it. The
-// zero value takes no webhooks, and events from any page.
+// Product is a product's configuration for incoming events. It is shared between requests and must
+// not be modified. The zero value accepts no webhooks, and events from any page.
 type Product struct {
-	WebhookSecret string // that webhooks carry; empty where none are accepted
-	// AllowedOrigins are the origins of the pages that may report, none when any page may.
-	// "https://*.example.com" stands for every subdomain, "null" for pages with an opaque origin.
+	WebhookSecret string // that webhooks must prove; empty rejects all
+	// AllowedOrigins are the origins of pages that may send events; empty allows any page.
+	// "https://*.example.com" matches every subdomain, "null" a page with an opaque origin.
 	AllowedOrigins []string
-	// IdentitySecrets are those that the product signs the identities of its users under, each
-	// as good as any other.
+	// IdentitySecrets are the secrets under which the product signs its users' identities. All
+	// of them are valid.
 	IdentitySecrets []string
-	// RespectGPC takes nothing from an SDK whose browser asks for privacy (Global Privacy
-	// Control).
+	// RespectGPC ignores events from browsers that send a Global Privacy Control signal.
 	RespectGPC bool
-	Events     *Events // custom events that become actions, nil for none
+	Events     *Events // custom events that become actions; nil for none
 }
 
 // Options of an [Intake]; a zero field means its default.
 type Options struct {
 	MaxBody    int64                 // DefaultMaxBody
 	MaxDecoded int64                 // DefaultMaxDecoded
-	Metrics    prometheus.Registerer // where liveactivity_events_total and the like are registered; nil for nowhere
-	Meter      activity.Meter        // counts the ignored events that never reach the sink; nil for nothing
-	Logger     *slog.Logger          // at debug level also the reasons for ignoring events; slog.Default()
-	// SessionOf returns the session of an event that a source sends with a user only, "" for
-	// none; nil leaves it without one. See [directory.Finder]. It is called concurrently, must
-	// not keep the event, and has 3 seconds for all events of a request; after an error the
-	// request is answered 503.
+	Metrics    prometheus.Registerer // registers liveactivity_events_total and others; may be nil
+	Meter      activity.Meter        // counts ignored events that never reach the sink; may be nil
+	Logger     *slog.Logger          // logs reasons for ignoring events at debug level; slog.Default()
+	// SessionOf returns the session for an event with a user but no session, or "" for none; see
+	// [directory.Finder]. If nil, such events have no session. It is called concurrently, must
+	// not retain the event, and has 3 seconds for all events of a request. An error makes the
+	// response a 503.
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
-	// Erase erases a user at the request of a webhook that proved its secret; nil ignores such
-	// events. It may be called again for the same user. An error makes the webhook a 503, after
-	// its other events were recorded.
+	// Erase erases a user at the request of a webhook that proved its secret. If nil, such
+	// events are ignored. It may be called repeatedly for a user. An error makes the response a
+	// 503, though the webhook's other events have been recorded.
 	Erase func(ctx context.Context, productID, userID string) error
 }
 
-// Intake takes the requests of sources. Sources that share one share its bounds. It is safe for
-// concurrent use, and starts no goroutines.
+// Intake handles the requests of sources. Sources with the same intake share its bounds. It is safe
+// for concurrent use, and starts no goroutines.
 type Intake struct {
 	sink     activity.Sink
 	products Products
@@ -80,9 +79,9 @@ type Intake struct {
 	room     *admission.Room // the process's, shared by all intakes
 }
 
-// New returns an intake for a sink; opts may be nil. It reports all invalid arguments at once.
-// The buffer of a body grows by doubling, to at most twice MaxBody; that and the unpacked bytes
-// must fit in the room for arriving requests.
+// New returns an intake that passes events to sink; opts may be nil. It reports all invalid arguments
+// together. Twice MaxBody, the largest size of a body's buffer, and MaxDecoded must fit together in
+// the room for arriving requests.
 func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) {
 	wrong := options.Mistakes{Package: "intake"}
 	wrong.Require(sink != nil, "sink", "must not be nil")
@@ -110,8 +109,8 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	return in, nil
 }
 
-// MaxBody returns how many bytes a body may have as it arrives.
+// MaxBody returns the limit of a received body in bytes.
 func (in *Intake) MaxBody() int64 { return in.opts.MaxBody }
 
-// MaxDecoded returns how many bytes a body may have unpacked.
+// MaxDecoded returns the limit of an unpacked body in bytes.
 func (in *Intake) MaxDecoded() int64 { return in.opts.MaxDecoded }

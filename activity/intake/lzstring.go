@@ -7,16 +7,16 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// posthog-js-lite compresses with lz-string, a dictionary coder like LZ78 over UTF-16 units.
-// The text is a string of codes in base64 digits. Codes 0 and 1 are followed by a new unit of 8
-// or 16 bits, which is entered as a run of its own, 2 ends the text, and the others name
-// entries. Each code after the first also enters the run before it, longer by the first unit of
-// its own run. Codes grow by a bit when the number of entries reaches the width.
+// posthog-js-lite compresses with lz-string, a dictionary coder like LZ78 over UTF-16 units. The
+// text is a sequence of codes in base64 digits. Codes 0 and 1 precede a new unit of 8 or 16 bits,
+// which becomes an entry of its own; 2 ends the text; all others refer to entries. Each code after
+// the first also adds an entry: the previous run, extended by the first unit of the code's own run.
+// Codes grow by a bit when the number of entries reaches the width.
 
 var errLZ = httpx.BadRequest("The lz-string data of the request body is damaged.")
 
-// isLZ64 reports whether text is base64 of JSON compressed by lz-string: its
-// first ten bits hold the opening bracket. Neither JSON nor gzip has such base64.
+// isLZ64 reports whether text is the base64 of JSON compressed by lz-string, whose first ten bits
+// contain the opening bracket. The base64 of plain JSON or gzip never begins so.
 func isLZ64(text []byte) bool {
 	if len(text) < 2 || text[0] != 'N' {
 		return false
@@ -32,15 +32,13 @@ const (
 	lzEnd
 )
 
-// lzEntry is a run of UTF-16 units that stands in the output, by offsets; end is behind the
-// last unit.
+// lzEntry is a run of UTF-16 units in the output: the offsets of its first unit and after its last.
 type lzEntry struct{ start, end uint32 }
 
-// unpackLZ64 undoes compressToBase64 of the JavaScript library lz-string, without copying
-// entries: each stands in the output already, as the run written last and the unit behind it.
-// More than limit units, or limit bytes as UTF-8, are refused as soon as a run exceeds them: a
-// short text can stand for a long one. For the same reason there must be room for more than
-// smallBody units.
+// unpackLZ64 is the inverse of compressToBase64 of the JavaScript library lz-string. Entries are not
+// copied: each is in the output already, as the run written last and the unit after it. A short
+// text can expand to a long one, so output beyond limit units, or limit bytes as UTF-8, is refused
+// as soon as a run exceeds it, and output beyond smallBody units needs room.
 func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 	bits := lzBits{text: text}
 	entries := make([]lzEntry, lzEnd+1, 256)
@@ -66,11 +64,11 @@ func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 		case last.end == 0 || code > uint32(len(entries)):
 			return nil, errLZ
 		default:
-			run := lzEntry{last.start, last.end + 1} // one that is about to be entered
+			run := lzEntry{last.start, last.end + 1} // the entry to be added
 			if code < uint32(len(entries)) {
 				run = entries[code]
 			}
-			for i := run.start; i < run.end; i++ { // it may overlap what it appends
+			for i := run.start; i < run.end; i++ { // the run may overlap its copy
 				out = append(out, out[i])
 			}
 		}
@@ -80,7 +78,7 @@ func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 		next.end = uint32(len(out))
 		switch {
 		case last.end == 0:
-			width = 3 // the first unit widens codes once, and adds no other entry
+			width = 3 // the first unit only widens the codes
 		default:
 			if code <= lzUnit16 && len(entries) == 1<<width {
 				width++
@@ -94,7 +92,7 @@ func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 	}
 }
 
-// takes reports whether so many units may be unpacked, and then a run that is one longer.
+// takes checks that so many units, and then a run longer by one, may be unpacked.
 func (u *unpacker) takes(units int) error {
 	switch {
 	case int64(units) > u.limit:
@@ -105,8 +103,7 @@ func (u *unpacker) takes(units int) error {
 	return nil
 }
 
-// appendUTF8 appends UTF-16 as UTF-8, at most limit bytes. Half a character becomes
-// U+FFFD.
+// appendUTF8 appends UTF-16 as UTF-8, at most limit bytes. An unpaired surrogate becomes U+FFFD.
 func appendUTF8(dst []byte, units []uint16, limit int64) ([]byte, error) {
 	for i := 0; i < len(units); i++ {
 		c := rune(units[i])
@@ -129,12 +126,12 @@ func appendUTF8(dst []byte, units []uint16, limit int64) ([]byte, error) {
 // lzBits reads numbers from base64 digits.
 type lzBits struct {
 	text  []byte
-	digit int8 // the last that was read
-	left  uint // how many of its bits are unread
+	digit int8 // the last digit read
+	left  uint // the number of its unread bits
 }
 
-// read reads a number of n bits, the lowest first; false if the digits end, or another byte
-// comes, before the last of them.
+// read reads a number of n bits, lowest first. It reports false if the digits end before, or another
+// byte follows.
 func (b *lzBits) read(n uint) (v uint32, ok bool) {
 	for i := range n {
 		if b.left == 0 {
@@ -149,8 +146,8 @@ func (b *lzBits) read(n uint) (v uint32, ok bool) {
 	return v, true
 }
 
-// lzDigits are the values of base64 digits in any alphabet, -1 for other bytes. A plus
-// sign that was not escaped in a form is a space.
+// lzDigits are the values of base64 digits of both alphabets, -1 for other bytes. A space stands for
+// a plus sign that was not escaped in a form.
 var lzDigits = func() (values [256]int8) {
 	for c := range values {
 		values[c] = -1

@@ -14,15 +14,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// maxRefused is how many refused origins are remembered, so that each is logged once. One
-// that is forgotten may be logged again. maxOrigin is how much of one is logged.
+// maxRefused is the number of refused origins that are remembered, so that each is logged once; one
+// that was forgotten may be logged again. maxOrigin is the number of logged bytes of an origin.
 const (
 	maxRefused = 2048
 	maxOrigin  = 256
 )
 
-// refusals counts the requests refused from pages of origins that a product does not list, and
-// logs each origin once.
+// refusals counts refused requests from origins that a product does not list, and logs each origin
+// once.
 type refusals struct {
 	count  *prometheus.CounterVec
 	logged *lru.Cache[refusal, struct{}]
@@ -30,9 +30,9 @@ type refusals struct {
 
 type refusal struct{ productID, origin string }
 
-// CheckOrigin refuses a request for the product, 403, from a page of an origin that is not in
-// the product's list, if it has one. It takes back the headers of allowOrigin, so the page
-// cannot read the answer. A request without an Origin header passes.
+// CheckOrigin refuses a request with a 403 if its Origin is not in the product's list. It then
+// removes the headers set by allowOrigin, so the page cannot read the response. Requests without an
+// Origin header, and products without a list, pass.
 func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
 	if from == "" {
@@ -62,7 +62,7 @@ func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID 
 
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
 
-// corsHeaders are those that let a page read an answer.
+// corsHeaders are the headers that let a page read a response.
 var corsHeaders = []string{
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
 }
@@ -73,9 +73,9 @@ type Route struct {
 	Serve  httpx.Handler
 }
 
-// ServeHTTP serves a call: of the zero Route a 404, of another method a 405. Pages of any origin
-// may read the answer, and are told so before they call; whether one may report to a product is
-// decided later, as the token comes with the call.
+// ServeHTTP serves a request. The zero Route answers 404, and other methods get a 405. Pages of any
+// origin pass preflights and may read responses; whether a page may send events to a product is
+// decided later, when the token is known.
 func (to Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(to.serve).ServeHTTP(w, r)
 }
@@ -94,8 +94,8 @@ func (to Route) serve(w http.ResponseWriter, r *http.Request) error {
 	return to.Serve(w, r)
 }
 
-// allowOrigin lets the calling page read the answer. Old versions of posthog-js send
-// credentials, so the origin is named instead of "*".
+// allowOrigin lets the calling page read the response. It states the origin instead of "*", because
+// old versions of posthog-js send credentials.
 func allowOrigin(header http.Header, r *http.Request) {
 	header.Add("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); origin != "" {

@@ -10,30 +10,30 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// A request's JSON is read twice. The first pass checks all of it and finds the events, without
-// decoding any, so a request with a mistake at its end records nothing. The second pass decodes
-// the events one by one and cannot fail.
+// A request's JSON is read twice. The first pass validates it and finds the events, so a request
+// that is malformed at its end records nothing. The second pass decodes the events one by one and
+// cannot fail.
 
-// MaxEvents is how many events one request may bring. SDKs send tens. More is 413.
+// MaxEvents is the largest number of events in a request; more are a 413. SDKs send tens.
 const MaxEvents = 10_000
 
-// MaxToken is how many bytes of a project token are read: one more than any has, so a longer one
-// is unknown.
+// MaxToken is the number of bytes of a project token that are read: one more than the longest valid
+// token, so longer ones are unknown.
 const MaxToken = 256 + 1
 
-// Form names the fields that a request states once for all of its events.
+// Form names the fields of a vendor's envelope, which apply to all events of a request.
 type Form struct {
 	Batch  string    // the array of events
 	Tokens [2]string // the project token; the first one counts; "" for none
 	SentAt string    // when the request was sent, by the sender's clock
-	// Trim makes the token of the field's value; nil for the value itself.
+	// Trim converts the field's value to the token; nil for the value itself.
 	Trim func(token string) string
-	// Recognizes reports whether an event with these fields is the vendor's, by the
-	// values of those that are strings. It is called for webhooks; nil for never.
+	// Recognizes reports whether an event of a webhook is the vendor's, by its fields and the
+	// values of its strings. A nil function recognizes none.
 	Recognizes func(fields map[string]string) bool
 }
 
-// payload is a request's JSON, known to be valid. It refers to the body's bytes.
+// payload is a request's validated JSON. It refers to the body's bytes.
 type payload struct {
 	events []byte // an array, or the one event
 	count  int    // of the events
@@ -41,9 +41,9 @@ type payload struct {
 	sentAt string
 }
 
-// parse checks a body's JSON and finds its events, without decoding them: an array, the batch
-// of an envelope, or the one event that the body is. Its errors are answers. The reader is
-// empty afterwards, and keeps no reference to the body.
+// parse validates a body's JSON and finds its events without decoding them: an array, the batch of
+// an envelope, or a single event. Errors are responses. Afterwards the reader is empty and does not
+// refer to the body.
 func (r *Reader) parse(f *Form, json []byte) (p payload, err error) {
 	r.Reset(json)
 	p = payload{events: json, count: 1}
@@ -67,8 +67,7 @@ func (r *Reader) parse(f *Form, json []byte) (p payload, err error) {
 	return p, err
 }
 
-// envelope reads {"batch": […], …}, or else the one event that the body is. Of
-// several batches the first counts.
+// envelope reads {"batch": […], …}, or else a single event. The first of repeated batches counts.
 func (r *Reader) envelope(f *Form, p *payload) (err error) {
 	batch := false
 	r.BeginObject()
@@ -96,8 +95,8 @@ func (r *Reader) envelope(f *Form, p *payload) (err error) {
 	return nil
 }
 
-// span returns an array of events as it stands, and how many there are. Its name in the answer
-// is the argument. After a nil array without an error, the reader has the error.
+// span returns the raw array of events and their number. The argument is its name in error messages.
+// If it returns neither an array nor an error, the reader has the error.
 func (r *Reader) span(what string) (array []byte, count int, err error) {
 	if r.Kind() != '[' {
 		if r.Err() == nil {
@@ -115,8 +114,8 @@ func (r *Reader) span(what string) (array []byte, count int, err error) {
 	return r.json[start:r.Offset()], count, nil
 }
 
-// finish makes sure that nothing follows, and returns the answer to a mistake: in the JSON,
-// behind it, or its early end. The answer names the byte, never the content.
+// finish checks that nothing follows. It returns the response to malformed, truncated or trailing
+// JSON, which states the byte offset and never any content.
 func (r *Reader) finish() error {
 	broken := r.Err()
 	r.End()
@@ -135,7 +134,7 @@ func (r *Reader) finish() error {
 	}
 }
 
-// first returns the first event as it stands, empty where there is none.
+// first returns the raw first event, empty if there is none.
 func (p *payload) first() (event []byte) {
 	r := &Reader{}
 	p.each(r, func() bool {
@@ -147,8 +146,8 @@ func (p *payload) first() (event []byte) {
 	return event
 }
 
-// each calls read for each of the events, until it returns false. read must read exactly the
-// event: it finds the reader in front of it.
+// each calls read for each event until it returns false. The reader is positioned before the event,
+// and read must consume exactly the event.
 func (p *payload) each(r *Reader, read func() bool) {
 	r.Reset(p.events)
 	if r.Kind() == '{' {

@@ -8,26 +8,25 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// MaxText is how many bytes of an ID, a name, a time or a label are read, at most. More is read
-// than is used, so an ID that is too long is still too long after it is cut.
+// MaxText is the number of bytes of an ID, a name, a time or a label that are read. It exceeds MaxID,
+// so that an ID that is too long is still too long after the cut.
 const MaxText = 2 * MaxID
 
-// MaxURL is how many bytes of a page's address are read: activity.CleanURL reads 64 KiB
-// to leave secrets out.
+// MaxURL is the number of bytes of a page's URL that are read: activity.CleanURL reads 64 KiB to
+// remove secrets.
 const MaxURL = 65 << 10
 
-// Reader reads the JSON of events. The methods that it has beside a scanner's are for fields
-// that senders get wrong: a value of another type changes nothing. Each of them reads exactly
-// one value. The strings are bounded copies, so they may be kept. A reader is used by one
-// goroutine.
+// Reader reads the JSON of events. The methods that it adds to a scanner's tolerate mistakes of
+// senders: they skip values of unexpected types. Each of them reads exactly one value. Strings are
+// bounded copies, which may be retained. A Reader is not safe for concurrent use.
 type Reader struct {
 	jsonscan.Scanner
 	json  []byte  // the input, to which offsets refer
-	again *Reader // of Again, to use again; nil until then
+	again *Reader // the result of Again, for reuse; nil before
 }
 
-// Again returns a reader of a part of the JSON that was read, from one offset to another. It is
-// valid until the next call, and the position of r stays.
+// Again returns a reader of the JSON between two offsets that were read already. It is valid until
+// the next call. It does not move r.
 func (r *Reader) Again(from, to int64) *Reader {
 	if r.again == nil {
 		r.again = &Reader{}
@@ -42,7 +41,7 @@ func (r *Reader) Reset(json []byte) {
 	r.json = json
 }
 
-// Object calls field, which reads the value, for each key of an object. The key is valid until
+// Object calls field, which must read the value, for each key of an object. The key is valid until
 // the value is read.
 func (r *Reader) Object(field func(key []byte)) {
 	if r.Kind() != '{' {
@@ -55,8 +54,8 @@ func (r *Reader) Object(field func(key []byte)) {
 	}
 }
 
-// Array calls element, which reads it, for each of the first elements of an array, at most
-// limit of them. The others are skipped.
+// Array calls element, which must read the element, for at most the first limit elements of an array,
+// and skips the others.
 func (r *Reader) Array(limit int, element func()) {
 	if r.Kind() != '[' {
 		r.Skip()
@@ -72,8 +71,8 @@ func (r *Reader) Array(limit int, element func()) {
 	}
 }
 
-// Event calls read, which reads the value that comes next and may set the ID. The ID is
-// trimmed; an event without one gets its [Reader.Digest], and a value that is no object none.
+// Event calls read, which reads the next value and may set the ID, and then trims the ID. An object
+// without an ID gets its [Reader.Digest]; any other value has none.
 func (r *Reader) Event(id *string, read func()) {
 	isObject := r.Kind() == '{'
 	start := r.Offset()
@@ -83,7 +82,7 @@ func (r *Reader) Event(id *string, read func()) {
 	}
 }
 
-// SetString reads a string of at most limit bytes. A longer one is cut.
+// SetString reads a string, cut after limit bytes.
 func (r *Reader) SetString(s *string, limit int) {
 	if r.Kind() != '"' {
 		r.Skip()
@@ -92,7 +91,7 @@ func (r *Reader) SetString(s *string, limit int) {
 	*s = r.String(limit)
 }
 
-// SetText reads a string of at most MaxText bytes, or a number or boolean taken as one.
+// SetText reads a string, number or boolean as text, cut after MaxText bytes.
 func (r *Reader) SetText(s *string) {
 	switch r.Kind() {
 	case '{', '[', 'n':
@@ -102,8 +101,8 @@ func (r *Reader) SetText(s *string) {
 	}
 }
 
-// Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was read
-// since start, as a UUID. So an event that is sent again, byte for byte, is a duplicate.
+// Digest returns an ID for an event without one: the first half of the SHA-256 of its JSON, read since
+// start, as a UUID. A byte-identical copy of the event is thus a duplicate.
 func (r *Reader) Digest(start int64) string {
 	sum := sha256.Sum256(r.json[start:r.Offset()])
 	return uuid.UUID(sum[:len(uuid.UUID{})]).String()

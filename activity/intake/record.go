@@ -8,19 +8,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Reasons for ignoring an event, as the metrics and the answers name them. A source
-// adds its own.
+// Reasons for ignoring an event, as in metrics and responses. Sources add their own.
 const (
 	ReasonMalformed = "malformed" // not an object, or without a field it needs
 	ReasonNobody    = "no_session_and_user"
 	ReasonExpired   = "expired"     // older than the retention
 	ReasonDuplicate = "duplicate"   // recorded before
 	ReasonRepeated  = "repeated"    // the same error again
-	ReasonUnmarked  = "no_click"    // a mark for no click, or for one that has it
+	ReasonUnmarked  = "no_click"    // a mark without a click, or that its click has already
 	ReasonToken     = "other_token" // carries another product's token
-	ReasonUnsigned  = "unsigned"    // no part of what the webhook's signature vouches for
-	ReasonGPC       = "gpc"         // of a browser that asks for privacy
-	ReasonDelete    = "delete"      // asks for an erasure, and has no right to
+	ReasonUnsigned  = "unsigned"    // not covered by the webhook's signature
+	ReasonGPC       = "gpc"         // from a browser with Global Privacy Control
+	ReasonDelete    = "delete"      // requests an erasure without the right to
 	ReasonOther     = "other_event" // of a kind that means nothing here
 	ReasonNothing   = "no_identity" // carries identity, but of no known user
 )
@@ -28,7 +27,7 @@ const (
 // Ignored counts the ignored events of a request by reason. The zero value has none.
 type Ignored map[string]int
 
-// add counts n events; none of a reason adds no entry.
+// add counts n events; zero adds no entry.
 func (i *Ignored) add(reason string, n int) {
 	if *i == nil && n > 0 {
 		*i = Ignored{}
@@ -38,7 +37,7 @@ func (i *Ignored) add(reason string, n int) {
 	}
 }
 
-// Ignore counts an event of a product's session and logs the reason at debug level.
+// Ignore counts an ignored event and logs the reason at debug level.
 func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessionID, reason string) {
 	ignored.add(reason, 1)
 	if in.opts.Logger.Enabled(ctx, slog.LevelDebug) {
@@ -47,18 +46,17 @@ func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessi
 	}
 }
 
-// Counts are the outcomes of a request's events, as they are answered. Duplicates
-// count as ignored.
+// Counts are the outcomes of a request's events, as in the response. Duplicates count as ignored.
 type Counts struct {
 	Accepted int     `json:"accepted"`
 	Ignored  int     `json:"ignored"`
 	Reasons  Ignored `json:"reasons,omitempty"` // the sum of which is Ignored
 }
 
-// Record hands the events of a product to the sink, which owns them from then on, and counts
-// them and the ignored ones; ignored is changed, and returned in the counts. An error is an
-// answer of 503 and means that the request should be repeated: nothing is counted, and the sink
-// tells the repeated events by their IDs.
+// Record passes the events of a product to the sink, which then owns them, and counts them together
+// with the ignored ones. It modifies ignored and returns it in the counts. An error is a 503, after
+// which the sender should repeat the request: nothing has been counted, and the sink recognizes
+// repeated events by their IDs.
 func (in *Intake) Record(
 	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
 ) (Counts, error) {

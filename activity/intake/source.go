@@ -8,15 +8,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Source is one vendor's form of events. It is made once, by [NewSource], and is safe for
-// concurrent use.
+// Source decodes one vendor's events. Create it once, with [NewSource]. It is safe for concurrent use.
 type Source struct {
 	form     Form
 	decoders sync.Pool // of *decoding
 }
 
-// NewSource returns a source. The function makes decoders, each of one reader, which are used
-// again for other requests, one at a time.
+// NewSource returns a source. The function returns a decoder that reads from the given reader.
+// Decoders are reused, each for one request at a time.
 func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
 	return &Source{form: form, decoders: sync.Pool{New: func() any {
 		d := &decoding{}
@@ -27,16 +26,16 @@ func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
 
 // Decoder decodes the events of a request, one after the other.
 type Decoder interface {
-	// Next reads the JSON value that comes next, an event or not, and returns the project token
-	// that it carries, "" for none. It must read exactly that value and forget the one before.
+	// Next reads the next JSON value, whether an event or not, and returns its project token, ""
+	// for none. It must consume exactly that value and drop the state of the one before.
 	Next() (token string)
-	// Meaning sets the meaning, which is empty, of the event that Next read. It is called at
-	// most once after Next, and not at all where only the token is needed. Nothing of from may
-	// be kept or changed.
+	// Meaning fills in m, which is empty, for the event that Next read. It is called at most
+	// once after each Next, and not at all if only the token is needed. It must not retain or
+	// modify from.
 	Meaning(from *Request, m *Meaning)
 }
 
-// decoding decodes the events of one request, and is used again for others.
+// decoding is the state of decoding a request, reused for others.
 type decoding struct {
 	reader  Reader
 	decoder Decoder
@@ -44,40 +43,40 @@ type decoding struct {
 	meaning Meaning // of the event read last
 }
 
-// Request is the circumstances that the meaning of an event depends on.
+// Request has the facts about a request that affect the meaning of its events.
 type Request struct {
 	Arrived time.Time // by the service's clock
-	SentAt  string    // by the sender's clock, as the request says it; "" for unknown
-	Kind    string    // of an event that does not state its own; "" for unknown
-	Webhook bool      // the vendor sent it, and has corrected the time
+	SentAt  string    // by the sender's clock, as stated in the request; "" if unknown
+	Kind    string    // of events that do not state their own; "" if unknown
+	Webhook bool      // sent by the vendor, which has corrected the times
 	Events  *Events   // custom events of the product that become actions
 }
 
-// Meaning is the meaning of an event that a source sent.
+// Meaning is the decoded meaning of a source's event.
 type Meaning struct {
 	activity.Event
 	Proof  Proof
-	Key    string // the ID that the sender gave the event; "" for none
+	Key    string // the sender's ID of the event; "" for none
 	Reason string // for ignoring it, see [Ignored]; "" for none
-	// SeeksSession says that an event with a user and no session goes to a session of the
-	// user: see Options.SessionOf.
+	// SeeksSession means that the event has a user and no session, and belongs to a session of
+	// the user; see Options.SessionOf.
 	SeeksSession bool
-	// Erases says that the event asks for the erasure of its user, and does nothing else:
-	// see Options.Erase.
+	// Erases means that the event is a request to erase its user, and nothing else; see
+	// Options.Erase.
 	Erases bool
 }
 
-// NameVisitor makes the event say that its visitor is its user, if it states both.
+// NameVisitor makes the event identify its visitor as its user, if it states both.
 func (m *Meaning) NameVisitor() {
 	if m.Identified && m.Visitor != m.UserID {
 		m.Anonymous = kept(m.Visitor)
 	}
 }
 
-// Finish sets the reason for ignoring the event, if it has none, and the event's time: the
-// stamp by the sender's clock, which showed sentAt when the request was sent, or else the time
-// of arrival. A stamp that cannot be read makes the event malformed; a sentAt that cannot be
-// read only means that the sender's clock is not corrected.
+// Finish sets the event's time and, if it has none, the reason for ignoring it. The time is the
+// stamp, by the sender's clock, which showed sentAt when the request was sent; without a stamp it
+// is the time of arrival. An unreadable stamp makes the event malformed. Without a readable sentAt
+// the time is not corrected.
 func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
 	if m.Reason = cmp.Or(m.Reason, Finish(&m.Event)); m.Reason != "" {
 		return
@@ -93,15 +92,15 @@ func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
 	}
 }
 
-// parse returns the payload of a request's JSON. Its errors are answers.
+// parse returns the payload of a request's JSON. Errors are responses.
 func (s *Source) parse(json []byte) (payload, error) {
 	d := s.decoders.Get().(*decoding)
 	defer s.decoders.Put(d)
 	return d.reader.parse(&s.form, json)
 }
 
-// each calls take with the meaning of each of the events, which take may change but not keep,
-// and with the token that the event carries, until it returns false.
+// each calls take with the token and the meaning of each event until take returns false. take may
+// modify the meaning, but must not retain it.
 func (s *Source) each(p *payload, from Request, take func(token string, m *Meaning) bool) {
 	d := s.decoders.Get().(*decoding)
 	defer s.decoders.Put(d)
@@ -115,8 +114,7 @@ func (s *Source) each(p *payload, from Request, take func(token string, m *Meani
 	d.from, d.meaning = Request{}, Meaning{}
 }
 
-// token returns the project token of the request: its own, or else the first that one of its
-// events carries. "" if there is none.
+// token returns the project token of the request, or else the first token of its events, or "".
 func (s *Source) token(p *payload) (token string) {
 	if token = cmp.Or(p.tokens[:]...); token == "" {
 		d := s.decoders.Get().(*decoding)
@@ -129,8 +127,8 @@ func (s *Source) token(p *payload) (token string) {
 	return token
 }
 
-// Decode calls take with the meaning of each event in the JSON of a request, and
-// returns how many events there are. Its errors are answers.
+// Decode calls take with the meaning of each event in a request's JSON and returns the number of
+// events. Errors are responses.
 func (s *Source) Decode(json []byte, from Request, take func(*Meaning)) (int, error) {
 	p, err := s.parse(json)
 	if err != nil {

@@ -12,24 +12,24 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// A request goes the same way for SDKs and webhooks: its product, its bytes, the check of its
-// JSON, its events, their sessions, the sink, erasures. All that can refuse the request as a
-// whole comes before the sink. After the sink only an erasure can fail; the sender repeats the
-// request, and the sink ignores its events as duplicates.
+// Requests of SDKs and webhooks take the same steps: product, body, validation of the JSON, events,
+// sessions, sink, erasures. Everything that can refuse the whole request comes before the sink.
+// After the sink only an erasure can fail. The sender then repeats the request, and the sink drops
+// its events as duplicates.
 
-// Call is a request of an SDK, but for its body. The zero value will do.
+// Call has the parts of an SDK's request outside its body. The zero value is valid.
 type Call struct {
-	Token       string         // of a header; "" for that of the body
+	Token       string         // from a header; "" to use the body's
 	Scheme      string         // for WWW-Authenticate; may be empty
-	SentAt      string         // of a header; it goes before that of the body
-	QuerySentAt string         // of the query; it goes after that of the body
-	Kind        string         // of an event that does not state its own
-	Taken       func(*Meaning) // is called with each event, when its Reason is final; may be nil
+	SentAt      string         // from a header; overrides the body's
+	QuerySentAt string         // from the query; used if the body has none
+	Kind        string         // of events that do not state their own
+	Taken       func(*Meaning) // called with each event once its Reason is final; may be nil
 }
 
-// Capture takes the events of an SDK's request, unless it is from a page that may not report to
-// the product of its token. A token in a header is checked before the body is read. Its errors
-// are answers.
+// Capture records the events of an SDK's request, unless it is from a page that may not send events
+// to the product of its token. A token in a header is checked before the body is read. Errors are
+// responses.
 func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, call Call) (_ Counts, err error) {
 	t := taking{source: src, call: call}
 	if call.Token != "" || call.Scheme != "" {
@@ -56,7 +56,7 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 	return in.take(r.Context(), b, &t)
 }
 
-// own finds the product of a request by its token, and checks that the page may report to it.
+// own finds the product of a request by its token, and checks that the page may send events to it.
 func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err error) {
 	if t.productID, err = in.productOf(t.call.Token, t.call.Scheme); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
 	return s.parse(json)
 }
 
-// CheckToken refuses a request from a page that may not report to the product of the token, if
-// there is one. An unknown token is not refused: it has no list.
+// CheckToken refuses a request from a page that may not send events to the token's product. It does
+// not refuse unknown tokens.
 func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token string) error {
 	if token == "" || r.Header.Get("Origin") == "" {
 		return nil
@@ -89,15 +89,15 @@ func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token strin
 	return in.CheckOrigin(w, r, productID)
 }
 
-// isClientError reports whether err is an answer that blames the client: any below 500.
+// isClientError reports whether err is a response with a status below 500.
 func isClientError(err error) bool {
 	answer, ok := errors.AsType[*httpx.Error](err)
 	return ok && answer.Status < http.StatusInternalServerError
 }
 
-// Discard reads a body of at most limit bytes and forgets it. It refuses one from
-// a page that may not report to the product that the body names. A body that does not hold
-// events, or no room is left to unpack, names none.
+// Discard reads and drops a body of at most limit bytes. It refuses a request from a page that may
+// not send events to the product of the body's token. A body without events, or one that there is
+// no room to unpack, has no token.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
 	b, err := in.receive(w, r, limit)
 	if err != nil {
@@ -105,7 +105,7 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 	}
 	defer b.Release()
 	if r.Header.Get("Origin") == "" {
-		return nil // no page
+		return nil // not from a page
 	}
 	p, err := src.open(r.Context(), b)
 	if err != nil {
@@ -114,20 +114,20 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 	return in.CheckToken(w, r, src.token(&p))
 }
 
-// taking is a request for a product on its way to the sink.
+// taking is the state of a request on its way to the sink.
 type taking struct {
 	source    *Source
 	call      Call
 	payload   payload
 	productID string
-	standing  activity.Standing // the least of its identities
-	tokens    map[string]bool   // whether others than the request's own fit; nil where any token will do
-	private   bool              // the browser asks for privacy
-	limit     int               // how many events may be taken, the first; 0 for all
+	standing  activity.Standing // of its identities at least
+	tokens    map[string]bool   // whether other tokens fit the product; nil if any token does
+	private   bool              // the browser sends Global Privacy Control
+	limit     int               // the number of leading events to accept; 0 for all
 }
 
-// take records the events of a request. The body's bytes are released before the events are
-// recorded, so a slow sink holds none.
+// take records the events of a request. It releases the body's bytes first, so a slow sink does not
+// hold them.
 func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) {
 	if err := b.Admit(ctx, t.productID); err != nil {
 		return Counts{}, err
@@ -146,7 +146,7 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 		return Counts{}, err
 	}
 	slices.Sort(d.erased)
-	for _, user := range slices.Compact(d.erased) { // after the events that came with them
+	for _, user := range slices.Compact(d.erased) { // after the request's other events
 		if err := in.opts.Erase(ctx, t.productID, user); err != nil {
 			return Counts{}, httpx.Unavailable(err)
 		}
@@ -156,16 +156,16 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 	return counts, nil
 }
 
-// decoded is the events of a request.
+// decoded holds the decoded events of a request.
 type decoded struct {
 	events  []activity.Event
-	seeking []int // of the events, those that go to a session of their user
+	seeking []int // indices of events that need a session of their user
 	erased  []string
 	ignored Ignored
 }
 
-// decode decodes the events of a request. Call.Taken sees each event after it is judged and
-// before it is vouched for. The error is an answer; then the events are not to be used.
+// decode decodes the events of a request. It calls Call.Taken for each event after judge and before
+// vouch. The error is a response, and invalidates the events.
 func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, err error) {
 	product, err := in.product(t.productID)
 	if err != nil {
@@ -201,9 +201,8 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 	return d, err
 }
 
-// judge sets the reason for ignoring an event that its request may not bring: the event is the
-// one of that number, from 1, and carries a token. The error is an answer, and ends the
-// request.
+// judge sets the reason for ignoring an event that the request must not contain. number counts the
+// request's events from 1, and token is the event's own. An error is the response to the request.
 func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err error) {
 	fits := true
 	if t.tokens != nil {
@@ -222,17 +221,17 @@ func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err er
 	return err
 }
 
-// maxSought is how many users' sessions are looked for, at most, for the events of a request.
-// An event of a user beyond them gets no session.
+// maxSought is the number of users of a request whose sessions are looked up. Events of further users
+// get no session.
 const maxSought = 128
 
-// seekTimeout bounds the search, so that a request is answered within 5 seconds of a
-// storage outage.
+// seekTimeout bounds the lookup, so that a request is answered within 5 seconds while storage is
+// down.
 const seekTimeout = 3 * time.Second
 
-// place gives the events at these indices the sessions that they go to. Events of one user and
-// standing go to one session, but an action may go to another than an event without one. The
-// error is an answer of 503, with some of the events changed.
+// place sets the sessions of the events at the given indices. Events with the same user and standing
+// get the same session, except that events with and without an action may differ. The error is a
+// 503, after which some of the events may have been changed.
 func (in *Intake) place(ctx context.Context, productID string, events []activity.Event, seeking []int) error {
 	if in.opts.SessionOf == nil || len(seeking) == 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timeLayouts are further layouts that SDKs and templates write, besides RFC 3339.
+// timeLayouts are the layouts other than RFC 3339 that SDKs and templates use.
 var timeLayouts = []string{
 	"2006-01-02 15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
@@ -14,10 +14,10 @@ var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z0700",
 }
 
-// ParseTime reads a time as SDKs and templates write it: RFC 3339 and its near relations, UTC
-// where no zone is given, or a number of seconds or milliseconds since the epoch. A number of
-// 1e11 or more is milliseconds; as seconds it would be after the year 5000. It is false for an
-// empty text, too.
+// ParseTime parses a time in a format that SDKs and templates use: RFC 3339 or a similar layout, in
+// UTC unless it has a zone, or a number of seconds or milliseconds since the epoch. A number of
+// 1e11 or more is in milliseconds; as seconds it would be after the year 5000. ParseTime reports
+// false for other texts and the empty one.
 func ParseTime(s string) (time.Time, bool) {
 	if s == "" {
 		return time.Time{}, false

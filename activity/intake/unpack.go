@@ -15,10 +15,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// unpacker takes the JSON out of a body. Its output is a part of the input, or new memory.
+// unpacker extracts the JSON from a body. Its output is a part of the input or new memory.
 type unpacker struct {
 	limit int64
-	room  func() error // called before any output of more than smallBody bytes, perhaps often
+	room  func() error // called, perhaps repeatedly, before output beyond smallBody bytes
 }
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
@@ -33,16 +33,16 @@ var (
 		"The body may be plain or gzip, no other Content-Encoding.")
 )
 
-// unpack returns the JSON inside a body, without a byte order mark and white space before it.
-// The content decides, because senders err about Content-Type and gzip:
+// unpack returns the JSON inside a body, without a leading byte order mark and white space. It
+// detects the format by content, because senders state wrong content types and encodings:
 //
-//	it begins with   and is     inside is
+//	it begins with   and is     and contains
 //	{ or [           JSON
 //	1f 8b            gzip       any of the other forms
 //	data= or &data=  a form     JSON, lz-string or base64
 //	anything else    base64     JSON, plain or gzip
 //
-// Every error is an answer.
+// Errors are responses.
 func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity", "gzip", "x-gzip": // senders err about gzip
@@ -75,12 +75,12 @@ func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 	return u.base64(text, isForm)
 }
 
-// base64 returns the JSON inside base64, of a form or not, gunzipped. Bytes that are no base64
-// are an error of their own only if something before them shows that base64 was meant.
+// base64 returns the JSON inside base64, which may be part of a form and contain gzip. Malformed
+// base64 is an error of its own only if the bytes before the mistake show that base64 was meant.
 func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 	packed, damaged := decodeBase64(text)
 	if damaged != nil && (len(packed) == 0 || !isForm && !isJSON(packed) && !isGzip(packed)) {
-		return nil, errNeither // it is none
+		return nil, errNeither // not base64 at all
 	}
 	inner, err := u.gunzip(packed)
 	json := trimBlank(inner)
@@ -89,7 +89,7 @@ func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 		return nil, errBase64
 	case err != nil:
 		return nil, err
-	case isJSON(json), isForm && len(json) > 0: // a word, too, may be base64
+	case isJSON(json), isForm && len(json) > 0: // a plain word may be base64
 		return json, nil
 	case len(inner) > 0 && len(json) == 0:
 		return nil, errEmpty
@@ -97,10 +97,9 @@ func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
 	return nil, errNeither
 }
 
-// gunzip returns b, unpacked if it is gzip: several members, too. It believes the size that gzip
-// announces in its last four bytes, because that saves copies, but sets no more than smallBody
-// bytes aside at first: the size is the sender's word, and counts the last member only, modulo
-// 4 GiB.
+// gunzip returns b, unpacked if it is gzip, including several members. It uses the size in the last
+// four bytes of gzip to save copies, but allocates at most smallBody bytes at first: the sender may
+// lie, and the size is only of the last member, modulo 4 GiB.
 func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	if !isGzip(b) {
 		return b, nil
@@ -133,7 +132,7 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	}
 }
 
-// grow returns the bytes with more room behind them, to no more than a byte beyond the limit.
+// grow increases the capacity of out, to at most one byte beyond the limit.
 func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
 	if err := u.room(); err != nil {
 		return nil, err
@@ -148,18 +147,18 @@ func unpackedTooLarge(limit int64) error {
 		"The request body unpacks to more than the limit of %d bytes.", limit)
 }
 
-// trimBlank returns b without a byte order mark and white space before it.
+// trimBlank returns b without a leading byte order mark and white space.
 func trimBlank(b []byte) []byte {
 	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), " \t\r\n")
 }
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
 
-// isJSON reports whether b starts as a JSON object or array does.
+// isJSON reports whether b begins like a JSON object or array.
 func isJSON(b []byte) bool { return len(b) > 0 && (b[0] == '{' || b[0] == '[') }
 
-// dataField returns the value of a form's field data, unescaped; ok is false for a body without
-// one, and err an answer. The value is a copy.
+// dataField returns the unescaped value of the field data of a form, as a copy. It reports false for
+// a body without that field. The error is a response.
 func dataField(form []byte) (value []byte, ok bool, err error) {
 	value, ok = bytes.CutPrefix(form, []byte("data="))
 	if !ok {
@@ -175,9 +174,9 @@ func dataField(form []byte) (value []byte, ok bool, err error) {
 	return []byte(unescaped), true, nil
 }
 
-// decodeBase64 returns the bytes before the first that is no base64, in either alphabet and
-// with or without padding, and the error at that place. Some senders forget to escape the plus
-// sign, which arrives as a space.
+// decodeBase64 decodes base64 in either alphabet, with or without padding. It returns the bytes
+// before the first mistake, and the error. A space counts as a plus sign, which some senders do not
+// escape.
 func decodeBase64(text []byte) ([]byte, error) {
 	plain := make([]byte, 0, len(text))
 	for _, c := range text {

@@ -11,17 +11,16 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Longest IDs taken over, in bytes. An event with a longer one is malformed: a part of
-// an ID could be another user's.
+// Bounds of IDs, in bytes. An event with a longer ID is malformed, since the beginning of an ID could
+// be another user's.
 const (
 	MaxID      = 1024
-	maxEscapes = 256 // by how much an ID is longer in JSON, in which it stands again and again
+	maxEscapes = 256 // of an ID in JSON, where it is repeated often
 )
 
-// Sound returns the events of a program's own source that may be recorded, and how many may
-// not. Invalid addresses and IDs that many people share are removed, and actions are cleaned.
-// It does not change the events that it is given, nor their actions: the result shares the
-// strings only.
+// Sound returns the recordable events of a program's own source, and the number of others. It removes
+// invalid email addresses and IDs that many people share, and cleans actions. It does not modify its
+// arguments; the result shares only strings with them.
 func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	sound = make([]activity.Event, 0, len(events))
 	for _, e := range events {
@@ -42,9 +41,9 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	return sound, ignored
 }
 
-// Finish returns the reason for ignoring an event that is complete but for its time,
-// "" for none: an ID that is too long, an action of nobody, or no action and nothing
-// that a session or a user could learn from it.
+// Finish returns the reason for ignoring an event that is complete except for its time, or "". An
+// event is ignored if an ID is too long, if its action has neither user nor session, or if it has
+// neither an action nor an identity to learn.
 func Finish(e *activity.Event) (reason string) {
 	switch {
 	case e.ID == "" || len(e.ID) > MaxID || IsLongID(e.SessionID) || IsLongID(e.UserID):
@@ -57,15 +56,15 @@ func Finish(e *activity.Event) (reason string) {
 	return ReasonNothing
 }
 
-// Who returns an event of a user, whose ID is the visitor's unless the event states one, in the
-// session of the visitor. Either may be empty.
+// Who returns an event in the session of a visitor, with the user ID or else the visitor's ID as its
+// user. Either ID may be empty.
 func Who(id, userID, visitor string, emails ...string) activity.Event {
 	userID, visitor = UserID(Trimmed(userID)), UserID(Trimmed(visitor))
 	return activity.Event{ID: id, UserID: cmp.Or(userID, visitor), Visitor: visitor, Identified: userID != "",
 		SessionID: visitor, Email: FirstEmail(emails...)}
 }
 
-// kept returns an ID, or "" for one that is too long.
+// kept returns id, or "" if it is too long.
 func kept(id string) string {
 	if IsLongID(id) {
 		return ""
@@ -76,8 +75,8 @@ func kept(id string) string {
 // IsLongID reports whether the ID of a session or a user is too long.
 func IsLongID(id string) bool { return len(id) > MaxID || escapes(id) > maxEscapes }
 
-// escapes returns by how many bytes an ID is longer in JSON, at most. Encoders differ in the
-// characters they escape; each that one of them escapes is counted.
+// escapes returns the largest number of bytes that escaping adds to an ID in JSON. Encoders escape
+// different characters; it counts those of all encoders.
 func escapes(id string) (n int) {
 	for _, r := range id {
 		switch {
@@ -92,9 +91,8 @@ func escapes(id string) (n int) {
 	return n
 }
 
-// Trimmed returns s without white space around it, as a copy, so the white space is not kept in
-// memory. A text that may have been cut stays as it is, which is too long for an ID: a part of
-// one ID could be another user's.
+// Trimmed returns a copy of s without surrounding white space. A text that may have been cut is
+// returned unchanged, which is too long for an ID: the beginning of an ID could be another user's.
 func Trimmed(s string) string {
 	if t := strings.TrimSpace(s); len(t) != len(s) && len(s) <= MaxText-utf8.UTFMax {
 		return strings.Clone(t)
@@ -102,7 +100,7 @@ func Trimmed(s string) string {
 	return s
 }
 
-// FirstEmail returns the first candidate that may be an email address, or "".
+// FirstEmail returns the first candidate that could be an email address, or "".
 func FirstEmail(candidates ...string) string {
 	for _, candidate := range candidates {
 		if candidate = Trimmed(candidate); IsEmail(candidate) {
@@ -112,18 +110,17 @@ func FirstEmail(candidates ...string) string {
 	return ""
 }
 
-// IDs that stand for many people: a program sent the name of a value instead of
-// the value. They are those that PostHog itself never merges with others, in any
-// case of letters and exactly as they stand here.
+// IDs that many people share, because a program sent the name of a value instead of the value. The
+// lists are PostHog's own of IDs that it never merges: one without regard to case, one exact.
 var (
 	nobodyInAnyCase = Words("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
 		"undefined", "true", "false")
 	nobody = Words("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
 )
 
-// UserID returns the user ID that an ID stands for: the ID itself, or "" for a blank one and
-// one that many people share, among them the source's own. For that comparison alone, quotation
-// marks and white space around it are ignored: the result is id as it was given.
+// UserID returns id, or "" if it is blank or is shared by many people, including the source's own
+// list of shared IDs. The comparison ignores surrounding quotation marks and white space, but the
+// result is unchanged.
 func UserID(id string, shared ...string) string {
 	inner := strings.TrimSpace(id)
 	if n := len(inner); n > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[0] == inner[n-1] {

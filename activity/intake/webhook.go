@@ -15,21 +15,21 @@ import (
 
 var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wrong.", "")
 
-// Webhook returns the handler of webhooks, to be mounted under POST /webhook/{product_id}. It
-// goes by the first source that recognizes the first event, else by the last one; there must be
-// one. The X-Webhook-Secret or X-PostHog-Secret header must hold the product's secret, or
-// "sha256=" and the hexadecimal HMAC-SHA256 of the body under it. Segment's X-Signature, the
-// hexadecimal HMAC-SHA1 of the first event as it stands, vouches for that one alone.
+// Webhook returns the handler for POST /webhook/{product_id}. The first source that recognizes the
+// first event decodes the body, or else the last source; there must be at least one. The header
+// X-Webhook-Secret or X-PostHog-Secret must contain the product's secret, or "sha256=" and the
+// hexadecimal HMAC-SHA256 of the body under it. Segment's X-Signature, the hexadecimal HMAC-SHA1 of
+// the raw first event, vouches for that event only.
 //
-// The answer of 200 says how many events were accepted and why others were not; a sender that
-// gets 503 sends the same again.
+// A 200 states the number of accepted events and the reasons for ignoring others. After a 503, the
+// sender should repeat the request.
 func (in *Intake) Webhook(sources ...*Source) http.Handler {
 	return in.webhooks(func(*http.Request, string) ([]*Source, error) { return sources, nil })
 }
 
-// NamedWebhook is [Intake.Webhook] for products with sources of their own, to be mounted under
-// POST /webhook/{product_id}/{source}. The function returns a product's source of a name, nil
-// for none; it is called concurrently.
+// NamedWebhook returns the handler for POST /webhook/{product_id}/{source}, which is like
+// [Intake.Webhook] with a product's own source. The function returns that source by name, or nil,
+// and is called concurrently.
 func (in *Intake) NamedWebhook(source func(productID, name string) *Source) http.Handler {
 	return in.webhooks(func(r *http.Request, productID string) ([]*Source, error) {
 		name, err := httpx.PathValue(r, "source")
@@ -58,8 +58,8 @@ type webhookAnswer struct {
 	Counts
 }
 
-// webhook takes one request. The product and the presence of a proof are checked before the
-// body is read, the proof itself after, as it may be a signature of the body.
+// webhook handles one request. It checks the product and the presence of a proof before it reads the
+// body, and the proof itself after, since that may be a signature of the body.
 func (in *Intake) webhook(
 	w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error,
 ) {
@@ -89,7 +89,8 @@ func (in *Intake) webhook(
 	done()
 	defer b.Release()
 	t := taking{productID: productID, standing: activity.Reported}
-	// A body without a proof is not unpacked, unless it claims a signature of its first event.
+	// Without a proof the body is not unpacked, unless the request claims a signature of the
+	// first event.
 	if t.limit, err = in.prove(r.Context(), productID, &proof, b, sources); err != nil {
 		return Counts{}, err
 	}
@@ -104,15 +105,15 @@ func (in *Intake) webhook(
 	return in.take(r.Context(), b, &t)
 }
 
-// webhookProof is the evidence that a webhook is the product's.
+// webhookProof is a webhook's evidence that it comes from the product.
 type webhookProof struct {
 	secrets   []string // each the secret, or a signature of the body
 	signature string   // of the first event
 }
 
-// prove returns how many of the body's events the proof vouches for, 0 for all, or errSecret,
-// which it also returns for a product without a secret. A secret that another server has just
-// issued is good at once: see [access.CheckCurrent].
+// prove returns the number of events that the proof vouches for, 0 for all. It returns errSecret if
+// the proof is wrong or the product has no secret. A secret that another server has just issued is
+// valid immediately; see [access.CheckCurrent].
 func (in *Intake) prove(
 	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
 ) (limit int, err error) {
@@ -135,11 +136,10 @@ func (in *Intake) prove(
 	return limit, err
 }
 
-// signs reports whether the signature signs the first event, as the body's source reads it: a
-// batch under another source's name would be no event there. Segment signs the bytes that it
-// sends, so the event as it stands is tried, and for a body of one event the body with its
-// white space. Of a body that cannot be unpacked, the bytes that arrived are tried, so its
-// error is not reported as a wrong secret.
+// signs reports whether the signature signs the first event as the body's source finds it, since a
+// batch has another name in another source. Segment signs the bytes that it sends, so the raw event
+// is tried and, for a body with one event, the whole body with its white space. If the body cannot
+// be unpacked, the received bytes are tried, so that its error is not reported as a wrong secret.
 func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, sources []*Source) bool {
 	got, err := hex.DecodeString(p.signature)
 	if err != nil {
@@ -158,8 +158,8 @@ func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, source
 	return isSigned(read.first()) || json[0] == '{' && isSigned(b.Bytes())
 }
 
-// recognize returns the source of the first event, the last one if no other recognizes it.
-// sources must not be empty.
+// recognize returns the source that recognizes the first event, or else the last source. sources must
+// not be empty.
 func recognize(json []byte, sources []*Source) *Source {
 	for _, s := range sources {
 		if s.form.Recognizes == nil {
@@ -172,11 +172,10 @@ func recognize(json []byte, sources []*Source) *Source {
 	return sources[len(sources)-1]
 }
 
-// An outline has so many fields, and of their values so many bytes.
+// maxOutline is the number of fields in an outline, maxOutlined the number of bytes of a value.
 const maxOutline, maxOutlined = 64, 64
 
-// outline returns the fields of an event, at most 64, with the beginning of those that
-// are strings.
+// outline returns at most maxOutline fields of an event, with the beginnings of string values.
 func outline(event []byte) map[string]string {
 	fields := map[string]string{}
 	r := &Reader{}
