@@ -1,23 +1,22 @@
-// Package recent has the newest actions of every user and session, for a few hours.
+// Package recent stores the newest actions of every user and session, for a few hours.
 //
-// Read them from a [Store]. [Memory] is the one that needs nothing but RAM; every
-// [github.com/liveactivity/liveactivity/stream/eventlog.Log] has one, too:
+// Read them from a [Store]. [Memory] is a store in RAM, and every
+// [github.com/liveactivity/liveactivity/stream/eventlog.Log] has a store as well:
 //
 //	store, err := recent.NewMemory(nil) // 50 actions a user, 4 hours, 192 MiB a product
 //	err = store.Add(ctx, batch)
 //	records, err := store.Recent(ctx, "acme", "user_42", 50)
 //
-// [Lookup] applies the limits and makes the response of the REST endpoint and of the MCP
-// tool. It does not authenticate; put
-// [github.com/liveactivity/liveactivity/activity/access] in front of it, or
-// middleware of your own:
+// [Lookup] applies the limits and builds the response of the REST endpoint and the MCP tool. It does
+// not authenticate: put [github.com/liveactivity/liveactivity/activity/access] or middleware of your
+// own in front of it:
 //
 //	lookup, err := recent.NewLookup(store, 0)
 //	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
 //
 // # Your own engine
 //
-// An engine keeps sessions as [Held] values, in its own form, and answers with
-// [Held.Records] and [RecordsOf], which decide whose an action is and when it ends. An
-// engine of a log may leave all of it to a Memory, and give it each entry as a [Filing].
+// An engine stores sessions as [Held] values in a format of its own, and answers queries with
+// [Held.Records] and [RecordsOf], which determine the owner and the end of each action. The engine
+// of a log may also delegate to a Memory, and pass it each entry as a [Filing].
 package recent

@@ -8,13 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Held is a session in an engine: its newest actions under the user ids that they
-// were appended with, and the session's identities for these. The owner and the end
-// of an action are decided when it is read: see [Held.Records].
+// Held is a session in an engine: its newest actions with the user IDs with which they were appended,
+// and the identities that apply to these. The owner and the end of an action are determined on
+// reading; see [Held.Records].
 type Held struct {
 	Session    string         // empty for an action outside any session
-	Actions    []HeldAction   // in order of their start and, at one instant, of their arrival
-	Identities []HeldIdentity // in order of their arrival
+	Actions    []HeldAction   // ordered by start, then by arrival
+	Identities []HeldIdentity // ordered by arrival
 }
 
 // HeldAction is an action of a [Held]. Times are in microseconds since the epoch.
@@ -27,8 +27,8 @@ type HeldAction struct {
 	id uint64 // hash of the event's key
 }
 
-// HeldIdentity is an [activity.Identity] of a [Held]. One whose user is the visitor makes its
-// actions nobody else's.
+// HeldIdentity is an [activity.Identity] in a [Held]. If its user equals the visitor, no other user
+// can own the visitor's actions.
 type HeldIdentity struct {
 	At                int64
 	Anonymous, UserID string
@@ -36,22 +36,22 @@ type HeldIdentity struct {
 	Arrived           Position
 }
 
-// precedes reports whether the identity counts, and not the other one.
+// precedes reports whether the identity has priority over the other one.
 func (h *HeldIdentity) precedes(other *HeldIdentity) bool {
 	return cmp.Or(cmp.Compare(other.Standing, h.Standing), cmp.Compare(h.At, other.At),
 		h.Arrived.Compare(other.Arrived)) < 0
 }
 
-// isSame reports whether both say the same, whenever they arrived.
+// isSame reports whether both are equal except for their arrival.
 func (h HeldIdentity) isSame(other HeldIdentity) bool {
 	h.Arrived = other.Arrived
 	return h == other
 }
 
-// Position orders a product's arrivals: entries of one append may share theirs, later
-// ones have a higher one, on every server and across restarts. The zero Position is before
-// everything. Engines with an [github.com/liveactivity/liveactivity/stream/eventlog.ID] for
-// each entry use that.
+// Position is the place of an entry in the order of a product's arrivals. Entries of one append may
+// share a position; later entries have higher ones, on every server and across restarts. The zero
+// Position precedes all others. Engines with an
+// [github.com/liveactivity/liveactivity/stream/eventlog.ID] for each entry use that.
 type Position struct {
 	Milli uint64
 	Seq   uint64
@@ -70,20 +70,20 @@ func later(a, b Position) Position {
 	return a
 }
 
-// leastHeld is the least that MaxHeld returns.
+// leastHeld is the minimum result of MaxHeld.
 const leastHeld = 200
 
-// MaxHeld returns how many actions an engine keeps of a session that has many users,
-// the newest, with so many of each user.
+// MaxHeld returns the number of actions that an engine keeps of a session with many users, given the
+// number that it keeps of each user.
 func MaxHeld(maxEvents int) int { return max(leastHeld, 8*maxEvents) }
 
-// MaxIdentities is how many identities an engine keeps of a session. Those beyond are dropped so
-// that nobody gets another user's actions.
+// MaxIdentities is the number of identities that an engine keeps of a session. Dropping others never
+// gives a user another user's actions.
 const MaxIdentities = 8
 
-// dropIdentity drops the identity that tells least: among equals the oldest of the lowest
-// standing. Where the next one of its visitor and standing names another user, the actions of
-// both are the visitor's own again.
+// dropIdentity drops the least informative identity, and among equals the oldest of the lowest
+// standing. If the next one of the same visitor and standing names another user, the actions of
+// both return to the visitor.
 //
 // The function drop_identities of redislog's activity.lua follows the same rule.
 func (h *Held) dropIdentity() {
@@ -109,8 +109,7 @@ func (h *Held) dropIdentity() {
 	h.Identities = slices.DeleteFunc(h.Identities, func(said HeldIdentity) bool { return said == gone })
 }
 
-// neighbours returns the identities of the same visitor and standing before and after one, nil
-// for none.
+// neighbours returns the previous and the next identity of the same visitor and standing, or nil.
 func neighbours(said []*HeldIdentity, at int) (before, after *HeldIdentity) {
 	for i, other := range said {
 		switch {
@@ -124,23 +123,23 @@ func neighbours(said []*HeldIdentity, at int) (before, after *HeldIdentity) {
 	return before, after
 }
 
-// tells returns how much is lost with an identity between these two. The least is lost between
-// two that say the same: when the visitor's actions since the one before became the user's.
+// tells rates the information that would be lost with an identity between its neighbours. Least is
+// lost between two with the same user: only the time from which actions belong to that user.
 func (h *HeldIdentity) tells(before, after *HeldIdentity) int {
 	switch {
 	case after == nil:
-		return 3 // whose its actions are
+		return 3 // the owner of its actions
 	case after.UserID != h.UserID:
-		return 2 // likewise, and those of the next one
+		return 2 // the owner of its actions and those of the next one
 	case before == nil || before.UserID != h.UserID:
-		return 1 // since when they are the user's
+		return 1 // the time from which the user owns them
 	}
 	return 0
 }
 
-// owner returns whose an action is, and since when: the user that the session named first
-// for its visitor, at the highest standing, of those times that are not before the action. An
-// identity of the user whose it is already changes nothing.
+// owner returns the owner of an action and the position from which the user owns it. The first
+// identity of the highest standing that is not earlier than the action decides. An identity for the
+// present owner changes nothing.
 func (h *Held) owner(a *HeldAction) (userID string, since Position) {
 	userID, since = a.User, a.Arrived
 	var first *HeldIdentity
@@ -156,8 +155,8 @@ func (h *Held) owner(a *HeldAction) (userID string, since Position) {
 	return userID, since
 }
 
-// appendRecords appends the actions that did not start before oldest, each with its
-// user and its end, and each once: with its marks.
+// appendRecords appends the actions that did not start before oldest, each once, with its owner, its
+// end and its marks.
 func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	from := sort.Search(len(h.Actions), func(i int) bool { return h.Actions[i].Start >= oldest })
 	first := len(dst)
@@ -182,9 +181,9 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	return dst
 }
 
-// Records returns the newest actions of the session, at most limit, and none that started
-// before oldest, in microseconds since the epoch. They are in order of their start, and share
-// no memory with the session but texts.
+// Records returns at most limit of the session's newest actions, ordered by start, and none that
+// started before oldest, in microseconds since the epoch. The result shares only strings with the
+// session.
 func (h *Held) Records(oldest int64, limit int) Records {
 	if limit <= 0 {
 		return nil
@@ -193,8 +192,8 @@ func (h *Held) Records(oldest int64, limit int) Records {
 	return all[max(0, len(all)-limit):]
 }
 
-// RecordsOf returns the newest actions of a user in these sessions, at most limit, and none
-// that started before oldest, in order of their start. It does not change the sessions.
+// RecordsOf returns at most limit of a user's newest actions in the sessions, ordered by start, and
+// none that started before oldest. It does not modify the sessions.
 func RecordsOf(userID string, sessions []*Held, oldest int64, limit int) Records {
 	if limit <= 0 || userID == "" {
 		return nil

@@ -26,19 +26,18 @@ type LiveActivity struct {
 //
 //	GET /users/{product_id}/{user_id}/live-activity?limit=N
 //
-// and must be mounted under that pattern, behind authentication: it does not authenticate. A
-// limit that is omitted, below one or above the maximum means the maximum; one that is not an
-// integer is answered 400. A user without activity gets an empty array. Where the store cannot
-// be read the answer is 503.
+// and must be mounted under that pattern, behind authentication. A limit that is omitted, below one
+// or above the maximum means the maximum; one that is not an integer is a 400. The response for a
+// user without activity has an empty array. If the store cannot be read, the response is a 503.
 //
-// It keeps nothing but its store, and is safe for concurrent use.
+// A Lookup has no state of its own, and is safe for concurrent use.
 type Lookup struct {
 	store Store
 	max   int
 }
 
-// NewLookup returns a Lookup over store that returns at most maxEvents actions
-// (DefaultMaxEvents for zero). It reports all invalid arguments at once.
+// NewLookup returns a Lookup over store that returns at most maxEvents actions (DefaultMaxEvents if
+// zero). It reports all invalid arguments together.
 func NewLookup(store Store, maxEvents int) (*Lookup, error) {
 	wrong := options.Mistakes{Package: "recent"}
 	wrong.Require(store != nil, "store", "must not be nil")
@@ -49,7 +48,7 @@ func NewLookup(store Store, maxEvents int) (*Lookup, error) {
 	return &Lookup{store: store, max: maxEvents}, nil
 }
 
-// Get returns the newest actions of a user. Its error is the store's; an unknown user is none.
+// Get returns the newest actions of a user. An unknown user is not an error; errors are the store's.
 func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (LiveActivity, error) {
 	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
 	if err != nil {
@@ -63,8 +62,8 @@ func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (
 		Actions: actions}, nil
 }
 
-// AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy of the stored
-// actions and no encoding. After an error of the store it returns dst as it was.
+// AppendJSON appends the JSON of a [LiveActivity]. It copies the stored actions without encoding them
+// again. After an error of the store it returns dst unchanged.
 func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID string, limit int) ([]byte, error) {
 	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
 	if err != nil {
@@ -81,7 +80,7 @@ func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID s
 	return append(dst, '}'), nil
 }
 
-// limit returns the number of actions to return for the number asked for.
+// limit returns the number of actions to return for a requested limit.
 func (l *Lookup) limit(limit int) int {
 	if limit <= 0 || limit > l.max {
 		return l.max

@@ -20,23 +20,23 @@ import (
 
 // MemoryOptions are the bounds of a [Memory]. A zero field means its default.
 type MemoryOptions struct {
-	TTL        time.Duration // how long an action is kept; DefaultTTL
+	TTL        time.Duration // lifetime of an action; DefaultTTL
 	MaxEvents  int           // actions kept per user; DefaultMaxEvents
-	MaxBytes   int64         // of what a product's users did; DefaultMaxBytes
+	MaxBytes   int64         // of a product's activity; DefaultMaxBytes
 	TotalBytes int64         // of all products; 7.5 % of the memory that the process may use
 }
 
-// Memory is the [Store] that keeps everything in RAM, within a number of bytes of each product
-// and of all, for actions, users and sessions together. Beyond that the sessions written first
-// go first, reading does not renew them; where all products together hold too much, sessions of
-// the product that holds most. A session of fifty actions takes some 20 KB.
+// Memory is a [Store] in RAM. The bytes of actions, users and sessions are bounded per product and in
+// total. Beyond a product's bound, the least recently written sessions are evicted; beyond the
+// total, sessions of the product that uses most. Reading does not renew a session. A session with
+// fifty actions takes about 20 KB.
 //
-// Expired actions are never returned. They are freed when their session is next written or
-// evicted, or by [Memory.Expire].
+// Expired actions are never returned. They are freed when their session is written or evicted, or by
+// [Memory.Expire].
 //
-// mu guards everything from newest on, and all users and sessions. A session and a user refer
-// to each other while the session has an action that is the user's, but for the sessions that a
-// user has beyond maxEvents. A user goes with the last session; only sessions are evicted.
+// mu guards newest and all fields after it, as well as all users and sessions. A session and a user
+// refer to each other while the session has an action of the user, except for sessions beyond the
+// user's newest maxEvents. Only sessions are evicted; a user is removed with the last session.
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
@@ -44,9 +44,9 @@ type Memory struct {
 	seed      maphash.Seed
 
 	mu     sync.Mutex
-	newest map[string]Position // by product, that was filed; of products that hold something, and some others
-	most   int                 // of these, before the others are forgotten
-	users  map[string]int      // how many a product has
+	newest map[string]Position // by product; of products with activity, and some others
+	most   int                 // number of these at which the others are dropped
+	users  map[string]int      // number of users by product
 	held   *fair.Cache[memoryKey, any]
 }
 
@@ -67,11 +67,11 @@ const (
 // memoryEntry is the place of a user or a session in the cache.
 type memoryEntry = fair.Entry[memoryKey, any]
 
-// memoryUser is the sessions in which there are actions of a user, or which named the user.
+// memoryUser holds the sessions with actions of a user, and those that identified the user.
 type memoryUser struct {
 	memoryEntry
 	sessions []userSession
-	first    [1]userSession // memory of sessions, while one is enough
+	first    [1]userSession // backs sessions while there is one
 }
 
 // userSession is a session of a user, and the start of the user's newest action there.
@@ -84,13 +84,12 @@ type userSession struct {
 type memorySession struct {
 	memoryEntry
 	Held
-	users []*memoryUser  // of its actions, and those that it named
-	first [1]*memoryUser // memory of users, while one is enough
+	users []*memoryUser  // of its actions and identities
+	first [1]*memoryUser // backs users while there is one
 	bytes int64          // of the actions' JSON and of identities
 }
 
-// NewMemory returns an empty store; opts may be nil. It reports all invalid
-// options at once.
+// NewMemory returns an empty store; opts may be nil. It reports all invalid options together.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "recent"}
@@ -107,11 +106,12 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Filing is the actions of a batch, an identity or an erasure, validated and encoded: filing it
-// cannot fail. One of nothing changes nothing. File it once: its memory is then the store's.
+// Filing holds the actions of a batch, an identity or an erasure, validated and encoded, so that
+// filing it cannot fail. An empty Filing changes nothing. A Filing may be filed only once, since the
+// store then owns its memory.
 type Filing struct {
-	// Arrived is the position, later than that of any filing of the product before; zero
-	// for the next one.
+	// Arrived is the position of the filing, which must exceed all earlier ones of the
+	// product. Zero means the next position.
 	Arrived Position
 
 	session  string
@@ -126,8 +126,8 @@ type filing struct {
 	HeldAction
 }
 
-// NewFiling encodes the actions of a batch. It keeps their strings, which should
-// not be parts of larger ones, and fails only for an invalid timestamp.
+// NewFiling encodes the actions of a batch. It retains their strings, which should not be substrings
+// of larger ones. It fails only for an invalid timestamp.
 func NewFiling(b *activity.Batch) (f Filing, err error) {
 	f.session, f.actions = b.SessionID, make([]filing, len(b.Actions))
 	for i := range b.Actions {
@@ -141,17 +141,16 @@ func NewFiling(b *activity.Batch) (f Filing, err error) {
 	return f, nil
 }
 
-// NewIdentityFiling returns the filing of an identity, whose strings it keeps.
+// NewIdentityFiling returns the filing of an identity. It retains the strings.
 func NewIdentityFiling(who *activity.Identity) Filing {
 	kept := *who
 	return Filing{identity: &kept}
 }
 
-// NewErasureFiling returns the filing of an erasure, which it keeps.
+// NewErasureFiling returns the filing of an erasure. It retains e.
 func NewErasureFiling(e *activity.Erasure) Filing { return Filing{erasure: e} }
 
-// Add files the actions of a batch. It fails, and files none, only for an invalid
-// timestamp.
+// Add files the actions of a batch. It fails, and files none, only for an invalid timestamp.
 func (m *Memory) Add(_ context.Context, b activity.Batch) error {
 	f, err := NewFiling(&b)
 	if err == nil {
@@ -166,8 +165,8 @@ func (m *Memory) Identify(_ context.Context, who activity.Identity) error {
 	return nil
 }
 
-// File files actions, identities and erasures of a product in their order, see [Store]. Reads
-// see all of them or none.
+// File files actions, identities and erasures of a product in order; see [Store]. Reads see all of
+// them or none.
 func (m *Memory) File(productID string, filings ...Filing) {
 	if len(filings) == 0 {
 		return
@@ -192,10 +191,10 @@ func (m *Memory) File(productID string, filings ...Filing) {
 	m.held.Trim(productID)
 }
 
-// leastKnown is how many products' newest positions are kept in any case.
+// leastKnown is the number of products whose newest positions are always kept.
 const leastKnown = 16
 
-// arrive takes over the position of a filing, and gives it to its actions. mu is held.
+// arrive records the position of a filing and sets it in its actions. The caller holds mu.
 func (m *Memory) arrive(productID string, f *Filing) {
 	newest, known := m.newest[productID]
 	if f.Arrived == (Position{}) {
@@ -214,30 +213,29 @@ func (m *Memory) arrive(productID string, f *Filing) {
 	}
 }
 
-// add files an action that has not expired, in its session or among the user's actions outside
-// any.
+// add files an unexpired action in its session, or among the user's actions outside sessions.
 func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	s := m.session(product, a.User, session)
 	m.expireSession(s, oldest)
 	held := a.HeldAction
 	held.id = maphash.Bytes(m.seed, a.key[:])
 	if known := m.held.Find(product, memoryKey{aUser, held.User}); known != nil {
-		held.User = known.Key().id // one copy for all sessions
+		held.User = known.Key().id // one string for all sessions
 	}
 	before := len(s.Actions)
 	if s.insert(held, m.maxEvents, m.maxHeld) {
 		if owner, _ := s.owner(&held); owner != "" {
 			m.linkUser(s, owner, held.Start)
 		}
-		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
+		if len(s.Actions) == before && len(s.users) > 1 { // another user's may have been removed
 			m.prune(s)
 		}
 	}
 	s.Keep(m.sessionItem(s))
 }
 
-// identify files an identity, which may make earlier actions of the session another user's. One
-// that the session has already only renews the session.
+// identify files an identity, which may change the owner of earlier actions of the session. A known
+// identity only renews the session.
 func (m *Memory) identify(product string, who *activity.Identity, arrived Position) {
 	s := m.session(product, "", who.SessionID)
 	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
@@ -250,7 +248,7 @@ func (m *Memory) identify(product string, who *activity.Identity, arrived Positi
 	s.Keep(m.sessionItem(s))
 }
 
-// erase forgets the activity that an erasure covers.
+// erase removes the activity that an erasure covers.
 func (m *Memory) erase(product string, e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
 		if held := m.held.Find(product, memoryKey{inside, id}); held != nil {
@@ -260,15 +258,15 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 	if held := m.held.Find(product, memoryKey{outside, e.UserID}); held != nil {
 		m.eraseIn(held.Value.(*memorySession), e)
 	}
-	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // in sessions that the erasure does not name
+	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // also in sessions that the erasure does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
 			m.eraseIn(s.memorySession, e)
 		}
 	}
 }
 
-// eraseIn forgets the actions and identities of a session that an erasure covers, and the
-// session if nothing is left.
+// eraseIn removes the actions and identities of a session that an erasure covers, and the session if
+// nothing is left.
 func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
 	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool {
 		goes := e.Erases(s.Session, a.User)
@@ -288,8 +286,8 @@ func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
 	s.Set(m.sessionItem(s))
 }
 
-// session returns the session of that id, or the user's actions outside any, which
-// begins here if it is new.
+// session returns the session with an ID, or the user's actions outside sessions if the ID is empty.
+// It creates a missing one.
 func (m *Memory) session(product, user, session string) *memorySession {
 	key := memoryKey{inside, session}
 	if session == "" {
@@ -304,9 +302,9 @@ func (m *Memory) session(product, user, session string) *memorySession {
 	return s
 }
 
-// insert files an action, and removes the oldest beyond the limits of its user and of the
-// session. It returns false, and changes nothing, if the session has the action already, or is
-// full of newer ones. It costs a look at each action of the session.
+// insert files an action and removes the oldest beyond the limits of its user and of the session. If
+// the session has the action already or is full of newer ones, it changes nothing and returns
+// false. Its time is linear in the number of the session's actions.
 func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	have, first := 0, 0
 	for i := range s.Actions {
@@ -314,7 +312,7 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 		case held.id == a.id:
 			return false
 		case held.User == a.User:
-			if a.User = held.User; have == 0 { // of which there is one copy
+			if a.User = held.User; have == 0 { // shares one string
 				first = i
 			}
 			have++
@@ -336,7 +334,7 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	return true
 }
 
-// remove removes the actions from one index up to, but not including, another.
+// remove removes the actions in [from, to).
 func (s *memorySession) remove(from, to int) {
 	for _, a := range s.Actions[from:to] {
 		s.bytes -= fair.Size(len(a.JSON))
@@ -344,12 +342,11 @@ func (s *memorySession) remove(from, to int) {
 	s.Actions = slices.Delete(s.Actions, from, to)
 }
 
-// link makes the session one of the users that it now has actions of, or has named, and of no
-// other.
+// link associates the session with exactly those users that own actions in it or that it identified.
 func (m *Memory) link(s *memorySession) {
 	m.prune(s)
 	for _, said := range s.Identities {
-		m.linkUser(s, said.UserID, 0) // for an erasure, and the first to give way
+		m.linkUser(s, said.UserID, 0) // for erasures; the first to give way
 	}
 	last := ""
 	for i := range slices.Backward(s.Actions) {
@@ -360,7 +357,7 @@ func (m *Memory) link(s *memorySession) {
 	}
 }
 
-// prune makes the session none of the users that it neither names nor has actions of any more.
+// prune dissociates the session from users that it neither identified nor has actions of.
 func (m *Memory) prune(s *memorySession) {
 	owners := make(map[string]bool, len(s.users))
 	for _, said := range s.Identities {
@@ -377,9 +374,9 @@ func (m *Memory) prune(s *memorySession) {
 	}
 }
 
-// linkUser makes the session one of the user's, who has an action of that start there. Of more
-// than maxEvents the one whose newest action is the oldest is no longer the user's: each of the
-// others has one that is no older, and no more than maxEvents are kept.
+// linkUser associates the session with a user who has an action there that began at start. Beyond
+// maxEvents sessions it dissociates the user from the one whose newest action is the oldest: each of
+// the others has an action that is no older, and only maxEvents actions are kept of a user.
 func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 	u := m.user(s.Product(), id)
 	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
@@ -387,7 +384,7 @@ func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 		at = len(u.sessions)
 		s.users = append(s.users, u)
 		if u.sessions = append(u.sessions, userSession{s, start}); cap(u.sessions) > 1 {
-			u.first[0] = userSession{} // it must keep nothing
+			u.first[0] = userSession{} // must not retain the session
 		}
 	}
 	u.sessions[at].newest = max(u.sessions[at].newest, start)
@@ -398,7 +395,7 @@ func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 	u.Keep(m.userItem(u))
 }
 
-// hasActionsOf reports whether an action of the session is the user's.
+// hasActionsOf reports whether the user owns an action of the session.
 func (s *memorySession) hasActionsOf(userID string) bool {
 	return slices.ContainsFunc(s.Actions, func(a HeldAction) bool {
 		owner, _ := s.owner(&a)
@@ -406,8 +403,8 @@ func (s *memorySession) hasActionsOf(userID string) bool {
 	})
 }
 
-// visits returns the sessions in which all actions that were appended with a user's ID are others',
-// of the newest ones as many as a user has.
+// visits returns the sessions that have actions appended with the user's ID, all of which other users
+// own now; at most the newest maxEvents.
 func (m *Memory) visits(productID, userID string) (found []*memorySession) {
 	m.held.Each(productID, func(e *memoryEntry) bool {
 		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && !s.hasActionsOf(userID) {
@@ -420,15 +417,15 @@ func (m *Memory) visits(productID, userID string) (found []*memorySession) {
 	return found[:min(len(found), m.maxEvents)]
 }
 
-// wasVisitor reports whether the session named a user for this ID, and has actions that were
-// appended with it.
+// wasVisitor reports whether the session identified the visitor with this ID, and has actions that
+// were appended with it.
 func (s *memorySession) wasVisitor(id string) bool {
 	return id != "" &&
 		slices.ContainsFunc(s.Identities, func(said HeldIdentity) bool { return said.Anonymous == id }) &&
 		slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return a.User == id })
 }
 
-// unlink makes the session none of the user's. A user without sessions is forgotten.
+// unlink dissociates a session and a user. It removes a user without sessions.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
 	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
@@ -442,7 +439,7 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	u.Set(m.userItem(u))
 }
 
-// user returns the user of that id, which begins here if it is new.
+// user returns the user with an ID. It creates a missing one.
 func (m *Memory) user(product, id string) *memoryUser {
 	if e := m.held.Find(product, memoryKey{aUser, id}); e != nil {
 		return e.Value.(*memoryUser)
@@ -461,8 +458,8 @@ func (m *Memory) userItem(u *memoryUser) fair.Item {
 		fair.Size(pointer*cap(u.sessions)) + fair.Size(int(unsafe.Sizeof(userSession{}))*cap(u.sessions))}
 }
 
-// sessionItem returns the session's cost, and when its oldest action has expired or, without
-// any, its last identity.
+// sessionItem returns the session's cost, and the expiry of its oldest action or, without actions, of
+// its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key().id)) +
 		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
@@ -481,25 +478,24 @@ func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	return item
 }
 
-// entrySize is the part of an entry's size that a cache counts, where the entry is part of something larger.
+// entrySize is the size that the cache counts for an entry, to be subtracted if the entry is embedded.
 var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
 
-// due returns when an action of that start has expired, in microseconds since
-// the epoch and above zero.
+// due returns the expiry of an action, in microseconds since the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
 
-// evicted accounts for the eviction of a session: users are never evicted.
+// evicted handles the eviction of a session. Users are never evicted.
 func (m *Memory) evicted(entry *memoryEntry) { m.leave(entry.Value.(*memorySession)) }
 
-// leave makes a session that is gone nobody's.
+// leave dissociates a removed session from its users.
 func (m *Memory) leave(s *memorySession) {
 	for _, u := range slices.Clone(s.users) {
 		m.unlink(s, u)
 	}
 }
 
-// expireSession removes the actions that start before oldest, and the identities
-// of which there can be no action any more.
+// expireSession removes the actions that start before oldest, and identities that can no longer apply
+// to any action.
 func (m *Memory) expireSession(s *memorySession, oldest int64) {
 	n := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start >= oldest })
 	if n == 0 && len(s.Actions) > 0 {
@@ -520,8 +516,8 @@ func (m *Memory) Session(_ context.Context, productID, sessionID string, limit i
 	return m.read(productID, Subject{SessionID: sessionID}, limit).Records, nil
 }
 
-// Sessions implements [Store]. It never fails. It looks at each session of the product, so that no
-// memory is needed for the visitors that users were.
+// Sessions implements [Store]. It never fails. It examines all sessions of the product, so that no
+// index of former visitors is needed.
 func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outsideAny Records, err error) {
 	oldest := m.oldest()
 	m.mu.Lock()
@@ -550,7 +546,7 @@ func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snap
 	return m.read(productID, of, m.maxHeld), nil
 }
 
-// read reads a user's or a session's records at one instant.
+// read returns a snapshot of a user's or a session's records.
 func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
 	oldest := m.oldest()
 	m.mu.Lock()

@@ -18,75 +18,74 @@ import (
 // Defaults of the specification.
 const (
 	DefaultMaxEvents = 50        // actions kept per user
-	DefaultMaxBytes  = 192 << 20 // of what a product's users did, in memory
+	DefaultMaxBytes  = 192 << 20 // of a product's activity in memory
 )
 
-// Store has the newest actions of every user of every product, for lookups. Its
-// methods are safe for concurrent use.
+// Store has the newest actions of every user of every product. Its methods are safe for concurrent
+// use.
 //
-// Actions are kept by session, in order of their start, however late they come:
-// see [Held]. A user's actions outside any session form a session of that user. An
-// action whose ID the session already has, one older than the retention, and one
-// older than everything in a full memory change nothing. An action is the user's
-// whose id it carries, unless the session said later who that is: see [activity.Identity].
-// It ends where the session's next one starts, and where it starts itself while
-// there is none or the next one is not the same user's. An engine passes the suite
-// in [github.com/liveactivity/liveactivity/activity/activitytest].
+// Actions are stored by session, ordered by start even if they arrive late; see [Held]. A user's
+// actions outside sessions form a session of that user. An action changes nothing if the session has
+// its ID already, if it is older than the retention, or if it is older than everything in a full
+// store. An action belongs to its own user ID, unless the session identifies that visitor later; see
+// [activity.Identity]. It ends at the start of the session's next action, or at its own start if
+// there is none or the next one belongs to another user. Engines must pass the suite in
+// [github.com/liveactivity/liveactivity/activity/activitytest].
 type Store interface {
-	// Recent returns the user's newest actions, at most limit of them, oldest
-	// first, and none for a user it does not know. It never returns an action
-	// that is older than the retention or that belongs to another user.
+	// Recent returns at most limit of the user's newest actions, oldest first, and none for an
+	// unknown user. It never returns an action that is older than the retention or that
+	// belongs to another user.
 	Recent(ctx context.Context, productID, userID string, limit int) (Records, error)
 
-	// Session returns the session's newest actions, whoever's they are, at most
-	// limit of them, oldest first, and none for a session it does not know.
+	// Session returns at most limit of the newest actions of all users in the session, oldest
+	// first, and none for an unknown session.
 	Session(ctx context.Context, productID, sessionID string, limit int) (Records, error)
 
-	// Sessions returns the IDs of the sessions in which there are actions of the user, or others'
-	// that were appended with the user's ID, each once and in any order, and the user's actions
-	// outside any session, oldest first. No action that is kept of the user is elsewhere, unless its
-	// session is older than so many others of the user as actions are kept. Actions of the sessions
-	// may have expired.
+	// Sessions returns the IDs of the sessions with actions that belong to the user or were
+	// appended with the user's ID, each once and in any order, and the user's actions outside
+	// sessions, oldest first. These are all of the user's actions, except in sessions that are
+	// older than the newest sessions of the user, of which there are as many as actions are kept
+	// of a user. Actions of the sessions may have expired.
 	Sessions(ctx context.Context, productID, userID string) (ids []string, outside Records, err error)
 
-	// Snapshot returns everything that Recent can return for the subject's user, or
-	// Session for its session, and the position that it is complete up to: anything
-	// that arrives later, and nothing in it, has a higher one. The snapshot is of one
-	// instant, at which the store had everything appended before the call.
+	// Snapshot returns everything that Recent can return for the subject's user, or Session for
+	// its session, and the position up to which it is complete: everything that arrives later
+	// has a higher position, and nothing in the snapshot does. The snapshot is consistent and
+	// includes everything appended before the call.
 	Snapshot(ctx context.Context, productID string, of Subject) (Snapshot, error)
 }
 
-// Subject is a user or, where UserID is empty, a session.
+// Subject is a user or, if UserID is empty, a session.
 type Subject struct{ UserID, SessionID string }
 
 // Snapshot is the result of [Store.Snapshot].
 type Snapshot struct {
 	Records
-	Upto Position // zero where nothing is known to have arrived
+	Upto Position // zero if nothing has arrived
 }
 
-// Record is an action as an engine keeps it: encoded once when it arrives, so
-// that a lookup copies bytes and nothing else.
+// Record is an action in an engine's store. It is encoded once, on arrival, so a lookup only copies
+// bytes.
 type Record struct {
-	Session string // the session it was part of, empty when unknown
-	User    string // whose it is, empty when unknown; set by Recent and Session
-	As      string // the user id that it was appended with; set likewise
+	Session string // the action's session; empty if none
+	User    string // the owner, empty if unknown; set by Recent and Session
+	As      string // the user ID that it was appended with; set likewise
 	Start   int64  // microseconds since the epoch
 	End     int64  // microseconds since the epoch, set by Recent and Session
 
-	// Arrived is where the action stands in the order of arrival, and Since from where on
-	// it is the user's, which is later where the session named its user afterwards.
+	// Arrived is the position of the action's arrival. Since is the position from which it
+	// belongs to User; it is later if the session identified its visitor afterwards.
 	Arrived, Since Position
 
-	// JSON is the beginning of the action's JSON: the texts, the raw URL and,
-	// unless that is the same, the canonical URL.
+	// JSON is the beginning of the action's JSON: the texts, the raw URL and, if different,
+	// the canonical URL.
 	JSON string
 }
 
-// maxSeconds is the largest epoch second that is taken for a time, in the year 5138.
+// maxSeconds is the largest valid time in epoch seconds, in the year 5138.
 const maxSeconds = 1e11
 
-// NewRecord encodes an action of a session. The record ends where it starts.
+// NewRecord encodes an action of a session. The record ends at its start.
 func NewRecord(session string, a activity.Action) (_ Record, err error) {
 	buf := buffers.Get()
 	defer buffers.Put(buf)
@@ -109,8 +108,8 @@ func appendRecord(dst []byte, a *activity.Action) ([]byte, error) {
 	return dst, nil
 }
 
-// appendJSON appends the record's action object, with its index in the answer. A record whose
-// JSON ends with the raw URL has the same canonical one.
+// appendJSON appends the record's action object with an index. If the record's JSON ends with the raw
+// URL, the canonical URL is the same.
 func (r Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, r.JSON...)
 	if url := jsontext.LastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], jsontext.RawURLField) {
@@ -128,15 +127,15 @@ func (r Record) appendJSON(dst []byte, index int) []byte {
 // Records are the newest actions of a user or a session, oldest first.
 type Records []Record
 
-// Stay returns when the session of the newest action came to the page that it is on, and
-// when the session's first action started, in microseconds since the epoch; zero where there
-// are no actions.
+// Stay returns the time at which the session of the newest action reached its present page, and the
+// start of that session's first action, in microseconds since the epoch; zero if there are no
+// actions.
 func (r Records) Stay() (came, first int64) {
 	if len(r) == 0 {
 		return 0, 0
 	}
 	last := &r[len(r)-1]
-	// The colon before the string makes the end of a longer one no match.
+	// The colon before the string prevents a match with the end of a longer one.
 	page := last.JSON[max(0, len(last.JSON)-len(jsontext.LastString(last.JSON))-1):]
 	isHere := true
 	for i := range slices.Backward(r) {
@@ -164,8 +163,8 @@ func (r Records) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// Actions decodes the actions, indexed from zero. Their ID is empty: it is not
-// kept. The result is never nil.
+// Actions decodes the actions, indexed from zero. IDs are not stored, so they are empty. The result
+// is never nil.
 func (r Records) Actions() ([]activity.Action, error) {
 	actions, buf := make([]activity.Action, len(r)), []byte(nil)
 	for i, record := range r {
@@ -177,7 +176,7 @@ func (r Records) Actions() ([]activity.Action, error) {
 	return actions, nil
 }
 
-// takesPlace reports whether the record is the click before it, with marks.
+// takesPlace reports whether the record is a marked version of the click of.
 func (r *Record) takesPlace(of *Record) bool {
 	object := func(json string) string { object, _, _ := strings.Cut(json, jsontext.DescriptionField); return object }
 	return r.Start == of.Start && r.As == of.As && strings.Contains(r.JSON, jsontext.MarksField) &&

@@ -2,25 +2,25 @@ package sessions
 
 import "github.com/liveactivity/liveactivity/activity"
 
-// Entry is the part of a log's entry that a [Memory] keeps.
+// Entry has the parts of a log entry that a [Memory] needs.
 type Entry struct {
 	SessionID string
 
-	// IsIdentity says that the entry has no action: the session's visitor, known as Anonymous
-	// or, where that is empty, without an ID, is UserID.
+	// IsIdentity means that the entry has no action, but identifies the session's visitor as
+	// UserID. Anonymous is the visitor's ID, empty for a visitor without one.
 	IsIdentity bool
 	Anonymous  string
 
-	// The session as it was known then, and its last action.
+	// The session at the time of the entry, and its last action.
 	UserID, Email string
 	CanonicalURL  string
 	LastAction    string // a sentence
 
-	First, Last int64 // when its first and last action started, in microseconds since the epoch
+	First, Last int64 // starts of its first and last action, in microseconds since the epoch
 	Actions     int   // of the session so far
 }
 
-// NewEntry returns the entry of a session's batch, which has one action or more.
+// NewEntry returns the entry for a batch, which must not be empty.
 func NewEntry(b *activity.Batch) Entry {
 	first, last := &b.Actions[0], &b.Actions[len(b.Actions)-1]
 	return Entry{

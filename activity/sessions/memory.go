@@ -20,28 +20,27 @@ const DefaultMaxBytes = 64 << 20
 
 // MemoryOptions are the bounds of a [Memory]. A zero field means its default.
 type MemoryOptions struct {
-	TTL        time.Duration // how long a session is there after its newest action; activity.DefaultTTL
+	TTL        time.Duration // lifetime of a session after its newest action; activity.DefaultTTL
 	MaxBytes   int64         // of a product's sessions; DefaultMaxBytes
 	TotalBytes int64         // of all products; 2.5 % of the memory that the process may use
 }
 
-// Memory holds the sessions of every product in RAM, within a number of bytes of each product
-// and of all. Beyond that the sessions written first are evicted; where all products together
-// hold too much, the product that holds most loses its own. A session takes some 700 bytes. Its
-// methods are safe for concurrent use.
+// Memory holds the sessions of every product in RAM. Their bytes are bounded per product and in total.
+// Beyond a product's bound, the least recently written sessions are evicted; beyond the total,
+// sessions of the product that uses most. A session takes about 700 bytes. The methods are safe for
+// concurrent use.
 //
-// mu guards held and orders. The trees have pointers to the values in held, and a session is in
-// both or in neither: it leaves its tree before its place changes.
+// mu guards held and orders. The trees point to the values in held. A session is in both or in
+// neither, and is removed from its tree before its place changes.
 type Memory struct {
 	ttl int64 // microseconds
 
 	mu     sync.Mutex
 	held   *fair.Cache[string, session]
-	orders map[string]*btree.BTreeG[*session] // by product, as they are listed; of those that hold sessions
+	orders map[string]*btree.BTreeG[*session] // by product, in the order of listings; only products with sessions
 }
 
-// NewMemory returns an empty memory; opts may be nil. It reports all invalid
-// options at once.
+// NewMemory returns an empty memory; opts may be nil. It reports all invalid options together.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "sessions"}
@@ -56,9 +55,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Add takes over entries of a product's log, in the order of the log and each
-// once. It keeps their session IDs and texts, which should not be parts of
-// larger strings.
+// Add adds entries of a product's log, which must be in the order of the log and each added once. It
+// retains their strings, which should not be substrings of larger ones.
 func (m *Memory) Add(productID string, entries ...Entry) {
 	if len(entries) == 0 {
 		return
@@ -75,7 +73,7 @@ func (m *Memory) Add(productID string, entries ...Entry) {
 	m.held.Trim(productID)
 }
 
-// order returns a product's sessions as they are listed, which begin here if there are none.
+// order returns the tree of a product's sessions. It creates a missing one.
 func (m *Memory) order(product string) *btree.BTreeG[*session] {
 	order, ok := m.orders[product]
 	if !ok {
@@ -85,14 +83,14 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 	return order
 }
 
-// add takes over an entry with actions.
+// add adds an entry with actions.
 func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	held, isNew := m.held.Open(product, e.SessionID)
 	s := &held.Value
 	if !isNew {
 		order.Delete(s)
 	}
-	if isNew || e.First-s.last > m.ttl { // a session that has expired begins anew
+	if isNew || e.First-s.last > m.ttl { // an expired session starts over
 		*s = session{place: place{e.Last, held.Key()}, first: e.First}
 	}
 	s.take(e)
@@ -100,8 +98,8 @@ func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
-// name gives a session that is of the anonymous visitor the visitor's user, with the address.
-// It does not move in the list.
+// name sets the user and the email address of a session that belongs to the anonymous visitor. The
+// session keeps its place in the list.
 func (m *Memory) name(product string, e *Entry) {
 	held := m.held.Find(product, e.SessionID)
 	if held == nil || held.Value.userID != e.Anonymous {
@@ -115,7 +113,7 @@ func (m *Memory) name(product string, e *Entry) {
 // treeDegree makes the nodes of the trees hold 31 to 63 sessions.
 const treeDegree = 32
 
-// unlist takes a session out of the list.
+// unlist removes a session from the list.
 func (m *Memory) unlist(held *fair.Entry[string, session]) {
 	order := m.orders[held.Product()]
 	order.Delete(&held.Value)
@@ -125,13 +123,13 @@ func (m *Memory) unlist(held *fair.Entry[string, session]) {
 }
 
 const (
-	maxExamined = 10_000 // sessions, by a call of List
-	listStep    = 1000   // of these, under one lock
+	maxExamined = 10_000 // sessions examined by a call of List
+	listStep    = 1000   // of these, while holding the lock
 )
 
-// List returns the sessions of a product that are there now. It looks at no more than 10,000 of
-// them: with a prefix, a listing that is not the last may have fewer sessions than asked for,
-// or none. Its error is a *[activity.QueryError]. Writers have their turn between its steps.
+// List returns live sessions of a product. It examines at most 10,000 of them, so with a prefix, a
+// listing other than the last may have fewer sessions than requested, or none. Its error is a
+// *[activity.QueryError]. It releases the lock between steps, so that writers can proceed.
 func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
 	at, err := q.check()
 	if err != nil {
@@ -150,18 +148,18 @@ func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error)
 	return l.listing, nil
 }
 
-// list is a call of List. One goroutine uses it.
+// list is the state of a call of List.
 type list struct {
 	listing    Listing
 	prefix     string
 	characters int // of the prefix
 	limit      int
-	at         place // of the last session that was looked at
+	at         place // of the last examined session
 	examined   int
 	done       bool
 }
 
-// step looks at some sessions, and is done at the end or with a full listing.
+// step examines some sessions. It sets done at the end of the list or with a full listing.
 func (m *Memory) step(productID string, l *list, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,14 +192,13 @@ func (m *Memory) step(productID string, l *list, now time.Time) {
 	})
 }
 
-// next makes the listing end where the list is, with more to come.
+// next ends the listing at the present place, with more to come.
 func (l *list) next() {
 	next := l.at.cursor()
 	l.listing.Next = &next
 }
 
-// Session returns a session that is there now. It returns false for one that is not
-// there.
+// Session returns a live session. It reports false for any other.
 func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,8 +209,7 @@ func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, b
 	return held.Value.row(), true
 }
 
-// Expire frees the sessions that are no longer there. Call it now and then: they
-// are not listed in any case.
+// Expire frees expired sessions, which are never returned in any case. Call it periodically.
 func (m *Memory) Expire(now time.Time) {
 	fair.Sweep(&m.mu, func() bool {
 		due := m.held.Due(now.UnixMicro())
@@ -225,7 +221,7 @@ func (m *Memory) Expire(now time.Time) {
 	})
 }
 
-// Remove forgets a session, if it is there.
+// Remove removes a session, if it exists.
 func (m *Memory) Remove(productID, sessionID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,7 +231,7 @@ func (m *Memory) Remove(productID, sessionID string) {
 	}
 }
 
-// Drop forgets the sessions of a product.
+// Drop removes all sessions of a product.
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,8 +239,7 @@ func (m *Memory) Drop(productID string) {
 	m.held.Drop(productID)
 }
 
-// Bytes returns the memory of a product's sessions, in bytes. Expired ones count until they are
-// freed.
+// Bytes returns the memory of a product's sessions in bytes. Expired ones count until they are freed.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

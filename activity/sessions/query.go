@@ -11,14 +11,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// The number of sessions in a [Listing].
+// Bounds of the number of sessions in a [Listing].
 const (
 	DefaultLimit = 50
 	MaxLimit     = 200
 )
 
-// MaxPrefix is the length of the longest prefix to look for, in bytes: no
-// identifier is longer.
+// MaxPrefix is the length of the longest valid prefix in bytes. No identifier is longer.
 const MaxPrefix = 1024
 
 // Query selects sessions.
@@ -28,7 +27,7 @@ type Query struct {
 	Prefix string // the start of the email address, user ID or session ID, in any case
 }
 
-// limit returns how many sessions are asked for.
+// limit returns the number of sessions to list.
 func (q Query) limit() int {
 	if q.Limit < 1 {
 		return DefaultLimit
@@ -36,7 +35,7 @@ func (q Query) limit() int {
 	return min(q.Limit, MaxLimit)
 }
 
-// check returns the place that the query continues after: for the first listing, one before all
+// check returns the place after which the query continues; for the first listing, one before all
 // sessions. Its error is a *[activity.QueryError].
 func (q Query) check() (after place, err error) {
 	switch {
@@ -54,9 +53,8 @@ func (q Query) check() (after place, err error) {
 	return after, nil
 }
 
-// A cursor is base64 of a version, the place's time, its id and a checksum. The sum finds
-// mistakes and not forgeries: a cursor shows nothing that a listing does not. Sizes are in
-// bytes.
+// A cursor is the base64 of a version, the place's time and ID, and a checksum. The checksum detects
+// mistakes, not forgeries, which would reveal nothing that a listing does not. Sizes are in bytes.
 const (
 	cursorVersion = 1
 	cursorHead    = 1 + 8
@@ -66,14 +64,13 @@ const (
 
 var cursorEncoding = base64.RawURLEncoding
 
-// cursor returns the place for use in a query.
+// cursor encodes the place for use in a query.
 func (p place) cursor() string {
 	b := append(binary.BigEndian.AppendUint64([]byte{cursorVersion}, uint64(p.last)), p.id...)
 	return cursorEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
 }
 
-// parseCursor returns the place that cursor was called of, and false for anything
-// else.
+// parseCursor is the inverse of cursor. It reports false for anything else.
 func parseCursor(cursor string) (p place, ok bool) {
 	if len(cursor) > maxCursor {
 		return place{}, false

@@ -9,9 +9,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// Session is a session as a list shows it. UserID and Email belong to the last
-// action and are empty while unknown. The caller fills in the last two fields: a
-// Memory does not know them.
+// Session is a session in a listing. UserID and Email belong to the last action and are empty while
+// unknown. The caller fills in the last two fields, which a Memory does not know.
 type Session struct {
 	SessionID    string  `json:"session_id"`
 	UserID       string  `json:"user_id" jsonschema:"Empty while unknown."`
@@ -27,7 +26,7 @@ type Session struct {
 	State          string `json:"state,omitempty" jsonschema:"State of the proactive assistance in that conversation."`
 }
 
-// Listing is a part of the list of sessions.
+// Listing is one page of the list of sessions.
 type Listing struct {
 	Sessions []Session `json:"sessions" jsonschema:"The session seen last first."` // never nil
 
@@ -35,8 +34,8 @@ type Listing struct {
 	Next *string `json:"next" jsonschema:"Pass it as after to continue; null at the end."`
 }
 
-// session is the state of a session. userID and email are of the entry added last, the page and
-// the action of the newest action.
+// session is the state of a session. userID and email are from the last added entry; the page and the
+// action describe the newest action.
 type session struct {
 	place
 	userID, email string
@@ -46,7 +45,7 @@ type session struct {
 	actions       int
 }
 
-// place is where a session stands in a list.
+// place is the position of a session in a list.
 type place struct {
 	last int64 // start of its newest action, in microseconds since the epoch
 	id   string
@@ -60,8 +59,8 @@ func (p place) isBefore(other place) bool {
 	return p.id < other.id
 }
 
-// take takes over an entry, which is the newest of the log. Its actions need not be the newest:
-// the times of senders differ.
+// take updates the session from the newest entry of the log. Its actions need not be the newest, since
+// senders' clocks differ.
 func (s *session) take(e *Entry) {
 	s.first, s.actions = min(s.first, e.First), max(s.actions, e.Actions)
 	s.userID, s.email = e.UserID, e.Email
@@ -80,7 +79,7 @@ func (s *session) bytes() int64 {
 	return size
 }
 
-// row returns the session as a list shows it.
+// row returns the session as in a listing.
 func (s *session) row() Session {
 	return Session{
 		SessionID: s.id, UserID: s.userID, Email: s.email,
@@ -89,18 +88,18 @@ func (s *session) row() Session {
 	}
 }
 
-// seconds returns microseconds since the epoch as seconds.
+// seconds converts microseconds since the epoch to seconds.
 func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }
 
-// matches reports whether an identifier of the session begins with the prefix,
-// which has so many characters.
+// matches reports whether an identifier of the session begins with a prefix of the given number of
+// characters.
 func (s *session) matches(prefix string, characters int) bool {
 	return prefix == "" || hasPrefixFold(s.email, prefix, characters) ||
 		hasPrefixFold(s.userID, prefix, characters) || hasPrefixFold(s.id, prefix, characters)
 }
 
-// hasPrefixFold reports whether s begins with the prefix of so many characters,
-// upper and lower case being the same. They need not be of the same length.
+// hasPrefixFold reports whether s begins with a prefix of the given number of characters, without
+// regard to case. Equal characters may differ in bytes.
 func hasPrefixFold(s, prefix string, characters int) bool {
 	end := 0
 	for range characters {
