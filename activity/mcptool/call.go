@@ -146,13 +146,37 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 // it is, so it has no character to escape.
 const unavailable = "Live activity cannot be looked up just now; please try again."
 
+// The arguments of the tools, as models are shown them. ofUser, ofPerson and ofProduct take more,
+// such as a number for a string.
+
+type userArguments struct {
+	UserID    string `json:"user_id" jsonschema:"The user's stable ID, as the product identifies the user to analytics."`
+	ProductID string `json:"product_id,omitempty" jsonschema:"The product; the API key's product if omitted."`
+	Limit     limit  `json:"limit,omitempty" jsonschema:"How many of the newest actions to return; all if omitted."`
+}
+
+type contextArguments struct {
+	Email          string `json:"email,omitempty" jsonschema:"The person's email address."`
+	UserID         string `json:"user_id,omitempty" jsonschema:"The person's stable ID, rarely an email address."`
+	SessionID      string `json:"session_id,omitempty" jsonschema:"A session; only its actions are returned."`
+	ConversationID string `json:"conversation_id,omitempty" jsonschema:"The help-desk conversation of the person."`
+	Desk           string `json:"desk,omitempty" jsonschema:"The help desk of the conversation, if several have that ID."`
+	ProductID      string `json:"product_id,omitempty" jsonschema:"The product; the API key's product if omitted."`
+	Since          string `json:"since,omitempty" jsonschema:"A result's cursor or epoch seconds: only later actions."`
+	Limit          limit  `json:"limit,omitempty" jsonschema:"How many of the newest actions to return; all if omitted."`
+	MaxChars       limit  `json:"max_chars,omitempty" jsonschema:"Characters of the text: 200 to 20000; 4000 if omitted."`
+}
+
+type sessionsArguments struct {
+	ProductID string `json:"product_id,omitempty" jsonschema:"The product; the API key's product if omitted."`
+	Limit     limit  `json:"limit,omitempty" jsonschema:"How many sessions to return: 50 if omitted, at most 200."`
+	After     string `json:"after,omitempty" jsonschema:"The value of next in the result to continue; that may be empty."`
+	Prefix    string `json:"q,omitempty" jsonschema:"The start of the email address, user ID or session ID, in any case."`
+}
+
 // ofUser decodes the arguments of get_live_user_activity.
 func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
-	var args struct {
-		ProductID string `json:"product_id"`
-		UserID    string `json:"user_id"`
-		Limit     limit  `json:"limit"`
-	}
+	var args userArguments
 	problem = decode(raw, &args)
 	switch {
 	case problem != "":
@@ -228,12 +252,7 @@ func textOf(raw json.RawMessage) (text string, ok bool) {
 
 // ofProduct decodes the arguments of list_live_sessions.
 func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
-	var args struct {
-		ProductID string `json:"product_id"`
-		Limit     limit  `json:"limit"`
-		After     string `json:"after"`
-		Prefix    string `json:"q"`
-	}
+	var args sessionsArguments
 	problem = decode(raw, &args)
 	switch {
 	case problem != "":

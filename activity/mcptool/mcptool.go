@@ -161,8 +161,8 @@ func (t *tools) server(listens bool) http.Handler {
 			"form submits and changed fields of the last hours. " +
 			"Use it to take the user's page and attempts into account in an answer." + dataNote,
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-		InputSchema:  inputSchema,
-		OutputSchema: resultOf[recent.LiveActivity](),
+		InputSchema:  schemaOf[userArguments](),
+		OutputSchema: schemaOf[recent.LiveActivity](),
 	}, t.call(t.ofUser))
 	if t.context != nil {
 		server.AddTool(&mcp.Tool{
@@ -172,8 +172,8 @@ func (t *tools) server(listens bool) http.Handler {
 				"of all their sessions, or since the last call. " +
 				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-			InputSchema:  contextInput,
-			OutputSchema: resultOf[agent.Context](),
+			InputSchema:  schemaOf[contextArguments](),
+			OutputSchema: schemaOf[agent.Context](),
 		}, t.call(t.ofPerson))
 	}
 	if t.sessions != nil {
@@ -184,8 +184,8 @@ func (t *tools) server(listens bool) http.Handler {
 				"the user, the page, the newest action. " +
 				"Use it to find a user by the start of an email address or ID, or for an overview." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-			InputSchema:  sessionsInput,
-			OutputSchema: resultOf[sessions.Listing](),
+			InputSchema:  schemaOf[sessionsArguments](),
+			OutputSchema: schemaOf[sessions.Listing](),
 		}, t.call(t.ofProduct))
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
