@@ -36,8 +36,8 @@ type Config struct {
 // Backlog is the work that a server has still to deliver for a product.
 type Backlog struct {
 	// Lag is for how long the oldest note that is due has had something to say; zero when none is due.
-	Lag   time.Duration
-	Desks map[string]Desk // by the desk's name; nil for none
+	Lag   time.Duration   `json:"lag,omitempty"`   // in nanoseconds
+	Desks map[string]Desk `json:"desks,omitempty"` // by the desk's name; nil for none
 }
 
 // Desk counts the conversations of a desk that wait for it.

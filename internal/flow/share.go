@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -123,7 +124,7 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 // store puts a report in the place of the one that is stored. An earlier write whose answer was
 // lost may have put that.
 func (m *Meter) store(ctx context.Context, productID string, r report) error {
-	value, err := r.encode()
+	value, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
@@ -158,16 +159,16 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 		}
 	}
 	now := m.config.Now()
-	w, g := newWindow(now), gauges{readers: m.config.Readers(productID)}
+	w, g := newWindow(now), gauges{Readers: m.config.Readers(productID)}
 	for _, doc := range docs {
 		if doc.Name == m.name {
 			continue
 		}
-		r, err := decodeReport(doc.Value)
-		if err != nil {
+		var r report
+		if err := json.Unmarshal(doc.Value, &r); err != nil {
 			continue // of another version of this program
 		}
-		if w.add(r.minutes); r.until > now.UnixMilli() {
+		if w.add(r.Minutes); r.Until > now.UnixMilli() {
 			g = g.plus(r.gauges)
 		}
 	}
@@ -177,5 +178,5 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 		w.add(s.minutes)
 		g = g.plus(gauges{Backlog: s.backlog})
 	}
-	return Sum{w, g.readers, g.Backlog}, nil
+	return Sum{w, g.Readers, g.Backlog}, nil
 }
