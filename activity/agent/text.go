@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 )
 
@@ -36,80 +36,78 @@ const cutMark = " …"
 func (c *Context) Render(found recent.Records, maxChars int, ttl time.Duration, last string, unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	text := *buf
+	c.Text = ""
 	if n := utf8.RuneCountInString(c.Prompt) + len("\n\n"); c.Prompt != "" && n <= room-leastBody {
-		text = append(append(text, c.Prompt...), "\n\n"...)
+		c.Text = c.Prompt + "\n\n"
 		room -= n
 	}
 	if c.LastSeen == 0 {
-		text = append(text, "Nothing is known of what this person did: no activity in the last "...)
-		text = append(appendSpan(text, ttl), '.')
-	} else {
-		text = append(c.appendLines(append(text, start...), found, room, last, unverified), end...)
+		c.Text += "Nothing is known of what this person did: no activity in the last " + span(ttl) + "."
+		return
 	}
-	c.Text, *buf = string(text), text
+	lines := c.lines(found, last, unverified)
+	if over := size(lines...) - room; over > 0 {
+		c.Truncated = len(found) > 0
+		lines = shortened(lines, room, over)
+	}
+	c.Text += start + strings.Join(lines, "\n") + "\n" + end
 }
 
-// appendLines appends the quoted lines of the text, of at most room characters with their
-// line feeds.
-func (c *Context) appendLines(dst []byte, found recent.Records, room int, last string, unverified []string) []byte {
-	from := len(dst)
-	dst = append(c.appendHead(dst, slices.Contains(unverified, last)), '\n')
+// lines returns the quoted lines of the text, however long.
+func (c *Context) lines(found recent.Records, last string, unverified []string) []string {
+	lines := []string{c.head(slices.Contains(unverified, last))}
 	for i := range found {
-		isUnverified := slices.Contains(unverified, found[i].Session)
-		dst = append(c.appendLine(dst, &c.Actions[i], isUnverified), '\n')
+		lines = append(lines, c.line(&c.Actions[i], slices.Contains(unverified, found[i].Session)))
 	}
-	if len(c.Actions) == 0 {
-		dst = append(dst, "Nothing new since then.\n"...)
+	if len(found) == 0 {
+		lines = append(lines, "Nothing new since then.")
 	}
-	if len(dst)-from <= room {
-		return dst
+	return lines
+}
+
+// size returns how many characters lines have, with their line feeds.
+func size(lines ...string) (n int) {
+	for _, line := range lines {
+		n += utf8.RuneCountInString(line) + 1
 	}
-	if over := utf8.RuneCount(dst[from:]) - room; over > 0 {
-		dst = append(dst[:from], c.shortened(string(dst[from:]), room, over)...)
-	}
-	return dst
+	return n
 }
 
 // shortened returns the lines without the oldest actions, which are over the room by so many
 // characters. The newest action stays; it and the head are cut if need be.
-func (c *Context) shortened(lines string, room, over int) string {
-	head, lines, _ := strings.Cut(lines, "\n")
-	c.Truncated = len(c.Actions) > 0
+func shortened(lines []string, room, over int) []string {
+	head, lines := lines[0], lines[1:]
 	over += leftOutRoom
 	earlier := 0
-	for ; over > 0 && earlier+1 < len(c.Actions); earlier++ {
-		line, rest, _ := strings.Cut(lines, "\n")
-		over -= utf8.RuneCountInString(line) + 1
-		lines = rest
+	for ; over > 0 && len(lines) > 1; lines = lines[1:] {
+		over -= size(lines[0])
+		earlier++
 	}
 	if over > 0 { // the last line is cut, and so may the head be
-		left := room - leftOutRoom - utf8.RuneCountInString(cutMark+"\n"+cutMark+"\n")
-		head = prompt.Line(max(room/4, left-utf8.RuneCountInString(lines)), head)
-		lines = prompt.Line(left-utf8.RuneCountInString(head), strings.TrimSuffix(lines, "\n")) + "\n"
+		left := room - leftOutRoom - size(cutMark, cutMark)
+		head = prompt.Line(max(room/4, left-size(lines[0])), head)
+		lines = []string{prompt.Line(left-utf8.RuneCountInString(head), lines[0])}
 	}
 	if earlier > 0 {
 		head += "\n(" + strconv.Itoa(earlier) + " earlier left out)"
 	}
-	return head + "\n" + lines
+	return append([]string{head}, lines...)
 }
 
-// appendLine appends an action in words: "2 min ago: User clicked Export CSV on the dashboard page".
-func (c *Context) appendLine(dst []byte, a *activity.Action, isUnverified bool) []byte {
+// line returns an action in words: "2 min ago: User clicked Export CSV on the dashboard page".
+func (c *Context) line(a *activity.Action, isUnverified bool) string {
 	mark := " ago: "
 	if isUnverified {
 		mark = " ago, not verified: "
 	}
-	dst = appendSpan(dst, time.Duration(c.AsOf*1e6-float64(a.Start().UnixMicro()))*time.Microsecond)
-	return append(append(dst, mark...), prompt.Line(maxLine, a.Sentence())...)
+	ago := time.Duration(c.AsOf*1e6-float64(a.Start().UnixMicro())) * time.Microsecond
+	return span(ago) + mark + prompt.Line(maxLine, a.Sentence())
 }
 
-// appendHead appends the line about the person and the page: "ada@example.com (user user_42,
-// signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
-// for 14 min, last seen 5 s ago". The page of an unverified session is marked.
-func (c *Context) appendHead(dst []byte, isUnverified bool) []byte {
+// head returns the line about the person and the page: "ada@example.com (user user_42, signed)
+// is on the billing page (https://app.example.com/billing): there for 2 min, here for 14 min,
+// last seen 5 s ago". The page of an unverified session is marked.
+func (c *Context) head(isUnverified bool) string {
 	email, user := prompt.Line(maxName, c.Email), prompt.Line(maxName, c.UserID)
 	who, about := cmp.Or(email, "A visitor"), c.Identity
 	switch {
@@ -121,37 +119,30 @@ func (c *Context) appendHead(dst []byte, isUnverified bool) []byte {
 	if c.Identity == activity.Claimed.String() {
 		about += ", not verified"
 	}
-	dst = append(dst, who+" ("+about+") is on "...)
+	place := "a page without an address"
 	if page := prompt.Line(maxName, c.Page); page != "" {
-		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, c.CanonicalURL)+")"...)
-	} else {
-		dst = append(dst, "a page without an address"...)
+		place = "the " + page + " page (" + prompt.Line(maxAddress, c.CanonicalURL) + ")"
 	}
 	if isUnverified {
-		dst = append(dst, ", not verified"...)
+		place += ", not verified"
 	}
-	for _, part := range [...]struct {
-		before  string
-		seconds float64
-	}{{": there for ", c.OnPageS}, {", here for ", c.HereS}, {", last seen ", c.AsOf - c.LastSeen}} {
-		dst = appendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
-	}
-	return append(dst, " ago"...)
+	return who + " (" + about + ") is on " + place + ": there for " + seconds(c.OnPageS) + ", here for " +
+		seconds(c.HereS) + ", last seen " + seconds(c.AsOf-c.LastSeen) + " ago"
 }
 
-// appendSpan appends a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min".
-// One below zero is none.
-func appendSpan(dst []byte, d time.Duration) []byte {
-	if d < time.Minute {
-		return append(strconv.AppendInt(dst, int64(max(0, d)/time.Second), 10), " s"...)
+func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }
+
+// span returns a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min". One
+// below zero is none.
+func span(d time.Duration) string {
+	hours, minutes := int(d/time.Hour), int(d/time.Minute)%60
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", max(0, d)/time.Second)
+	case hours == 0:
+		return fmt.Sprintf("%d min", minutes)
+	case minutes == 0:
+		return fmt.Sprintf("%d h", hours)
 	}
-	hours, minutes := int64(d/time.Hour), int64(d/time.Minute)%60
-	if hours > 0 {
-		dst = append(strconv.AppendInt(dst, hours, 10), " h"...)
-		if minutes == 0 {
-			return dst
-		}
-		dst = append(dst, ' ')
-	}
-	return append(strconv.AppendInt(dst, minutes, 10), " min"...)
+	return fmt.Sprintf("%d h %d min", hours, minutes)
 }
