@@ -86,7 +86,7 @@ type IntegrationConfig struct {
 	Proactive *proactive.Config `json:"proactive,omitempty"`
 	// Desks holds the configuration of each help desk, as its helpdesk.Kind takes it, by
 	// the kind's name.
-	Desks map[string]json.RawMessage `json:"-"`
+	Desks map[string]json.RawMessage `json:"-" others:"true"`
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -155,7 +155,7 @@ func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 	if err != nil {
 		return File{}, nil, fmt.Errorf("product file: %w", err)
 	}
-	d := strictjson.Decoder{Whole: "the file", Getenv: lookupEnv, Extra: takeDesk}
+	d := strictjson.Decoder{Whole: "the file", Getenv: lookupEnv}
 	d.Decode(data, &file)
 	var errs []error
 	for _, problem := range append(d.Wrong, d.Wrong.News(file.Validate(with))...) {
@@ -171,22 +171,7 @@ func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 // meaning: a request must not read the server's environment. It returns everything that is
 // wrong with the form; the rules are for Validate.
 func DecodeBody(data []byte, into any) []string {
-	d := strictjson.Decoder{Whole: "the body", Extra: takeDesk}
+	d := strictjson.Decoder{Whole: "the body"}
 	d.Decode(data, into)
 	return d.Wrong
-}
-
-// takeDesk returns a function that stores the configuration of a help desk. Which desks
-// there are, and the meaning of their fields, is for [Extensions] to say.
-func takeDesk(into any) func(name string, config json.RawMessage) {
-	c, ok := into.(*IntegrationConfig)
-	if !ok {
-		return nil
-	}
-	return func(name string, config json.RawMessage) {
-		if c.Desks == nil {
-			c.Desks = map[string]json.RawMessage{}
-		}
-		c.Desks[name] = config
-	}
 }

@@ -60,20 +60,17 @@ func isInside(field, outer string) bool {
 // other letter case.
 //
 // Fields may be structs, maps with string keys, slices, strings, booleans, integers, and
-// pointers to these. A Decoder may be used for several texts, one at a time.
+// pointers to these. A json.RawMessage is an object of any form, in which every string counts as a
+// secret. A map tagged others:"true" takes the fields that the struct around it does not have.
+// A Decoder may be used for several texts, one at a time.
 type Decoder struct {
 	Whole string // names the JSON where it is wrong as a whole, such as "the file"
 	// Getenv replaces ${NAME} in strings; nil leaves them as they are. A variable that is not
 	// set, unlike one that is empty, is a mistake.
-	Getenv func(name string) (value string, ok bool)
-	// Extra returns a function that stores an object under a name that is no field of the
-	// struct that into points to, or nil if the struct takes no others. Every string in the
-	// object counts as a secret. The value may be kept. Extra itself may be nil.
-	Extra func(into any) (store func(name string, value json.RawMessage))
-
+	Getenv          func(name string) (value string, ok bool)
 	Wrong, Warnings Problems // of all calls
 
-	depth int // of the value in an extra object
+	depth int // of the value in an object of any form
 }
 
 // Decode decodes JSON into the struct that into points to. Its findings are added to Wrong and
@@ -130,7 +127,9 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		v.Set(target)
 		return true
 	case v.Kind() == reflect.Interface:
-		d.extraValue(path, raw, v)
+		d.anyValue(path, raw, v)
+	case v.Type() == rawMessage && raw[0] == '{':
+		d.anyObject(path, raw, v)
 	case v.Kind() == reflect.Struct && raw[0] == '{':
 		d.object(path, raw, v)
 	case v.Kind() == reflect.Map && raw[0] == '{':
@@ -139,6 +138,9 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		d.array(path, raw, v, secret)
 	case v.Kind() == reflect.String && raw[0] == '"':
 		return d.text(path, raw, v, secret)
+	case v.Type() == rawMessage:
+		d.Wrong.Add("%s: must be an object", path)
+		return false
 	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
 		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), cmp.Or(kindNames[v.Kind()], "a value of another type"))
 		return false
@@ -150,30 +152,45 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 // written.
 func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
+	var others reflect.Value
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
 			known[name] = field
 		}
+		if field.Tag.Get("others") == "true" {
+			others = v.FieldByIndex(field.Index)
+		}
 	}
 	d.members(path, raw, func(at, name string, value json.RawMessage) {
-		if field, ok := known[name]; ok {
+		field, ok := known[name]
+		switch {
+		case ok:
 			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
-			return
+		case others.IsValid():
+			d.entry(at, name, value, others)
+		default:
+			d.Wrong.Add("%s: is not a known field%s", at, nearest.Hint(name, slices.Collect(maps.Keys(known))))
 		}
-		d.extra(at, name, value, v.Addr().Interface(), known)
 	})
 }
 
 // entries stores an object whose names are the user's, in a new map.
 func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
-	d.members(path, raw, func(at, name string, value json.RawMessage) {
-		item := reflect.New(v.Type().Elem()).Elem()
-		if d.value(at, value, item, false) {
-			v.SetMapIndex(reflect.ValueOf(name), item)
-		}
-	})
+	d.members(path, raw, func(at, name string, value json.RawMessage) { d.entry(at, name, value, v) })
+}
+
+// entry stores a value under a name in a map, which it makes if there is none.
+func (d *Decoder) entry(path, name string, raw json.RawMessage, v reflect.Value) {
+	item := reflect.New(v.Type().Elem()).Elem()
+	if !d.value(path, raw, item, false) {
+		return
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	v.SetMapIndex(reflect.ValueOf(name), item)
 }
 
 // members calls take with each member of an object, in order, and reports repeated ones, of
@@ -197,48 +214,38 @@ func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name s
 	}
 }
 
-// extra stores an object under a name that is none of the known fields. An unknown field gets a
-// hint at a known one that is spelled alike.
-func (d *Decoder) extra(path, name string, raw json.RawMessage, into any, known map[string]reflect.StructField) {
-	var store func(name string, value json.RawMessage)
-	if d.Extra != nil {
-		store = d.Extra(into)
-	}
-	switch {
-	case store == nil:
-		d.Wrong.Add("%s: is not a known field%s", path, nearest.Hint(name, slices.Collect(maps.Keys(known))))
-		return
-	case raw[0] != '{':
-		d.Wrong.Add("%s: must be an object", path)
-		return
-	}
+// rawMessage is the type of an object of any form.
+var rawMessage = reflect.TypeFor[json.RawMessage]()
+
+// anyObject stores an object of any form as JSON.
+func (d *Decoder) anyObject(path string, raw json.RawMessage, v reflect.Value) {
 	var object map[string]any
 	d.entries(path, raw, reflect.ValueOf(&object).Elem())
 	if d.Getenv != nil {
 		raw, _ = json.Marshal(object) // it was decoded from JSON
 	}
-	store(name, raw)
+	v.SetBytes(raw)
 }
 
-// maxDepth is how deep an extra object may be nested: each level costs another pass over
+// maxDepth is how deep an object of any form may be nested: each level costs another pass over
 // everything below it.
 const maxDepth = 8
 
-// extraTypes are the types of an extra object's values, by their first byte. Numbers, booleans
+// anyTypes are the types of the values in such an object, by their first byte. Numbers, booleans
 // and null stay as they are.
-var extraTypes = map[byte]reflect.Type{
+var anyTypes = map[byte]reflect.Type{
 	'{': reflect.TypeFor[map[string]any](),
 	'[': reflect.TypeFor[[]any](),
 	'"': reflect.TypeFor[string](),
 }
 
-// extraValue stores a value of an extra object. Its strings are addresses and credentials: none
+// anyValue stores a value of an object of any form. Its strings are addresses and credentials: none
 // may be empty or have white space around it, and no array may be empty, since that would take
 // away a secret.
-func (d *Decoder) extraValue(path string, raw json.RawMessage, v reflect.Value) {
+func (d *Decoder) anyValue(path string, raw json.RawMessage, v reflect.Value) {
 	d.depth++
 	defer func() { d.depth-- }()
-	t, ok := extraTypes[raw[0]]
+	t, ok := anyTypes[raw[0]]
 	switch {
 	case d.depth > maxDepth:
 		d.Wrong.Add("%s: is nested too deep", path)
