@@ -3,7 +3,6 @@ package helpdesk
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -59,20 +58,11 @@ func DecodeConfig(config json.RawMessage, v any) error {
 		wrong = append(wrong, &ConfigError{field, problem})
 	}
 	if v, ok := v.(interface{ Validate() error }); ok {
-		wrong = append(wrong, beside(wrong, v.Validate())...)
+		for _, err := range options.Split(v.Validate()) {
+			if err != nil && len(d.Wrong.News([]string{err.Error()})) > 0 {
+				wrong = append(wrong, err)
+			}
+		}
 	}
 	return errors.Join(wrong...)
-}
-
-// beside returns the mistakes that are joined in err, without those in fields that
-// have one already, or an element with one; none where the whole has one.
-func beside(known []error, err error) []error {
-	return slices.DeleteFunc(options.Split(err), func(err error) bool {
-		var mistake *ConfigError
-		return errors.As(err, &mistake) && slices.ContainsFunc(known, func(err error) bool {
-			var other *ConfigError
-			return errors.As(err, &other) && (other.Field == mistake.Field || other.Field == "" ||
-				strings.HasPrefix(other.Field, mistake.Field+"["))
-		})
-	})
 }

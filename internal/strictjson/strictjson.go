@@ -33,13 +33,13 @@ type Problems []string
 func (p *Problems) Add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
 // News returns the problems of more in fields that p does not mention, neither the field
-// itself nor one around or inside it.
+// itself nor one around or inside it. A problem without a field is one of the whole.
 func (p Problems) News(more []string) (news []string) {
 	for _, problem := range more {
 		field, _, _ := strings.Cut(problem, ":")
 		if !slices.ContainsFunc(p, func(known string) bool {
 			known, _, _ = strings.Cut(known, ":")
-			return field == known || isInside(field, known) || isInside(known, field)
+			return known == "" || field == known || isInside(field, known) || isInside(known, field)
 		}) {
 			news = append(news, problem)
 		}
