@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -125,6 +128,63 @@ func TestRun_endsWhenRefused(t *testing.T) {
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)
+}
+
+// The next tests have the server in memory. Time in a synctest bubble stands still until everybody
+// waits, so back-offs take none.
+
+func TestConsumer_printsATornEventOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, out := connect(t)
+		server.Tear(100) // cut the connection after 100 bytes of the next event
+		server.Send(clicked("s1", "ada@example.com", "New"))
+		settle()
+		require.Equal(t, printed("s1", "ada@example.com", "New"), out.String())
+		require.Len(t, server.Requests(), 2, "it came back")
+	})
+}
+
+func TestConsumer_waitsForAnOverloadedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, out := connect(t)
+		server.Refuse(http.StatusServiceUnavailable, 2)
+		server.Disconnect()
+		server.Send(clicked("s1", "ada@example.com", "New"))
+		settle()
+		require.Equal(t, printed("s1", "ada@example.com", "New"), out.String())
+		requests := server.Requests()
+		require.Len(t, requests, 4)
+		require.Equal(t, http.StatusServiceUnavailable, requests[1].Status)
+		require.GreaterOrEqual(t, requests[2].At.Sub(requests[1].At), time.Second, "the server asked for that pause")
+	})
+}
+
+// connect connects a consumer to a server in memory, until the test ends. Its text may be read when
+// everything has settled.
+func connect(t *testing.T) (*streamtest.Server, *strings.Builder) {
+	t.Helper()
+	server := newServer(t, &streamtest.ServerOptions{InMemory: true})
+	text := &strings.Builder{}
+	out := &printer{w: text}
+	consumer, err := stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Actions: out.actions, Gap: out.gap},
+		&stream.ConsumerOptions{Client: server.Client()})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { assert.ErrorIs(t, consumer.Run(ctx), context.Canceled) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	require.NoError(t, server.WaitConnected(ctx))
+	return server, text
+}
+
+// settle lets a minute pass, which takes no time, and returns when nothing is left to do: back-offs
+// are over, and all sent batches have been handled.
+func settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
 }
 
 func TestCursorFile(t *testing.T) {

@@ -115,9 +115,7 @@ func within(name, prefix string) bool {
 }
 
 // isTestHelp reports whether a package is there for tests only.
-func isTestHelp(name string) bool {
-	return strings.HasSuffix(name, "test") && !within(name, "examples")
-}
+func isTestHelp(name string) bool { return strings.HasSuffix(name, "test") }
 
 func TestNothingImportsUpward(t *testing.T) {
 	for _, p := range list(t) {
