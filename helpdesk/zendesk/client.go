@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
@@ -22,7 +24,7 @@ type Client struct {
 	credentials *credentials
 	secrets     []string
 	tolerance   time.Duration
-	pace        pace
+	paced       *lru.Cache[string, time.Time] // tickets into which nothing is written before the time
 	redacts     bool
 	isMute      bool         // without credentials
 	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
@@ -63,7 +65,7 @@ func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.H
 		e.Gone, e.Misconfigured = false, true
 	}
 	if e.OneConversation {
-		c.pace.limited(r.ConversationID, e.Wait)
+		c.limited(r.ConversationID, e.Wait)
 	}
 }
 
@@ -200,11 +202,3 @@ func (c *Client) user(ctx context.Context) (user, error) {
 	c.self.Store(answer.User.ID)
 	return answer.User, nil
 }
-
-// Pause implements [helpdesk.Pacer]. An empty ID asks for the account.
-func (c *Client) Pause(ticketID string) time.Duration {
-	return max(c.pace.pause(ticketID), c.api.Pause())
-}
-
-// Rate implements [helpdesk.Pacer].
-func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
@@ -115,11 +117,15 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		return nil, err
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
+	paced, err := lru.New[string, time.Time](maxPaced)
+	if err != nil {
+		return nil, err
+	}
 	c := &Client{
 		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Retries: opts.Retries},
 		secrets:   slices.Clone(config.SigningSecret),
 		tolerance: config.tolerance(),
-		pace:      newPace(),
+		paced:     paced,
 		redacts:   config.Redact,
 		isMute:    config.APIToken == "" && config.OAuthToken == "" && config.OAuthClientID == "",
 	}
@@ -128,7 +134,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
 	c.api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
 		limits := readLimits(header)
-		c.pace.limited(r.ConversationID, limits.ticketPause())
+		c.limited(r.ConversationID, limits.ticketPause())
 		return limits.account
 	}
 	return c, nil

@@ -7,45 +7,31 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// pace remembers how long to wait before the next write into a ticket. It is safe for
-// concurrent use.
-//
 // Zendesk states its limits in the headers of its answers: of the account by the minute, which
 // [helpdesk.API] remembers, and of the updates of a ticket by one user, 30 in ten minutes. See
-// developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
-type pace struct {
-	tickets *lru.Cache[string, time.Time] // no write is made before the time
-}
+// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
 
 // maxPaced is how many tickets are remembered that have to wait. Only busy ones
 // have, and one that was forgotten is reminded by a 429.
 const maxPaced = 4096
 
-// newPace returns a pace that has seen no answer: nothing has to wait.
-func newPace() pace {
-	tickets, err := lru.New[string, time.Time](maxPaced)
-	if err != nil {
-		panic(err) // for a size that is not positive
-	}
-	return pace{tickets}
+// Pause implements [helpdesk.Pacer]. An empty ID asks for the account.
+func (c *Client) Pause(ticketID string) time.Duration {
+	until, _ := c.paced.Get(ticketID)
+	return max(time.Until(until), c.api.Pause())
 }
 
-// pause returns how long a write into the ticket has to wait.
-func (p pace) pause(ticketID string) time.Duration {
-	until, _ := p.tickets.Get(ticketID)
-	return max(0, time.Until(until))
-}
+// Rate implements [helpdesk.Pacer].
+func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }
 
 // limited takes in that a ticket has to wait; the newest wait counts. An empty ID or no wait
 // changes nothing.
-func (p pace) limited(ticketID string, wait time.Duration) {
+func (c *Client) limited(ticketID string, wait time.Duration) {
 	if ticketID != "" && wait > 0 {
-		p.tickets.Add(ticketID, time.Now().Add(wait))
+		c.paced.Add(ticketID, time.Now().Add(wait))
 	}
 }
 
