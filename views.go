@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -44,8 +45,12 @@ func (s *Service) runViews(ctx, following context.Context) {
 				continue
 			}
 			s.warn(id)
-			viewed[id] = s.view(following, id, version, before)
-			running.Go(viewed[id].running.Wait)
+			next := s.view(following, id, version, before)
+			viewed[id] = next
+			running.Go(func() {
+				next.running.Wait()
+				next.over.Store(true)
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -56,13 +61,14 @@ func (s *Service) runViews(ctx, following context.Context) {
 	}
 }
 
-// endViews ends the views of changed products, and forgets removed products.
+// endViews ends the views of changed products, and forgets removed products once their views have
+// ended: the views of another registration wait for that.
 func (s *Service) endViews(viewed map[string]*viewed) {
 	for id, v := range viewed {
 		if version, ok := s.products.Version(id); !ok || version != v.version {
 			v.end()
 		}
-		if !s.products.Has(id) {
+		if !s.products.Has(id) && v.over.Load() {
 			delete(viewed, id)
 		}
 	}
@@ -79,11 +85,12 @@ func (s *Service) followDesks(ctx context.Context, productID string, source *eve
 }
 
 // viewed is a registration of a product whose views run. end ends them, and running is done
-// when they have ended.
+// when they have ended; over says so.
 type viewed struct {
 	version document.Version
 	end     context.CancelFunc
 	running sync.WaitGroup
+	over    atomic.Bool
 }
 
 // view runs the views of a registration, once those of the one before, nil for none,

@@ -104,6 +104,46 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	assert.EqualValues(t, 3, n.closed.Load(), "of acme, globex and initech")
 }
 
+// A view that is still at work when its product is removed meets none of the next registration.
+func TestViews_ofAProductNeverOverlap(t *testing.T) {
+	var began, running, overlaps atomic.Int64
+	held, others := make(chan struct{}), make(chan string, 8)
+	s := start(t, func(o *liveactivity.Options) {
+		o.Views = []liveactivity.View{func(ctx context.Context, productID string, _ *eventlog.Source) error {
+			if productID != "initech" {
+				others <- productID
+				return nil
+			}
+			if running.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			defer running.Add(-1)
+			if began.Add(1) == 1 {
+				<-held
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+	})
+	remove := func() {
+		require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	}
+	s.register(`{"product_id":"initech"}`)
+	waittest.Until(t, "the product has its view", func() bool { return began.Load() == 1 })
+	for _, next := range []string{"umbrella", "hooli"} { // whose views begin after the removal was noticed
+		remove()
+		s.register(`{"product_id":"` + next + `"}`)
+		for next != <-others {
+		}
+		s.register(`{"product_id":"initech"}`)
+	}
+	close(held)
+	waittest.Until(t, "the product has a view again", func() bool { return began.Load() > 1 && running.Load() == 1 })
+	remove()
+	s.stop()
+	assert.Zero(t, overlaps.Load())
+}
+
 // A slow view gets every accepted entry before it is stopped.
 func TestViews_areGivenEverythingAtAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
