@@ -101,6 +101,41 @@ func requireLost(t *testing.T, ctx context.Context) {
 	require.ErrorIs(t, context.Cause(ctx), document.ErrLost)
 }
 
+// Only the holder's renewals and conditional writes succeed, until it releases the lease or the
+// lease expires.
+func TestLease_isHeldByOneAtATime(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, l *document.Lease){
+		"released": func(t *testing.T, l *document.Lease) { require.NoError(t, l.Release(t.Context())) },
+		"expired":  func(*testing.T, *document.Lease) { time.Sleep(ttl) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := musttest.New(document.NewMemory(nil))
+				l := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
+				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+				require.ErrorIs(t, err, document.ErrHeld)
+				musttest.New(document.Acquire(t.Context(), m, product, "other work", ttl))
+				musttest.New(document.Acquire(t.Context(), m, "other", "work", ttl))
+				write(t, m, l.Check())
+				end(t, l)
+				requireLost := func() {
+					t.Helper()
+					_, err := m.Write(t.Context(), product, l.Check())
+					require.True(t, document.IsConflict(err))
+					require.ErrorIs(t, l.Renew(t.Context()), document.ErrLost)
+					require.NoError(t, l.Release(t.Context()), "too late")
+				}
+				requireLost() // even while it is free
+				next := musttest.New(document.Acquire(t.Context(), m, product, "work", ttl))
+				require.Greater(t, next.Token(), l.Token())
+				requireLost()
+				require.NoError(t, next.Renew(t.Context()))
+				write(t, m, next.Check())
+			})
+		})
+	}
+}
+
 func TestWithLease_keepsTheLeaseWhileWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(document.NewMemory(nil))

@@ -12,10 +12,9 @@ import (
 )
 
 // TestStore checks that the stores returned by open fulfil the contract of
-// [document.Store], and that leases work on them. It calls open for an empty
-// store at the start of each subtest; open registers its cleanup with
-// t.Cleanup. Stores may share a server as long as none sees another's
-// documents.
+// [document.Store]. It calls open for an empty store at the start of each
+// subtest; open registers its cleanup with t.Cleanup. Stores may share a
+// server as long as none sees another's documents.
 func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 	for _, chapter := range []struct {
 		name  string
@@ -30,7 +29,6 @@ func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 		{"Products", productTests},
 		{"Concurrency", concurrencyTests},
 		{"Model", modelTests()},
-		{"Lease", leaseTests},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, test := range chapter.tests {
