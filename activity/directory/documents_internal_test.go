@@ -56,16 +56,6 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 	require.Equal(t, p.fact, read(emailKind, p.value()).fact)
 }
 
-// A document that was damaged is overwritten, and says nothing until then.
-func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
-	for _, value := range []string{``, `[]`, `7`, `{"user_id":7}`, `{"actions":1.5}`, `{"clock":[]}`, `{"user_id":"u"`,
-		`{"user_id":"u","user_by":{"at":""}}`} {
-		p := read(sessionKind, []byte(value))
-		require.True(t, p.damaged, value)
-		require.Equal(t, Session{}, p.session, value)
-	}
-}
-
 func TestSession_forgetsThePersonsEarlierLinks(t *testing.T) {
 	s := Session{past: &past{Earlier: []formerLink{{"zendesk", "1", "ada", time.Time{}, ""},
 		{"zendesk", "2", "bob", time.Time{}, ""},
