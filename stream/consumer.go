@@ -27,7 +27,7 @@ import (
 // stream; calls for different sessions are concurrent. Entries without a
 // session are treated as one session.
 //
-// The context of a call ends with the consumer's.
+// A call's context ends when the consumer's does.
 type Handlers struct {
 	// Actions handles batches of actions; they are never empty, and every
 	// action belongs to the batch's session. Consumers of a log in this process
@@ -35,10 +35,11 @@ type Handlers struct {
 	Actions func(ctx context.Context, b activity.Batch) error
 	// Summary handles summaries.
 	Summary func(ctx context.Context, s Summary) error
-	// Erase handles the erasure of a person: everything of the person that came before must
-	// go. It is called for each session of the person, after what came before of the
-	// session, with an erasure of that session alone, and once without sessions, for what
-	// the user did outside any. A session in which others acted, too, is in Kept.
+	// Erase handles the erasure of a person: delete everything recorded about the person so
+	// far. It is called once for each session of the person, after the session's earlier
+	// entries, with an erasure of that session only, and once without sessions, for the
+	// user's actions outside any session. Kept lists the sessions in which other people
+	// acted as well.
 	Erase func(ctx context.Context, e Erasure) error
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not
@@ -46,7 +47,7 @@ type Handlers struct {
 	Raw func(ctx context.Context, m Message) error
 	// Deliver replaces Actions, Summary, Erase and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it
-	// returns. It may keep the delivery, whose Done must be called, and
+	// returns. It may keep the delivery, but Done must be called in the end. It
 	// returns an error only when ctx has ended. See [Writer.Deliver].
 	Deliver func(ctx context.Context, d *Delivery) error
 	// Gap is called when the server no longer retains everything after the
@@ -65,26 +66,26 @@ const (
 	DefaultMaxBackoff    = 30 * time.Second
 	DefaultThreshold     = 20
 	DefaultModelTimeout  = summary.Timeout
-	DefaultMaxBytes      = 256 << 20 // of a Writer's links, and of a Summarizer's histories
+	DefaultMaxBytes      = 256 << 20 // for a Writer's links, and for a Summarizer's histories
 
-	// DefaultPrompt is the default of [SummarizerOptions].Prompt. The prompt
-	// goes on with a warning that the data are not instructions, then the data.
+	// DefaultPrompt is the default of [SummarizerOptions].Prompt. It is followed by
+	// a warning that the data are not instructions, then by the data.
 	DefaultPrompt = summary.DefaultInstructions
 )
 
 // ConsumerOptions configures a [Consumer]; a zero field means its default.
 type ConsumerOptions struct {
-	// Since is where to start without a cursor: at the oldest retained entry
-	// that is not older. time.Unix(0, 0) starts at the oldest entry; zero
-	// starts at the end of the log.
+	// Since is where to start without a cursor: at the oldest retained entry of
+	// that time or later. time.Unix(0, 0) starts at the oldest entry; zero starts
+	// at the end of the log.
 	Since time.Time
 	// Cursor stores the consumer's position across restarts; nil disables it.
 	Cursor CursorStore
 	// MaxPending bounds the entries in flight. At the bound, or while they exceed
 	// 64 MiB, the consumer stops reading.
 	MaxPending int
-	// ParkAfter is how long a session's handler may fail before the session
-	// falls behind: nothing of it is kept in memory, the stream goes on
+	// ParkAfter is how long a session's handler may keep failing before the session
+	// falls behind: none of its entries stay in memory, the stream continues
 	// without it, and its entries are read again until it has caught up;
 	// DefaultParkAfter.
 	ParkAfter time.Duration
@@ -103,7 +104,7 @@ type ConsumerOptions struct {
 	// jitter of a fifth.
 	MinBackoff, MaxBackoff time.Duration
 	// Client makes the requests; its Timeout is not used. nil means a separate
-	// client. A redirect to another server is not sent the token.
+	// client. The token is not sent to another server after a redirect.
 	Client *http.Client
 	// Logger logs connections and skipped entries; nil for slog.Default().
 	Logger *slog.Logger
@@ -127,7 +128,7 @@ type CursorStore interface {
 // with the same token is pointless.
 type RefusedError struct {
 	Status int    // 401, 403 or 404
-	Detail string // the server's words, if any
+	Detail string // the server's explanation, if any
 }
 
 func (e *RefusedError) Error() string {
@@ -154,7 +155,7 @@ type Consumer struct {
 	stats    counts[ConsumerStats]
 
 	caughtUp atomic.Bool
-	running  atomic.Pointer[run] // nil while Run does not run
+	running  atomic.Pointer[run] // nil unless Run is running
 
 	cursors sync.Mutex // held while the cursor store is called
 	latest  *run       // the only run that saves; guarded by cursors
@@ -194,7 +195,7 @@ func NewSourceConsumer(source Source, handlers Handlers, opts *ConsumerOptions) 
 	return c, nil
 }
 
-// newConsumer returns a consumer of a source, and adds the mistakes to wrong.
+// newConsumer returns a consumer of a source, and adds its mistakes to wrong.
 func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts *ConsumerOptions) *Consumer {
 	c := &Consumer{source: source, handlers: handlers}
 	c.opts = *cmp.Or(opts, &ConsumerOptions{})
@@ -232,8 +233,8 @@ func (o *ConsumerOptions) setDefaults(wrong *options.Mistakes) {
 	}
 }
 
-// checkBackoff returns the bounds of a back-off. A default yields to the bound
-// that is set.
+// checkBackoff returns the bounds of a back-off. If only one bound is set, the
+// default of the other is adjusted to it.
 func checkBackoff(wrong *options.Mistakes, least, most time.Duration) (time.Duration, time.Duration) {
 	wrong.Require(least <= most || most <= 0, "MinBackoff", "must not be above MaxBackoff")
 	most = options.Default(wrong, "MaxBackoff", most, max(DefaultMaxBackoff, least))
@@ -253,11 +254,10 @@ func (c *Consumer) Connected() bool {
 // is lost.
 func (c *Consumer) CaughtUp() bool { return c.caughtUp.Load() }
 
-// Run consumes the stream. It returns ctx's error when ctx ends, a
-// *[RefusedError] when the server refuses the stream with 401, 403 or 404, or
-// an error when the cursor cannot be loaded, and only after all handlers have
-// returned. It must not be called concurrently; a later call starts as a new
-// consumer would.
+// Run consumes the stream. It returns only after all handlers have returned: with
+// ctx's error when ctx ends, with a *[RefusedError] when the server refuses the
+// stream with 401, 403 or 404, or with an error when the cursor cannot be loaded.
+// Calls must not overlap; a later call starts as a new consumer would.
 func (c *Consumer) Run(ctx context.Context) error {
 	r, err := c.newRun(ctx)
 	if err != nil {

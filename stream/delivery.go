@@ -25,7 +25,7 @@ type Delivery struct {
 
 	run     *run
 	entry   *ledger.Entry
-	again   bool   // it came with a pass: after a failure the session falls behind at once
+	again   bool   // redelivered by a pass: a failure makes the session fall behind immediately
 	rawDone bool   // the Raw handler has returned nil
 	parts   *parts // of an erasure; nil for any other entry
 
@@ -48,23 +48,23 @@ func (d *Delivery) Batch() (activity.Batch, error) {
 }
 
 // Done acknowledges the delivery if err is nil or marked by [Permanent]. After
-// any other error the session falls behind: nothing of it is kept in memory,
-// and after a back-off this delivery and later ones are redelivered in order.
-// Only the first call has an effect.
+// any other error the session falls behind: none of its entries stay in memory, and
+// after a back-off this delivery and later ones are redelivered in order. Only the
+// first call has an effect.
 func (d *Delivery) Done(err error) { d.run.finish(err, d) }
 
 // Hold lets the session fall behind until resume is called, or until wake
 // returns true for a later entry of the session; then this delivery and later
-// ones are redelivered in order. Nothing of the session is kept in memory
-// meanwhile. wake must not call the consumer and may be nil.
+// ones are redelivered in order. Until then none of the session's entries stay in
+// memory. wake must not call the consumer and may be nil.
 //
 // [ConsumerOptions.MaxBehind] bounds the sessions that are held or behind:
-// beyond it the session held first is released as if all its entries had been
+// beyond it the session held for longest is released as if all its entries had been
 // acknowledged.
 func (d *Delivery) Hold(wake func(m Message) bool) (resume func()) { return d.run.hold(d, wake) }
 
-// dropped reports whether the delivery will be redelivered, so that this one
-// needs no work.
+// dropped reports whether the delivery will be redelivered, so that this copy needs
+// no work.
 func (d *Delivery) dropped() bool { return d.run.ledger.Dropped(d.entry) }
 
 // acknowledge acknowledges deliveries together, so that they share a save of
@@ -80,7 +80,8 @@ func acknowledge(err error, deliveries ...*Delivery) {
 	}
 }
 
-// finish records that deliveries are acknowledged, or have failed for long.
+// finish acknowledges deliveries or, after an error that is not permanent, lets
+// their sessions fall behind.
 func (r *run) finish(err error, deliveries ...*Delivery) {
 	done := err == nil || schedule.IsPermanent(err)
 	for _, d := range deliveries {
@@ -92,7 +93,7 @@ func (r *run) finish(err error, deliveries ...*Delivery) {
 	r.save()
 }
 
-// count counts a delivery that was acknowledged, or has failed for long.
+// count counts a delivery that was acknowledged, or whose session fell behind.
 func (r *run) count(d *Delivery, err error, done bool) {
 	var malformed *malformedError
 	switch {
@@ -141,7 +142,8 @@ func (r *run) resume(key string) {
 	r.ledger.Resume(key)
 }
 
-// passOver checks whether an entry of a session that is behind ends its wait.
+// passOver shows an entry that is not delivered now to its session's wake function,
+// which may resume the session.
 func (r *run) passOver(m Message) {
 	wake, ok := r.wakes.Load(m.SessionID)
 	if ok && wake.(func(Message) bool)(m) {

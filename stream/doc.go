@@ -1,5 +1,5 @@
-// Package stream reads the stream of a service, from another process or from a log
-// in this one, and writes it elsewhere.
+// Package stream reads a service's stream, from another process or from a log in
+// this one, and writes it elsewhere.
 //
 //	writer, err := stream.NewWriter(writeNote, &stream.WriterOptions{Debounce: 3 * time.Second})
 //	consumer, err := stream.NewConsumer("https://live.example.com/stream/acme", key,
@@ -17,14 +17,15 @@
 // until the session has caught up.
 //
 // A [Writer] stands between the consumer and the target of the writes, such as a
-// help desk or an agent's context. It merges bursts, retries failed writes, and
-// leaves entries of sessions without a conversation in the log. A [Summarizer]
-// replaces written actions by one summary each time a session reaches a threshold:
+// help desk or an agent's context. It merges bursts, retries failed writes, and can
+// leave the entries of sessions without a conversation in the log. A [Summarizer]
+// replaces written actions with one summary each time a session reaches a
+// threshold:
 //
 //	summarizer, err := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Model: askModel})
 //	writer, err := stream.NewWriter(writeNote, &stream.WriterOptions{Summarizer: summarizer})
 //
-// Each has a method Stats. Package
+// Each of them has a Stats method. Package
 // [github.com/liveactivity/liveactivity/stream/streammetrics] turns the counts into
 // Prometheus metrics; nothing else here links that library.
 //

@@ -10,20 +10,22 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
-// An erasure concerns sessions, and must come after what came before of each. So it is
-// divided: a delivery for each session, in the session's own order, and one for what
-// the user did outside any. They share the entry, which is finished when all of them are.
+// An erasure covers several sessions and must follow the earlier entries of each. It is
+// therefore split into one delivery per session, in the session's own order, and one for
+// the user's actions outside any session. They share the entry, which is finished when
+// all of them are.
 
-// parts counts the deliveries of an erasure that are not finished.
+// parts counts an erasure's unfinished deliveries.
 type parts struct{ left atomic.Int64 }
 
-// finish records that a part was acknowledged, or has failed for long, and reports whether
-// that finishes the entry.
+// finish records that a part was acknowledged or, unless done, that it failed. It reports
+// whether to finish the entry now: after its last part, or when a part has failed. A nil p
+// is an entry without parts.
 func (p *parts) finish(done bool) bool { return p == nil || p.left.Add(-1) == 0 || !done }
 
-// handErasure delivers an erasure, in parts. One that cannot be decoded is delivered as one
-// part without a session. Raw sees it once. A pass may have read entries as they were before the
-// live reader's erasure, so that one ends it first.
+// handErasure splits an erasure and delivers the parts. An erasure that cannot be decoded
+// becomes one part without a session. Raw sees the entry once. A pass in progress may have read
+// entries as they were before the erasure, so the live reader interrupts it first.
 func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	if !d.again {
 		if err := r.interruptPass(ctx); err != nil {
@@ -44,12 +46,12 @@ func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
-// errNoErasure is the error of a delivery that is no erasure.
+// errNoErasure is returned for a delivery that is not an erasure.
 var errNoErasure = errors.New("no erasure")
 
-// Erasure returns the erasure of a delivery of type "erase", of the delivery's session
-// alone, or an error if the entry has none. Without a session, Kept has the sessions that the
-// entry does not erase.
+// Erasure returns the erasure in a delivery of type "erase", reduced to the delivery's
+// session, or an error if the entry has none. In the delivery without a session, Kept lists
+// the sessions that the entry does not erase.
 func (d *Delivery) Erasure() (Erasure, error) {
 	e := Erasure{}
 	if d.Type != feed.Erase {

@@ -11,60 +11,61 @@ import (
 	"github.com/liveactivity/liveactivity/internal/ledger"
 )
 
-// endlessFactor is how many times the limit an event is read, in order to pass
-// over it, before the stream is given up.
+// endlessFactor bounds how much of an oversized event is read and skipped, as a
+// multiple of the limit, before the stream is abandoned.
 const endlessFactor = 16
 
-// errEndless says that an event did not end.
+// errEndless reports that an event did not end within that bound.
 var errEndless = errors.New("stream: an event does not end")
 
-// tooLargeEvent is the name of the event that stands for one over the limit.
+// tooLargeEvent is the name of the event that replaces one over the limit.
 const tooLargeEvent = "too_large"
 
-// readBuffer is how much is read at a time at most, in bytes.
+// readBuffer is the most that one read returns, in bytes.
 const readBuffer = 64 << 10
 
-// eventGuard makes an event stream safe for the r3labs client, which takes a truncated event
-// for a whole one, stops at an event larger than its buffer, trusts every ID, and searches its
-// whole buffer for the end of an event again and again. The guard returns one whole event a
-// Read: the fields id, event and data only, each as "name: value" and a line feed, then an
-// empty line, as https://html.spec.whatwg.org/multipage/server-sent-events.html defines them.
-// An event over the limit becomes a too_large event with its ID alone.
+// eventGuard makes an event stream safe for the r3labs client, which accepts truncated events,
+// stops at an event larger than its buffer, trusts every ID, and rescans its whole buffer for
+// the end of an event. Each Read of the guard returns one whole event: only the fields id,
+// event and data, each as "name: value" and a line feed, then an empty line, as
+// https://html.spec.whatwg.org/multipage/server-sent-events.html defines them. An event over
+// the limit becomes a too_large event that carries only its ID.
 //
-// No event is empty to the client: each reaches its handler. One goroutine reads.
+// The client considers none of these events empty, so each reaches the handler.
+// Only one goroutine may read.
 type eventGuard struct {
-	lines *bufio.Reader   // of lineFeeds
+	lines *bufio.Reader   // reads from lineFeeds
 	max   int             // size of the largest event, in bytes
 	id    []byte          // the last id that the stream has sent
-	given func(noID bool) // called before an event is given; noID says that there is no last id
+	given func(noID bool) // called before an event is returned; noID: there is no last id
 
-	begun   bool  // a byte order mark can come no more
-	midLine bool  // the beginning of the current line was taken
-	isField bool  // the current line is one to be given
-	err     error // ends the stream, after out
+	begun   bool  // a byte order mark can no longer come
+	midLine bool  // the beginning of the current line has been read
+	isField bool  // the current line is a field to pass on
+	err     error // ends the stream once out is empty
 
 	// The event so far.
-	event    []byte // the lines to be given
+	event    []byte // the lines to pass on
 	size     int    // in bytes, from its first field on
 	hasID    bool
 	hasData  bool
-	hasValue bool // of the data
+	hasValue bool // the data are not empty
 	hasName  bool
 	tooLarge bool
 
-	out []byte // the unread rest of the last event, in event's memory
+	out []byte // the unread rest of the last event; shares the memory of event
 }
 
-// newEventGuard returns a guard of the stream after an id, "" for none, with events of max bytes at
-// most.
+// newEventGuard returns a guard that reads src. The last id known is after, "" for none; an event
+// may have up to max bytes.
 func newEventGuard(src io.Reader, max int, after string, given func(noID bool)) *eventGuard {
 	size := min(readBuffer, max+2*maxEventID) // a line with an id fits
 	lines := bufio.NewReaderSize(&lineFeeds{Reader: src}, size)
 	return &eventGuard{lines: lines, max: max, id: []byte(after), given: given}
 }
 
-// Read gives an event, or as much of it as there is room for. It returns an error only between
-// events; an event that was cut short is dropped.
+// Read returns one event, or the part of it that fits into p. It returns errors only between
+// events; a truncated event is dropped.
 func (g *eventGuard) Read(p []byte) (int, error) {
 	for len(g.out) == 0 {
 		if g.err != nil {
@@ -77,10 +78,11 @@ func (g *eventGuard) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// byteOrderMark may begin a stream, and is no part of it.
+// byteOrderMark may precede a stream and is skipped.
 var byteOrderMark = []byte("\ufeff")
 
-// advance takes the next line, or a part of one that is longer than the buffer.
+// advance processes the next line, or a part of a line that is longer than the
+// buffer.
 func (g *eventGuard) advance() {
 	part, err := g.lines.ReadSlice('\n')
 	if !g.begun {
@@ -107,8 +109,8 @@ func (g *eventGuard) advance() {
 	}
 }
 
-// take takes a line, or a part of it, without its end. Of an event over the limit it keeps an ID
-// only.
+// take adds a line, or a part of it, to the event, without the line end. It keeps only the ID of
+// an event over the limit.
 func (g *eventGuard) take(text []byte) {
 	if !g.midLine {
 		text = g.field(text)
@@ -118,8 +120,8 @@ func (g *eventGuard) take(text []byte) {
 	}
 }
 
-// field takes the beginning of a line that is not empty, and returns the part of it to give. It
-// ignores comments, unknown fields and invalid IDs.
+// field parses the beginning of a line that is not empty, and returns the part of it to pass
+// on. It ignores comments, unknown fields and invalid IDs.
 func (g *eventGuard) field(line []byte) []byte {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -153,7 +155,8 @@ func (g *eventGuard) endLine() {
 // says reports whether the event so far has a field that counts.
 func (g *eventGuard) says() bool { return g.hasID || g.hasData || g.hasName || g.tooLarge }
 
-// endEvent takes the empty line that ends an event, and gives the event unless it says nothing.
+// endEvent processes the empty line that ends an event. Read then returns the event, unless the
+// client would see nothing in it.
 func (g *eventGuard) endEvent() {
 	if g.tooLarge {
 		g.event = fmt.Appendf(g.event[:0], "event: %s\nid: %s\n", tooLargeEvent, g.id)
@@ -167,8 +170,8 @@ func (g *eventGuard) endEvent() {
 	g.hasID, g.hasData, g.hasValue, g.hasName, g.tooLarge = false, false, false, false, false
 }
 
-// giveUp ends the stream at an event that does not end. When it has an id it is
-// reported as one over the limit, so that it can be skipped.
+// giveUp ends the stream at an event that does not end. An event with an id is
+// reported as one over the limit, so that the next connection skips it.
 func (g *eventGuard) giveUp() {
 	g.err = errEndless
 	if g.hasID {
@@ -177,8 +180,8 @@ func (g *eventGuard) giveUp() {
 	}
 }
 
-// lineFeeds reads a stream with a line feed in the place of each end of a line, which may be a
-// carriage return, a line feed or both.
+// lineFeeds reads a stream and turns every line end, which may be a carriage return, a line
+// feed or both, into a single line feed.
 type lineFeeds struct {
 	io.Reader
 	cr bool // the last byte read was a carriage return
@@ -203,7 +206,7 @@ func (l *lineFeeds) Read(p []byte) (int, error) {
 	return len(kept), err
 }
 
-// maxEventID is the longest event id that is understood, in bytes.
+// maxEventID is the length of the longest event id that is accepted, in bytes.
 const maxEventID = ledger.MaxID
 
 // validID reports whether an event id can be sent back in a header.

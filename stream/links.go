@@ -20,8 +20,8 @@ type link struct {
 	actions        int              // number of actions in waiting
 }
 
-// newLinks returns links that take so many bytes at most; links that were used longest ago are
-// evicted first, with the batches that wait.
+// newLinks returns links that take up to maxBytes of memory. The least recently used links are
+// evicted first, along with their waiting batches.
 func newLinks(maxBytes int64) links {
 	return links{fair.New[string, *link](&fair.Options{TotalBytes: maxBytes}, nil)}
 }
@@ -36,21 +36,23 @@ func (k links) of(sessionID string) *link {
 	return l
 }
 
-// anyProduct is the product of every link: a session id is linked without one.
+// anyProduct is the cache's product for every link: a link has a session id, but no
+// product.
 const anyProduct = ""
 
-// forget forgets a session, and the batches that wait for its link. Deliveries that are
-// held come again, as far as they are left.
+// forget drops a session's link and the batches that wait for it. Held deliveries that
+// are still in the log are redelivered.
 func (k links) forget(sessionID string) {
 	if l, ok := k.sessions.Get(anyProduct, sessionID); ok {
 		k.sessions.Remove(anyProduct, sessionID)
 		if l.resume != nil {
-			go l.resume() // it takes locks of the consumer
+			go l.resume() // it takes the consumer's locks
 		}
 	}
 }
 
-// put keeps a link, as the one used last, and evicts others beyond the bound.
+// put stores a link as the most recently used one, and evicts others beyond the
+// bound.
 func (k links) put(sessionID string, l *link) {
 	const resume = 256 // bytes of a function and its closure
 	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) +
@@ -62,9 +64,9 @@ func (k links) put(sessionID string, l *link) {
 	k.sessions.Trim(anyProduct)
 }
 
-// set links a session and returns the batches that waited for the link, and the function that
-// resumes held deliveries, nil for none: the caller calls it without the lock. The first link
-// wins; another one is a *LinkError.
+// set links a session. It returns the batches that waited for the link and the function that
+// resumes held deliveries, nil for none, which the caller calls without the lock. The first
+// link wins; a different one gets a *LinkError.
 func (k links) set(sessionID, conversationID string) (freed []activity.Batch, resume func(), err error) {
 	l := k.of(sessionID)
 	if l.conversationID == "" {
@@ -78,8 +80,8 @@ func (k links) set(sessionID, conversationID string) (freed []activity.Batch, re
 	return freed, resume, err
 }
 
-// follow returns the conversation of a batch, if it is known, and of the link which this one makes the
-// same as set.
+// follow returns a batch's conversation, if known. If the batch makes the link, follow also
+// returns the same values as set.
 func (k links) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
 	if b.ConversationID != "" {
 		// An error means that the session is linked already.
@@ -93,7 +95,8 @@ func (k links) follow(b activity.Batch) (conversationID string, freed []activity
 }
 
 // wait keeps a batch until its session is linked, and drops the session's oldest actions beyond
-// maxMerged. It returns the conversation instead where the session was linked meanwhile.
+// maxMerged. If the session has been linked in the meantime, wait returns its conversation and
+// keeps nothing.
 func (k links) wait(b activity.Batch) (conversationID string) {
 	if b.SessionID == "" {
 		return ""

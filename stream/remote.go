@@ -23,8 +23,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// remote is the [Source] that is a stream of a server. Calls of Follow do not disturb each
-// other: each has connections of its own.
+// remote is the [Source] that reads a server's stream. Calls of Follow are independent:
+// each one makes its own connections.
 type remote struct {
 	url    url.URL
 	token  string
@@ -35,8 +35,8 @@ type remote struct {
 	connected atomic.Int32 // streams open
 }
 
-// Follow implements [Source]. It reconnects after a back-off, which begins anew once a
-// connection was worth it, and no earlier than the server asks.
+// Follow implements [Source]. It reconnects after a back-off, but no earlier than the
+// server asks. A connection that made progress resets the back-off.
 func (r *remote) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
 	f := &following{remote: r, after: after, since: since, deliver: deliver}
 	pauses := schedule.Backoff{Min: r.opts.MinBackoff, Max: r.opts.MaxBackoff}
@@ -70,8 +70,8 @@ func (f *following) refused() error {
 	return f.ended
 }
 
-// following is a call of Follow. One goroutine uses it, and a timer that delivers under
-// handing. after and since are where the next connection goes on.
+// following is one call of Follow. It is used by one goroutine, and by a timer that
+// delivers while it holds handing. The next connection resumes at after or since.
 type following struct {
 	*remote
 	after    string
@@ -79,23 +79,23 @@ type following struct {
 	deliver  func(feed.Event) error
 	handing  sync.Mutex    // held during a call of deliver
 	ended    error         // deliver's error
-	progress bool          // this connection is worth more than the attempt
-	wait     time.Duration // that the server asks for before the next one
+	progress bool          // the connection brought an event or outlasted MaxBackoff
+	wait     time.Duration // that the server requests before the next connection
 }
 
-// errIdle says that a connection was silent for too long.
+// errIdle reports that a connection was silent for too long.
 var errIdle = errors.New("stream: nothing came for longer than a heartbeat takes")
 
-// errEnded says that a stream ended cleanly, as when a server restarts.
+// errEnded reports that a stream ended cleanly, as it does when a server restarts.
 var errEnded = errors.New("stream: the server ended it")
 
-// connect reads one connection until it ends, which is always an error.
+// connect reads from one connection until it ends. It always returns an error.
 //
-// An r3labs client serves one connection, with its own retries disabled: it
-// stores the ID of a truncated event and delivers the half, reconnects on any
-// error, and never reconnects after a proper end. So it reads through an
-// [eventGuard], and this package resumes. The client parses at most one event while
-// another is delivered: a slow handler holds the connection back.
+// An r3labs client serves one connection, with its own retries disabled. Left
+// alone, it would store the ID of a truncated event and deliver the half, reconnect
+// after any error, and never reconnect after a clean end. So it reads through an
+// [eventGuard], and this package resumes the stream. The client parses at most one
+// event while another is being delivered: a slow handler slows the connection down.
 func (f *following) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,7 +113,7 @@ func (f *following) connect(ctx context.Context) error {
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return refused // even if it was too slow to say why
+		return refused // even if its detail came too slowly
 	case context.Cause(ctx) != nil:
 		return context.Cause(ctx)
 	case err == nil:
@@ -123,25 +123,25 @@ func (f *following) connect(ctx context.Context) error {
 }
 
 // connection is one connection to the server. Two timers watch it: idle ends it when the server
-// is silent for too long, quiet finds that all that was retained has come. Both run only while
-// something is waited for.
+// is silent for too long, and quiet detects that all retained entries have arrived. Both run
+// only while a read is waiting.
 type connection struct {
 	*following
 	cancel context.CancelCauseFunc
 	idle   *time.Timer
-	quiet  *time.Timer // calls silent, until the stream was calm once
+	quiet  *time.Timer // calls silent, until the stream has been calm once
 	calm   atomic.Bool
 	closed bool // nothing more is delivered; guarded by handing
 	home   bool // the last request went to the server itself
 	opened time.Time
 
-	undelivered atomic.Int64 // events that the client was given and that were not dealt with
+	undelivered atomic.Int64 // events passed to the client that are not handled yet
 }
 
-// subscriber returns an r3labs client that makes this connection, by the user's transport,
-// cookie jar and redirect policy, without a time-out for the whole of it.
+// subscriber returns an r3labs client that makes this connection. It uses the transport,
+// cookie jar and redirect policy of the user's client, and has no overall time-out.
 func (c *connection) subscriber() *sse.Client {
-	room := 2*c.maxEvent() + readBuffer // no event that a guard gives is larger
+	room := 2*c.maxEvent() + readBuffer // no event from a guard is larger
 	client := sse.NewClient(c.url.String(), sse.ClientMaxBufferSize(room))
 	transport := c.client.Transport
 	if transport == nil {
@@ -160,7 +160,7 @@ func (c *connection) subscriber() *sse.Client {
 	return client
 }
 
-// begin adds the start to the query, unless the Last-Event-ID header is set.
+// begin adds the start time to the query, unless the Last-Event-ID header is set.
 func (c *connection) begin(u *url.URL) {
 	if c.after == "" && !c.since.IsZero() {
 		query := u.Query()
@@ -169,29 +169,29 @@ func (c *connection) begin(u *url.URL) {
 	}
 }
 
-// roundTripper is a function as an [http.RoundTripper].
+// roundTripper turns a function into an [http.RoundTripper].
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// roundTrip makes one request, of which a connection has several if it is redirected. Only a
-// request to the server itself has the token and the query. The body of a stream is read
+// roundTrip makes one request; a connection that is redirected makes several. Only a request
+// to the server itself carries the token and the start time. The body of a stream is read
 // through the guard.
 func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if c.home = c.isServer(req.URL); c.home {
 		req = req.Clone(req.Context())
-		c.begin(req.URL) // here, as a redirect may have lost it
+		c.begin(req.URL) // here, because a redirect may have dropped it
 		if c.token != "" {
 			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
 	}
 	res, err := next.RoundTrip(req)
 	if err == nil && res.StatusCode == http.StatusOK {
-		c.idle.Stop() // only while something is waited for does it run
+		c.idle.Stop() // it runs only while a read is waiting
 		given := func(noID bool) {
 			c.undelivered.Add(1)
 			if noID {
-				client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
+				client.LastEventID.Store([]byte(nil)) // the client does not clear it for an empty id
 			}
 		}
 		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.maxEvent(), c.after, given)}
@@ -202,14 +202,14 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 // maxEvent returns the size of the largest event, in bytes.
 func (r *remote) maxEvent() int { return min(r.opts.MaxEventBytes, math.MaxInt/endlessFactor/2) }
 
-// guarded is a body that is read through a guard.
+// guarded is a response body that is read through a guard.
 type guarded struct {
 	io.Closer
 	io.Reader
 }
 
-// watched is the body of a connection. A read of it waits no longer than the
-// idle time-out, and when it waits for a while the stream is quiet.
+// watched is a connection's body with timers on each read. A read that waits for
+// the idle time-out ends the connection; one that waits for quietTime calls silent.
 type watched struct {
 	io.Reader
 	conn *connection
@@ -226,8 +226,9 @@ func (w watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isServer reports whether the URL, where a redirect may have led, is of the
-// server that the token is for. It may differ in being safe.
+// isServer reports whether the URL, possibly the target of a redirect, belongs to
+// the server that the token is for. A change from http to https on the same host is
+// allowed.
 func (c *connection) isServer(u *url.URL) bool {
 	if !strings.EqualFold(u.Hostname(), c.url.Hostname()) {
 		return false
@@ -235,7 +236,7 @@ func (c *connection) isServer(u *url.URL) bool {
 	return u.Scheme == c.url.Scheme && portOf(u) == portOf(&c.url) || u.Scheme == "https" && c.url.Scheme == "http"
 }
 
-// portOf returns the port of an http or https URL, the scheme's own for none.
+// portOf returns the port of an http or https URL, or the scheme's default.
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
@@ -246,8 +247,9 @@ func portOf(u *url.URL) string {
 // maxRefusal is how much of a refusal's body is read, in bytes.
 const maxRefusal = 4 << 10
 
-// validate returns nil for a stream, else why it is none; then it closes the body. A refusal by
-// another server, where a redirect may have led, is not final.
+// validate returns nil for an event stream. Otherwise it closes the body and returns an error
+// that explains why it is not a stream. A refusal by the target of a redirect to another server
+// is not final.
 func (c *connection) validate(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -267,7 +269,7 @@ func (c *connection) validate(res *http.Response) error {
 	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
-// open notes that the stream is open.
+// open records that the stream is open, and when it began.
 func (c *connection) open(res *http.Response) {
 	c.opened = time.Now()
 	c.connected.Add(1)
@@ -279,14 +281,14 @@ func (c *connection) open(res *http.Response) {
 	}
 	begun = begun.Add(-startMargin).Truncate(time.Second)
 	if c.after == "" && c.since.IsZero() {
-		// From now on: should the connection be cut before anything came, the
+		// Start from now: if the connection is cut before anything arrives, the
 		// next one must not begin later.
 		c.since = begun
 	}
 	c.hand(feed.Event{Kind: feed.Open, Opened: begun})
 }
 
-// close notes that the stream is not open any more. Nothing is delivered once it has returned.
+// close records that the stream is no longer open. Nothing is delivered after it returns.
 func (c *connection) close() {
 	if !c.opened.IsZero() {
 		c.connected.Add(-1)
@@ -296,8 +298,8 @@ func (c *connection) close() {
 	c.closed = true
 }
 
-// hand delivers an event and reports whether deliver took it. An error of deliver ends the
-// connection and Follow. Calls of deliver do not overlap.
+// hand delivers an event and reports whether deliver accepted it. An error of deliver ends
+// the connection and Follow. Calls of deliver do not overlap.
 func (c *connection) hand(e feed.Event) bool {
 	c.handing.Lock()
 	defer c.handing.Unlock()
@@ -310,11 +312,12 @@ func (c *connection) hand(e feed.Event) bool {
 	return c.ended == nil
 }
 
-// quietTime is how long a stream must be silent for all that was retained to
-// have come. A server sends that without a pause.
+// quietTime is the silence after which all retained entries are taken to have
+// arrived: a server sends them without a pause.
 const quietTime = 250 * time.Millisecond
 
-// silent notes that nothing comes, unless something that came still waits.
+// silent reports that the stream has caught up, unless an event is still being
+// handled.
 func (c *connection) silent() {
 	if c.undelivered.Load() > 0 {
 		c.quiet.Reset(quietTime)
@@ -324,8 +327,8 @@ func (c *connection) silent() {
 	c.hand(feed.Event{Kind: feed.CaughtUp})
 }
 
-// startMargin is how much earlier than its answer a stream may have begun: the
-// server looks where its log ends before it takes the time.
+// startMargin is how much earlier than its response a stream may have begun: the
+// server looks up the end of its log before it reads the clock.
 const startMargin = time.Second
 
 // detailOf returns the detail of a refusal, or "".
@@ -356,8 +359,9 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// receive delivers an event, and goes on after it once that is done. An event
-// of no use moves the place to go on from, too.
+// receive delivers an event and, once it is accepted, moves the position from which
+// the next connection resumes. An unknown event moves the position as well; a
+// heartbeat does not.
 func (c *connection) receive(e *sse.Event) {
 	id := string(e.ID)
 	delivered := true

@@ -20,10 +20,10 @@ import (
 // run is a call of [Consumer.Run]: a live reader of the source, an occasional pass for the
 // sessions that are behind, and the handlers.
 //
-//	live reader   receive: an entry of a session that is up to it goes to the handlers
-//	pass          the entries that the sessions behind have missed, in order, until they are up to it
-//	handlers      finish: acknowledged, or the session falls behind
-//	save          the cursor, with a place for each session that is not up to the live reader
+//	live reader   receive: an entry goes to the handlers, unless its session is behind
+//	pass          hand: the entries missed by sessions that are behind, in order, until they have caught up
+//	handlers      finish: the entry is acknowledged, or its session falls behind
+//	save          the cursor, with a position for each session that is not up to the live reader
 //
 // The live reader and the pass are one goroutine each, which also call Deliver; the other
 // handlers are called by goroutines of the scheduler. A Delivery may be finished after the run
@@ -42,8 +42,8 @@ type run struct {
 // maxSavers bounds the acknowledged entries that share a save of the cursor.
 const maxSavers = 1 << 10
 
-// newRun returns the state of Run, positioned at the cursor. From then on the run before, if a
-// delivery of it is still open, saves no more.
+// newRun returns the state for a call of Run, positioned at the saved cursor. From then on an
+// earlier run with open deliveries no longer saves the cursor.
 func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	c.cursors.Lock()
 	defer c.cursors.Unlock()
@@ -69,7 +69,8 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 }
 
 // do runs the live reader, the passes and the scheduler until one of them fails, and returns
-// when all have ended. Where the source has ended, the entries received are handled first.
+// when all have ended. If the source ends by itself, the entries received so far are handled
+// first.
 func (r *run) do(ctx context.Context) error {
 	r.running.Store(r)
 	defer r.running.Store(nil)
@@ -80,7 +81,7 @@ func (r *run) do(ctx context.Context) error {
 		id, since := r.ledger.Position()
 		err := r.source.Follow(ctx, id, r.start(since), r.live(ctx))
 		var refused *RefusedError
-		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended, as a log does that is closed
+		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended by itself, as a closed log does
 			_ = r.scheduler.Flush(ctx) // it fails only with ctx
 		}
 		return err
@@ -88,8 +89,8 @@ func (r *run) do(ctx context.Context) error {
 	return group.Wait()
 }
 
-// start returns where to start without an id: where the log was begun before, in epoch seconds,
-// or at Since.
+// start returns where to start without an id: at since, the earlier start in epoch seconds, or
+// at the option Since if that is zero.
 func (r *run) start(since int64) time.Time {
 	if since != 0 {
 		return time.Unix(since, 0)
@@ -97,8 +98,8 @@ func (r *run) start(since int64) time.Time {
 	return r.opts.Since
 }
 
-// live returns the function that receives the live reader's events. It blocks while too much is
-// in flight, which holds the reader back.
+// live returns the function that receives the live reader's events. The function blocks while
+// too much is in flight, which slows the reader down.
 func (r *run) live(ctx context.Context) func(feed.Event) error {
 	return func(e feed.Event) error {
 		switch e.Kind {
@@ -130,7 +131,7 @@ func (r *run) receive(ctx context.Context, m Message) error {
 }
 
 // hand delivers an entry to the scheduler or to Deliver; it returns the error of ctx if that
-// ends first. An erasure is divided.
+// ends first. An erasure is split first.
 func (r *run) hand(ctx context.Context, d *Delivery) error {
 	if d.Type == feed.Erase && d.parts == nil {
 		return r.handErasure(ctx, d)
@@ -141,8 +142,8 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 	return r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
 }
 
-// opened records when the source was opened, which is also the start if there
-// is no other.
+// opened records when the source was first opened. That time is also the start if
+// there is no other.
 func (r *run) opened(at int64) {
 	r.openedAt.CompareAndSwap(0, at+2) // the time was rounded down; the rest is a margin
 	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.opts.Since.IsZero() {
@@ -152,16 +153,16 @@ func (r *run) opened(at int64) {
 	r.save()
 }
 
-// compare notes that everything retained at the opening has been received,
-// once a batch was forwarded after that.
+// compare concludes that everything retained at the opening has been received if
+// the batch was forwarded later.
 func (r *run) compare(b activity.Batch) {
 	if at := r.openedAt.Load(); at != 0 && b.ForwardedAt > float64(at) {
 		r.retained()
 	}
 }
 
-// retained notes that everything retained at the opening has been received:
-// the consumer has caught up once that is acknowledged.
+// retained records that everything retained at the opening has been received. The
+// consumer has caught up once all of it is acknowledged.
 func (r *run) retained() {
 	if r.caughtUp.Load() {
 		return
@@ -171,7 +172,7 @@ func (r *run) retained() {
 	r.lookIfCaughtUp()
 }
 
-// lookIfCaughtUp notes that the consumer has caught up, once everything up to the goal is
+// lookIfCaughtUp marks the consumer as caught up once everything up to the goal is
 // acknowledged.
 func (r *run) lookIfCaughtUp() {
 	if goal := r.goal.Load(); goal != nil && !r.caughtUp.Load() && r.ledger.FinishedTo(*goal) {
@@ -179,8 +180,8 @@ func (r *run) lookIfCaughtUp() {
 	}
 }
 
-// gap reports that entries are lost. It is called by the live reader only: a pass says nothing
-// of gaps.
+// gap reports that entries are lost. Only the live reader calls it: a pass does not report
+// gaps.
 func (r *run) gap(requested, oldest string) {
 	r.stats.add(func(s *ConsumerStats) { s.Gaps++ })
 	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested, "oldest", oldest)
@@ -231,8 +232,9 @@ func (r *run) awaitPass(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// pass makes one pass and reports whether it ended because no sessions were left. It reads from
-// the oldest place of the sessions that are due.
+// pass makes one pass, which reads from the oldest position of the sessions that are due. It
+// reports whether the pass ended without a failure: because no sessions were left, or because
+// it was interrupted.
 func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -262,17 +264,17 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	return errors.Is(context.Cause(ctx), errPassed), err
 }
 
-// errPassed ends a pass that has no session left, or is to begin anew.
+// errPassed ends a pass that has no sessions left, or that must start over.
 var errPassed = errors.New("stream: the pass is over")
 
-// passage is a pass that is under way.
+// passage is a pass in progress.
 type passage struct {
 	stop  func()        // asks it to end
-	ended chan struct{} // closed when it hands over nothing more
+	ended chan struct{} // closed once it delivers nothing more
 }
 
-// interruptPass ends the pass that is under way. Its sessions are due again at once, and the next
-// pass reads the log as it is then.
+// interruptPass ends the pass in progress, if there is one, and waits for its end. Its sessions
+// are due again immediately, and the next pass reads the log as it is then.
 func (r *run) interruptPass(ctx context.Context) error {
 	p := r.reading.Load()
 	if p == nil {
@@ -345,7 +347,8 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 	return nil
 }
 
-// malformedError is the error of an entry that cannot be handled, which is counted by itself.
+// malformedError is the error for an entry that cannot be decoded. Such entries are counted
+// separately.
 type malformedError struct{ error }
 
 var errNoType = &malformedError{errors.New("no JSON object with a type")}
@@ -365,7 +368,7 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 
 // save saves the acknowledged position, if there is a cursor store, and returns when that is
 // done. Calls that come during a save share the next one. A failure is logged; the next save
-// has the position, too.
+// includes the position.
 func (r *run) save() {
 	if r.opts.Cursor != nil {
 		_ = r.saves.Do(context.Background(), struct{}{}) // its context never ends

@@ -16,7 +16,7 @@ type Source interface {
 	// entry read; if empty, Follow starts with entries not older than since,
 	// and if that is zero, at the end of the log. It reconnects as needed. It
 	// returns the error of ctx once ctx has ended, an error that deliver
-	// returned, or a *[RefusedError] if it is permanently refused. The
+	// returned, or a *[RefusedError] if the stream is permanently refused. The
 	// recipient of an event may keep it, but must not modify its contents.
 	Follow(ctx context.Context, after string, since time.Time, deliver func(e feed.Event) error) error
 }
@@ -24,7 +24,7 @@ type Source interface {
 // Message is an entry as the stream carried it.
 type Message = feed.Message
 
-// Erasure is the erasure of a person, as an entry of type "erase" tells of it.
+// Erasure is the erasure of a person, as carried by an entry of type "erase".
 type Erasure = activity.Erasure
 
 // SummaryType is the type of every [Summary].

@@ -13,7 +13,7 @@ type ConsumerStats struct {
 	Connects        uint64 // times the stream was opened
 	Interruptions   uint64 // times the stream could not be opened, or ended
 	Gaps            uint64 // times the server no longer had all entries that were asked for
-	HandlerFailures uint64 // times a handler returned an error that a retry may mend
+	HandlerFailures uint64 // times a handler returned an error that a retry may fix
 	Parked          uint64 // times a session fell behind because its handler kept failing
 
 	// Entries acknowledged.
@@ -23,9 +23,9 @@ type ConsumerStats struct {
 	SkippedMalformed   uint64
 	SkippedTooLarge    uint64 // over ConsumerOptions.MaxEventBytes
 	SkippedRefused     uint64 // by an error marked by Permanent
-	SkippedHeldTooLong uint64 // sessions that were let go for others, see Delivery.Hold
+	SkippedHeldTooLong uint64 // sessions released to make room for others, see Delivery.Hold
 
-	Pending int64 // entries received and not acknowledged, now
+	Pending int64 // entries received and not yet acknowledged
 }
 
 // WriterStats counts the work of a [Writer] since it was created.
@@ -34,27 +34,27 @@ type WriterStats struct {
 	Failures uint64 // writes that failed and are retried
 	Refused  uint64 // merged batches skipped because of a permanent error
 
-	Pending int64 // batches added and not written, now
+	Pending int64 // batches added and not yet written
 }
 
-// SummarizerStats are how many summaries a [Summarizer] has tried since it was
-// made, by result.
+// SummarizerStats counts the summaries that a [Summarizer] has tried to make since
+// it was created, by result.
 type SummarizerStats struct{ OK, ModelFailed, OverwriteFailed uint64 }
 
-// counts guards the counts of which the method Stats returns a copy.
+// counts guards the counts that a Stats method returns a copy of.
 type counts[S any] struct {
 	mu    sync.Mutex
 	stats S
 }
 
-// add changes the counts. The function is called with the lock held and must return at once.
+// add changes the counts. The function is called with the lock held and must return quickly.
 func (c *counts[S]) add(change func(*S)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.stats)
 }
 
-// now returns a copy, of one instant.
+// now returns a consistent copy of the counts.
 func (c *counts[S]) now() S {
 	c.mu.Lock()
 	defer c.mu.Unlock()

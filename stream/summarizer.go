@@ -15,39 +15,37 @@ import (
 	"github.com/liveactivity/liveactivity/internal/summary"
 )
 
-// SummarizerOptions of a [Summarizer]. A zero field means its default.
+// SummarizerOptions configures a [Summarizer]. A zero field means its default.
 type SummarizerOptions struct {
 	Threshold int // actions of a session that make a summary due; DefaultThreshold
 	// Model writes the summaries: it answers a prompt, as a language model does,
 	// and must return soon after ctx has ended; nil for activity.Digest, which
-	// needs nothing.
+	// needs no model.
 	Model func(ctx context.Context, prompt string) (string, error)
 
 	ModelTimeout time.Duration // how long the model may take; DefaultModelTimeout
 	Prompt       string        // the instructions, before the data; DefaultPrompt
-	MaxBytes     int64         // memory of the sessions; those without a batch for longest are evicted; DefaultMaxBytes
+	MaxBytes     int64         // memory of the sessions; the longest inactive are evicted; DefaultMaxBytes
 	Logger       *slog.Logger  // slog.Default()
 }
 
-// Summarizer summarizes the actions of each session: once Threshold actions
-// are in no summary, it asks the model for a summary of them and everything
-// before, and calls overwrite to replace the written actions by it. The
-// history is dropped only after overwrite has returned nil. A model that
-// fails, times out or returns nothing, and an overwrite that fails, change
-// nothing and are retried at the session's next batch. So an overwrite that
-// failed after it took effect is repeated, with a Summary that replaces at
-// least as many actions.
+// Summarizer summarizes the actions of each session: once Threshold actions are not
+// covered by a summary, it asks the model to summarize them and everything before,
+// and calls overwrite to replace the written actions with the result. The history
+// is dropped only after overwrite has returned nil. A model that fails, times out
+// or returns nothing, and an overwrite that fails, change nothing and are retried
+// at the session's next batch. An overwrite that took effect and then failed is
+// therefore repeated, with a Summary that replaces at least as many actions.
 //
-// With a model, a click that comes again with its marks counts once, unless the model has been asked
-// about it by then. A digest names such a click once.
+// With a model, a click that arrives again with its marks counts once, unless the model has
+// already been asked about it. A digest lists such a click once.
 //
 // Calls for one session never overlap; different sessions are summarized
 // concurrently. A session is identified by product and session id; batches
 // without a session id are not summarized.
 //
-// Memory is bounded: of a session whose model fails for hours, the newest 500
-// actions and a digest of the earlier ones are kept. An evicted session starts
-// anew.
+// Memory is bounded: if a session's model fails for hours, the newest 500 actions
+// and a digest of the earlier ones are kept. An evicted session starts over.
 type Summarizer struct {
 	overwrite    func(ctx context.Context, s Summary) error
 	threshold    int
@@ -73,9 +71,9 @@ type Summary struct {
 	// previous summary and replaces it.
 	Text string `json:"summary"`
 
-	// Replaces is the number of actions it replaces: the oldest of those
-	// written since the last accepted summary. Actions written while the model
-	// was running are not included.
+	// Replaces is the number of actions it replaces: the oldest ones written since
+	// the last accepted summary. Actions written while the model was running are
+	// not included.
 	Replaces int `json:"replaces"`
 
 	ForwardedAt float64 `json:"forwarded_at"` // epoch seconds
@@ -137,9 +135,9 @@ func (s *Summarizer) note(b activity.Batch) *history {
 	return h
 }
 
-// Erase forgets the sessions of an erasure: what others did there is in the next summary of
-// their later actions only. A summary that is being made is given up, unless overwrite is
-// being called with it.
+// Erase forgets the sessions of an erasure. The next summary of such a session covers only
+// the actions added later, by anyone. A summary in progress is abandoned, unless it has
+// already been passed to overwrite.
 func (s *Summarizer) Erase(e Erasure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,14 +156,15 @@ func (s *Summarizer) isErased(h *history) bool {
 	return h.erased
 }
 
-// keep keeps a history as the one used last, and evicts others beyond the
+// keep stores a history as the most recently used one, and evicts others beyond the
 // bound.
 func (s *Summarizer) keep(h *history) {
 	s.sessions.Put(h.key.product, h.key.session, h, fair.Item{Bytes: h.size(), Pinned: h.busy})
 	s.sessions.Trim(h.key.product)
 }
 
-// kept returns how many actions of a session to keep. The digest needs none.
+// kept returns how many actions of a session to keep beside the digest: none
+// without a model.
 func (s *Summarizer) kept() int {
 	if s.model == nil {
 		return 0
@@ -173,8 +172,8 @@ func (s *Summarizer) kept() int {
 	return summary.MaxActions
 }
 
-// work makes summaries of a session until none is due, or one fails and no batch
-// came meanwhile. It calls overwrite within exclusively.
+// work makes summaries of a session until none is due, or until one fails and no
+// batch has arrived in the meantime. It calls overwrite inside exclusively.
 func (s *Summarizer) work(ctx context.Context, h *history, exclusively func(do func() error) error) {
 	for again := true; again; {
 		d := s.draft(h)
@@ -183,8 +182,9 @@ func (s *Summarizer) work(ctx context.Context, h *history, exclusively func(do f
 	}
 }
 
-// next reports whether to make another summary after the one of d; if not, the next
-// call that notes a batch of the session takes over.
+// next reports whether to make another summary after the one from d. If not, it
+// releases the session, and the next call of note that finds a summary due makes
+// it.
 func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,26 +258,27 @@ func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
 // historyKey is a session of a product.
 type historyKey struct{ product, session string }
 
-// history holds a session's actions that are in no summary yet. The summarizer's mutex guards
-// it, but for key. One call at a time summarizes it, the one that has set busy.
+// history holds a session's actions that no summary covers yet. The summarizer's mutex guards
+// every field except key. Only the call that has set busy summarizes it.
 type history struct {
 	key     historyKey
 	busy    bool   // being summarized
-	erased  bool   // nothing more is summarized
-	email   string // the latest known
+	erased  bool   // no further summary is made
+	email   string // the latest one known
 	seen    int    // actions so far
 	count   int    // actions since the last summary
-	written int    // the same, with clicks that came again
-	summary string // the model's last one that was accepted
+	written int    // the same, including repeated clicks
+	summary string // the model's last accepted summary
 	summary.History
 }
 
-// add adds a batch, and keeps so many of the newest actions beside the digest.
+// add adds a batch, and keeps the newest actions, kept of them, beside the digest.
 func (h *history) add(b activity.Batch, kept int) {
 	h.email = cmp.Or(b.Email, h.email)
 	h.written += len(b.Actions)
 	for _, a := range b.Actions {
-		// A draft may hold the click while the history is busy: then the mark is for the next one.
+		// While the history is busy a draft may hold the click: then the mark goes into the next
+		// one.
 		if len(a.Marks) > 0 && !h.busy && h.Replace(a.Action) {
 			continue
 		}
@@ -304,20 +305,21 @@ func (h *history) size() int64 {
 // draft is the input of a summary.
 type draft struct {
 	summary.History
-	before  string // the summary before
+	before  string // the previous summary
 	email   string
 	written int
 	seen    int
 }
 
-// draft returns a copy of the history to summarize, while batches go on being added.
+// draft returns a copy of the history to summarize, so that batches can still be
+// added.
 func (s *Summarizer) draft(h *history) draft {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return draft{h.History, h.summary, h.email, h.written, h.seen}
 }
 
-// summary returns the summary of a draft with its text.
+// summary returns the [Summary] for a draft and the text made from it.
 func (d draft) summary(key historyKey, text string) Summary {
 	return Summary{Type: SummaryType, ProductID: key.product, SessionID: key.session, Email: d.email,
 		Text: text, Replaces: d.written, ForwardedAt: activity.Seconds(time.Now())}

@@ -42,16 +42,17 @@ type WriterOptions struct {
 	// DefaultMinBackoff and DefaultMaxBackoff.
 	MinBackoff, MaxBackoff time.Duration
 	// MaxPending bounds the pending batches of all sessions together, waiting
-	// or being written; half of DefaultMaxPending, less than a [Consumer] has
-	// in flight. At the bound batches are written without waiting for a pause,
-	// and Add blocks.
+	// or being written; half of DefaultMaxPending, so less than a [Consumer] has in
+	// flight. At the bound batches are written without waiting for a pause, and Add
+	// blocks.
 	MaxPending int
 	// MaxBytes bounds the memory of the sessions that have a link or wait for
 	// one; the least recently used are evicted first; DefaultMaxBytes.
 	MaxBytes int64
-	// Erase is called for the erasure of a person, as [Handlers].Erase is: after the
-	// session's last write, and before the next. What waits to be written is left out by then, and the
-	// Summarizer has forgotten the session. Nil for nothing else to do.
+	// Erase handles the erasure of a person, as [Handlers].Erase does. It is called after the
+	// session's last write and before the next one. By then the person's actions have been
+	// removed from the pending batches, and the Summarizer has forgotten the session. Nil means
+	// there is nothing else to do.
 	Erase func(ctx context.Context, e Erasure) error
 	// Logger logs failed writes; nil for slog.Default().
 	Logger *slog.Logger
@@ -67,9 +68,9 @@ type WriterOptions struct {
 // 500 actions, or until the first has waited for max(10 s, 3 × Debounce); then
 // they are merged by [activity.Merge] and written as one. Batches that were
 // forwarded further apart than Debounce are not merged, however fast they
-// arrive: a replayed stream is written as it was when it was new. Batches that
-// waited for a link, or gathered while a write was retried, are merged up to
-// 500 actions.
+// arrive: a replayed stream is written just as the live one was. Batches that
+// waited for a link, or gathered while a write was retried, are merged up to 500
+// actions.
 //
 // # In which order
 //
@@ -100,12 +101,12 @@ type WriterOptions struct {
 // A session is linked to a conversation by [Writer.SessionLinked], or by the
 // first batch with a ConversationID. The first link is permanent: from then on
 // each batch of the session, and each action in it, is written with that
-// ConversationID. With AwaitLink nothing of a session is written before.
-// Deliveries wait in the stream: they are held and redelivered after the link,
-// also across restarts if the consumer keeps a cursor. Of batches passed to
-// Add, the newest 500 actions of a session wait in memory. Batches outside any
-// session cannot be linked: with AwaitLink they are dropped unless they carry
-// a ConversationID.
+// ConversationID. With AwaitLink, nothing is written for a session before it is
+// linked. Deliveries wait in the stream: they are held and redelivered after the
+// link, even after a restart if the consumer stores a cursor. For batches passed to
+// Add, the newest 500 actions of each session wait in memory. Batches outside any
+// session cannot be linked: with AwaitLink they are dropped unless they carry a
+// ConversationID.
 type Writer struct {
 	write      func(ctx context.Context, b activity.Batch) error
 	debounce   time.Duration
@@ -120,7 +121,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	links   links
-	nobodys uint64 // number of batches without session and user so far
+	nobodys uint64 // number of batches so far that have neither session nor user
 }
 
 // piece is a batch that waits to be written.
@@ -162,7 +163,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 
 // Deliver accepts a delivery of any type, and returns before it is written. It
 // is for [Handlers.Deliver]. It blocks while MaxPending batches are pending,
-// and fails only when ctx ends; the delivery then comes again.
+// and fails only when ctx ends; the delivery is then redelivered.
 func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 	switch d.Type {
 	case activity.BatchType:
@@ -205,8 +206,8 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 	return w.take(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
 }
 
-// take queues a piece. A piece that follows batches freed by a link does not wait
-// for room.
+// take queues a piece. A batch passed to Add that frees others by its link does not
+// wait for room.
 func (w *Writer) take(ctx context.Context, p piece, size int) error {
 	if p.now && p.delivery == nil {
 		w.scheduler.Put(w.keyOf(p.batch), p, size)
@@ -271,9 +272,9 @@ func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
 // actionSize is the approximate memory of an action, in bytes.
 const actionSize = 1 << 10
 
-// join returns the conversation of a batch, if it is known. Where the batch makes the link it queues
-// the batches in memory that waited for that, and has the held deliveries come again; frees reports
-// whether there were any in memory.
+// join returns a batch's conversation, if known. If the batch makes the link, join queues the
+// batches that waited for it in memory and resumes the held deliveries; frees reports whether
+// there were any in memory.
 func (w *Writer) join(b activity.Batch) (conversationID string, frees bool) {
 	conversationID, freed, resume := w.follow(b)
 	w.free(freed, conversationID, true)
@@ -283,7 +284,8 @@ func (w *Writer) join(b activity.Batch) (conversationID string, frees bool) {
 	return conversationID, freed != nil
 }
 
-// follow asks the links, which know of sessions only.
+// follow looks up or makes the session's link. A batch without a session has only
+// its own conversation.
 func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
 	if b.SessionID == "" {
 		return b.ConversationID, nil, nil
@@ -334,9 +336,9 @@ func (w *Writer) keyOf(b activity.Batch) string {
 }
 
 // merge returns how many of the waiting pieces to write as one, and whether no further piece
-// could join them, so that they need not wait; zero says that the next one is about to arrive.
-// An erasure ends its group, whatever waits before it. Once a call has failed, debounce no
-// longer divides.
+// could join them, so that they need not wait. Zero means that the next piece is about to
+// arrive. An erasure ends its group, which includes every piece before it. After a failed
+// call, pieces are merged even if they were forwarded further apart than debounce.
 func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
 	if n := 1 + slices.IndexFunc(waiting, func(p piece) bool { return p.erasure != nil }); n > 0 {
 		return n, true
@@ -405,7 +407,8 @@ func (w *Writer) Run(ctx context.Context) error {
 	return w.scheduler.Run(ctx)
 }
 
-// work writes pieces as one batch. It omits deliveries that will come again.
+// work writes pieces as one batch. It leaves out deliveries that will be
+// redelivered.
 func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	erasure := pieces[len(pieces)-1].erasure
 	batches := batchesOf(pieces, erasure)
@@ -422,7 +425,8 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	return err
 }
 
-// batchesOf returns the batches to write, without the actions that an erasure, if not nil, ends.
+// batchesOf returns the batches to write, without the actions that the erasure, if not nil,
+// removes.
 func batchesOf(pieces []piece, erasure *activity.Erasure) []activity.Batch {
 	batches := make([]activity.Batch, 0, len(pieces))
 	for _, p := range pieces {
@@ -437,7 +441,7 @@ func batchesOf(pieces []piece, erasure *activity.Erasure) []activity.Batch {
 	return batches
 }
 
-// writeOne writes a batch once, and has it summed up.
+// writeOne writes a batch and passes it to the summarizer.
 func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) error {
 	if err := w.exclusively(ctx, key, func() error { return w.write(ctx, b) }); err != nil {
 		return err
@@ -449,7 +453,8 @@ func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) err
 	return nil
 }
 
-// applyErasure has the summarizer and the function Erase forget a person.
+// applyErasure makes the summarizer forget a person, then calls the Erase function,
+// if any.
 func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error {
 	if w.summarizer != nil {
 		w.summarizer.Erase(e)
@@ -460,7 +465,8 @@ func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error 
 	return w.exclusively(ctx, key, func() error { return w.erase(ctx, e) })
 }
 
-// exclusively calls do while no other call does for the key, or returns the error of ctx.
+// exclusively calls do while no other call is running for the key, or returns the error
+// of ctx.
 func (w *Writer) exclusively(ctx context.Context, key string, do func() error) error {
 	if err := w.locks.Lock(ctx, key); err != nil {
 		return err
@@ -502,7 +508,7 @@ func deliveriesOf(pieces []piece) []*Delivery {
 	return deliveries
 }
 
-// canGiveUp reports whether pieces will come again if they are dropped.
+// canGiveUp reports whether pieces will be redelivered if they are dropped.
 func canGiveUp(pieces []piece) bool {
 	for _, p := range pieces {
 		if p.delivery == nil || !p.delivery.run.ledger.CanFall() {
