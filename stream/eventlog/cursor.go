@@ -8,20 +8,21 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Cursor is a consumer's place in a product's log, stored in the documents of the log,
-// so that the consumer goes on there after a restart. It is a stream.CursorStore.
+// Cursor stores a consumer's position in a product's log among the log's own
+// documents, so that the consumer resumes there after a restart. It is a
+// stream.CursorStore.
 type Cursor struct {
 	log       Log
 	productID string
 	name      string
 }
 
-// cursorTTL is how long a cursor is kept after it was saved last.
+// cursorTTL is how long a cursor is kept after its last save.
 const cursorTTL = 30 * 24 * time.Hour
 
-// Cursor returns the cursor of that name. A name belongs to one consumer at a time:
-// programs that share a log need a name each, or they take over each other's place. A
-// cursor that is not saved for 30 days is forgotten.
+// Cursor returns the cursor with that name. Only one consumer may use a name at a
+// time: programs that share a log need different names, or they overwrite each
+// other's position. A cursor expires 30 days after its last save.
 func (s *Source) Cursor(name string) *Cursor {
 	return &Cursor{s.log, s.productID, "consumer/" + name}
 }
@@ -32,8 +33,8 @@ func (c *Cursor) Load(ctx context.Context) (string, error) {
 	return string(doc.Value), err
 }
 
-// Save replaces the saved cursor, whatever that is: of concurrent calls the last one counts. It
-// is stored when Save returns nil; after an error it may be.
+// Save replaces the saved cursor unconditionally: the last of concurrent calls wins. The cursor
+// is stored when Save returns nil; after an error it may or may not be.
 func (c *Cursor) Save(ctx context.Context, cursor string) error {
 	return document.Retry(ctx, func() error {
 		doc, err := c.document(ctx)
@@ -48,7 +49,7 @@ func (c *Cursor) Save(ctx context.Context, cursor string) error {
 	})
 }
 
-// document returns the cursor's document as it is now, which may not exist.
+// document returns the cursor's current document, which may not exist.
 func (c *Cursor) document(ctx context.Context) (document.Document, error) {
 	docs, err := c.log.Documents().Get(ctx, c.productID, c.name)
 	if err != nil {

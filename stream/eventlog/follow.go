@@ -8,18 +8,18 @@ import (
 // storageRetry is the delay before a failed read of the log is retried.
 const storageRetry = time.Second
 
-// pace says when a follower looks again: after the time or, with orChange,
-// when the log has changed, whichever comes first. Zero means at once.
+// pace states when a follower reads again: after wait or, with orChange, when the
+// log has changed, whichever comes first. A zero wait means immediately.
 type pace struct {
 	wait     time.Duration
 	orChange bool
 }
 
-// follow is the loop of everything that follows a product's log: readers of
-// the stream, consumers in this process, the replay at the start. It calls
-// step, which reads after its cursor, processes the entries and advances, at
-// the pace that step returns. It returns the first error of step, or ctx's error
-// once ctx has ended.
+// follow is the loop that every follower of a product's log runs: readers of the
+// stream, consumers in this process, and the replay at the start. It calls step,
+// which reads after its cursor, processes the entries and advances, at the pace
+// that step returns. It returns the first error of step, or ctx's error once ctx
+// has ended.
 func follow(ctx context.Context, log Log, productID string, step func(ctx context.Context) (pace, error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -32,8 +32,8 @@ const (
 
 // HandlerOptions configures a [Handler]; a zero field means its default.
 type HandlerOptions struct {
-	// Keys are asked for every reader, which needs one with the scope
-	// [access.Stream] of the product; with nil the stream is open to every request.
+	// Keys authorizes readers: each one needs a key of the product with the scope
+	// [access.Stream]. If nil, the stream is open to every request.
 	Keys *access.Keyring
 	// Heartbeat is how long a stream may be silent before a heartbeat event.
 	Heartbeat time.Duration
@@ -45,9 +45,9 @@ type HandlerOptions struct {
 	// SendBuffer is the size of a connection's kernel send buffer in bytes,
 	// which bounds the cost of a stalled reader.
 	SendBuffer int
-	// Sends reports whether readers are sent an entry; nil for entries of the types that
-	// clients know, "actions" and "summary". An entry that is not sent moves the readers'
-	// cursors all the same. It is called by any number of goroutines.
+	// Sends reports whether to send an entry to readers; nil sends the types that clients
+	// know: "actions", "summary" and "erase". An entry that is not sent still moves the
+	// readers' cursors. Sends is called concurrently.
 	Sends func(e *Entry) bool
 	// Logger receives a debug message when a reader comes or goes; nil for
 	// slog.Default().
@@ -66,8 +66,8 @@ type HandlerOptions struct {
 //	id: <opaque>
 //	data: <one JSON object>
 //
-// The first event of a stream has one more line, sent at once: the
-// reconnection delay for EventSource.
+// The first event of a stream has one more line, sent immediately: the reconnection
+// delay for EventSource.
 //
 // A reader resumes after the Last-Event-ID header or, without one, after the
 // query parameter last_event_id, or from the time since, in epoch seconds;
@@ -86,10 +86,10 @@ type HandlerOptions struct {
 // is sent from then on, and the stream is closed by [Handler.EndRevoked] or the
 // next heartbeat.
 //
-// A reader costs its connection: the handler hijacks HTTP/1.1 connections from
-// the server, so [http.Server.Shutdown] does not count them. To stop, close
-// the log; every reader is sent its unread entries and then the end of the
-// stream. Wait returns when the last reader is gone.
+// A reader costs little more than its connection: the handler hijacks HTTP/1.1
+// connections, so [http.Server.Shutdown] does not wait for them. To stop, close the
+// log: every reader gets its unread entries, then its stream ends. Wait returns
+// when the last reader is gone.
 type Handler struct {
 	log     Log
 	opts    HandlerOptions
@@ -97,8 +97,8 @@ type Handler struct {
 
 	mu      sync.Mutex
 	readers map[*reader]struct{}
-	open    map[string]int // how many of them each product has
-	idle    chan struct{}  // closed when the last reader goes; nil without a Wait
+	open    map[string]int // the number of readers by product
+	idle    chan struct{}  // closed when the last reader goes; nil unless Wait was called
 }
 
 // NewHandler returns a handler over log; opts may be nil. It reports all
@@ -125,8 +125,8 @@ func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	return h, nil
 }
 
-// Wait returns nil when no reader is left, or the error of ctx when that ends before. It ends
-// no reader.
+// Wait returns nil when no reader is left, or the error of ctx if that ends first. It does
+// not end readers.
 func (h *Handler) Wait(ctx context.Context) error {
 	h.mu.Lock()
 	if len(h.readers) == 0 {
@@ -169,7 +169,7 @@ func (h *Handler) all() []*reader {
 	return slices.Collect(maps.Keys(h.readers))
 }
 
-// readerCame counts a reader. Each one goes by exactly one call of readerWent.
+// readerCame registers a reader. Exactly one call of readerWent must follow.
 func (h *Handler) readerCame(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +177,7 @@ func (h *Handler) readerCame(rd *reader) {
 	h.open[rd.productID]++
 }
 
-// readerWent forgets a reader. The last one ends Wait.
+// readerWent removes a reader. When it removes the last one, Wait returns.
 func (h *Handler) readerWent(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,8 +230,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.start(w, r, rd)
 }
 
-// setHeader makes the answer a stream of server-sent events. Its date is by the log's clock, as
-// the IDs are, so that a client may name it as since.
+// setHeader sets the response headers of an event stream. The Date is taken from the log's
+// clock, as IDs are, so that a client can pass it as since.
 func (h *Handler) setHeader(header http.Header) {
 	header.Set("Date", h.log.Now().UTC().Format(http.TimeFormat))
 	header.Set("Content-Type", "text/event-stream")
@@ -239,9 +239,9 @@ func (h *Handler) setHeader(header http.Header) {
 	header.Set("X-Accel-Buffering", "no")                 // so would buffering in nginx
 }
 
-// ServeForm answers a request with a stream of another form, from the end of the
-// product's log on. It ends when check fails, which is asked before each write, as the
-// handler's own streams do in every other way.
+// ServeForm answers a request with a stream in another form, from the end of the
+// product's log on. The stream calls check before each write and ends when it fails.
+// In every other way it is like the handler's own streams.
 func (h *Handler) ServeForm(w http.ResponseWriter, r *http.Request, productID string, check func() error,
 	form Form) error {
 	bounds, err := h.log.Bounds(r.Context(), productID)
@@ -253,7 +253,7 @@ func (h *Handler) ServeForm(w http.ResponseWriter, r *http.Request, productID st
 		check: check, opening: form.Opening()})
 }
 
-// start runs a reader, on the connection itself where that can be had.
+// start runs a reader, on the hijacked connection if possible.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, rd *reader) error {
 	ctx, cancel := context.WithCancel(context.Background()) // a hijacked stream outlives the request
 	rd.cancel = cancel
@@ -270,9 +270,9 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, rd *reader) erro
 	return h.serveHere(ctx, w, r, rd)
 }
 
-// opening is the first line of the first event of every stream. It is sent at
-// once, so that proxies which wait for the body pass on the response; as a
-// separate event, some clients would dispatch it.
+// opening is the first line of the first event of every stream. It is sent
+// immediately, so that proxies which wait for the body pass on the response. It is
+// not an event of its own, because some clients would dispatch that.
 const opening = "retry: 1000\n"
 
 // start is where a reader starts.
@@ -281,8 +281,8 @@ type start struct {
 	since time.Time // or at this time
 }
 
-// parseStart reads where a request wants to start. An id may be any text; a gap answers one
-// that is no ID.
+// parseStart reads where a request wants to start. An id may be any text; if it is not an
+// ID, the stream starts with a gap.
 func parseStart(r *http.Request) (start, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -304,7 +304,8 @@ func parseStart(r *http.Request) (start, error) {
 
 // cursor returns where to start reading, and whether there is a gap: the log no
 // longer has all entries after the id, or never assigned it, as after a restart of
-// a log in memory. An id is a client's word, and so no evidence of lost entries.
+// a log in memory. An id comes from a client, so it is not evidence of lost
+// entries.
 func (s start) cursor(b Bounds) (at ID, gap bool) {
 	switch {
 	case s.id != "":

@@ -11,9 +11,9 @@ import (
 
 // ID orders the entries of a product's log. It is the time of the append in
 // milliseconds since the epoch and a sequence number within that millisecond:
-// the format of Redis Streams. The stream sends it as the event id. IDs grow
-// strictly, also across restarts, as long as the clock does not go back
-// further than the server was down.
+// the format of Redis Streams. The stream sends it as the event id. IDs strictly
+// increase, even across restarts, as long as the clock is not set back by more than
+// the server's downtime.
 type ID struct {
 	Milli uint64
 	Seq   uint64
@@ -28,7 +28,8 @@ func (id ID) append(dst []byte) []byte {
 	return strconv.AppendUint(dst, id.Seq, 10)
 }
 
-// ParseID parses the text form of an ID: two decimal numbers of 64 bits with a hyphen between.
+// ParseID parses the text form of an ID: two decimal numbers of 64 bits, separated by a
+// hyphen.
 func ParseID(s string) (ID, error) {
 	milli, seq, ok := strings.Cut(s, "-")
 	if !ok {
@@ -62,8 +63,8 @@ func (id ID) Compare(other ID) int {
 	return cmp.Compare(id.Seq, other.Seq)
 }
 
-// Time returns when the entry was appended, to the millisecond. It may be later than now: IDs
-// grow even where a clock was set back.
+// Time returns when the entry was appended, to the millisecond. It may be in the future: IDs
+// grow even after a clock was set back.
 func (id ID) Time() time.Time { return time.UnixMilli(int64(min(id.Milli, math.MaxInt64))) }
 
 // IDAt returns the ID directly before all entries appended at t or later.
@@ -75,7 +76,7 @@ func IDAt(t time.Time) ID {
 	return ID{Milli: uint64(milli) - 1, Seq: math.MaxUint64}
 }
 
-// Previous returns the ID directly before id; the zero ID has none but itself.
+// Previous returns the ID directly before id; the zero ID returns itself.
 func (id ID) Previous() ID {
 	switch {
 	case id.Seq > 0:

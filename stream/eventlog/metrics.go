@@ -7,9 +7,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// handlerMetrics are the metrics of a [Handler]. Handlers on one registry share them, and count
-// together. subscribers and gaps are by product; sent and lag, in seconds, are of all products,
-// so that they cost the same however many there are.
+// handlerMetrics are the metrics of a [Handler]. Handlers on one registry share them.
+// subscribers and gaps are by product; sent and lag, in seconds, cover all products, so that
+// their cost does not grow with the number of products.
 type handlerMetrics struct {
 	subscribers *prometheus.GaugeVec
 	gaps        *prometheus.CounterVec
@@ -17,8 +17,8 @@ type handlerMetrics struct {
 	lag         prometheus.Histogram
 }
 
-// newHandlerMetrics registers the metrics on reg, or leaves them unregistered if it is nil. It
-// adds a registry that refuses them to wrong.
+// newHandlerMetrics registers the metrics on reg, or leaves them unregistered if it is nil. If
+// the registry refuses them, it adds that to wrong.
 func newHandlerMetrics(wrong *options.Mistakes, reg prometheus.Registerer) handlerMetrics {
 	return handlerMetrics{
 		subscribers: metrics.Register(wrong, reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -18,7 +18,7 @@ import (
 // waits for a reader.
 //
 // One goroutine runs it and owns its fields. Others may call check and cancel, which are set
-// before they know the reader.
+// before the reader is shared.
 type reader struct {
 	h         *Handler
 	out       wire
@@ -26,32 +26,32 @@ type reader struct {
 	sessionID string // the only session sent; empty for all
 	cursor    ID
 	begun     int // bytes already sent of the frame after the cursor
-	whole     int // bytes of that frame, which an erasure changes
-	// lenient says that trimmed entries are not a gap: the reader asked for the retained
-	// entries, and has read none yet.
+	whole     int // size of that frame in bytes, which an erasure changes
+	// lenient means that trimmed entries are not a gap: the reader asked for the
+	// retained entries, and has read none yet.
 	lenient bool
 	opening []byte       // sent before anything is read
 	gap     []byte       // the first event, if the stream begins with a gap
-	form    Form         // nil for the stream's own
+	form    Form         // nil for the handler's own
 	check   func() error // whether the reader may still read; nil if nothing to check
 	cancel  func()       // ends the stream
 	wrote   time.Time    // time of the last write
 }
 
-// wire sends p at once to a client. It fails if that takes beyond the deadline; a part of p may
-// have been sent then, so the stream must end. It does not keep p.
+// wire sends p to a client immediately. It fails if the deadline passes before all of p is
+// sent; part of p may have been sent by then, so the stream must end. It does not keep p.
 type wire func(p []byte, deadline time.Time) error
 
 // heartbeat is the event of a silent stream. It has no id, so it moves no client's cursor.
 var heartbeat = []byte("event: heartbeat\ndata: {}\n\n")
 
-// Form is another form of a stream than the one of [Handler]: the bytes its reader is sent, as
-// server-sent events. Its methods are called by one goroutine at a time.
+// Form encodes a stream in another form than [Handler] does. Its methods return the bytes to
+// send, as server-sent events, and are called by one goroutine at a time.
 type Form interface {
-	Opening() []byte       // sent at once
+	Opening() []byte       // sent immediately
 	Heartbeat() []byte     // sent to keep a silent stream alive
-	Frame(e *Entry) []byte // of an entry; nil for one that is not sent
-	Gap(oldest ID) []byte  // sent where entries that the reader had not read are no longer retained
+	Frame(e *Entry) []byte // of an entry; nil if it is not sent
+	Gap(oldest ID) []byte  // sent when unread entries are no longer retained
 }
 
 // maxRequested is how much of a client's id a gap event echoes, in bytes.
@@ -72,7 +72,7 @@ type gap struct {
 	Oldest    string `json:"oldest"` // empty if nothing is retained
 }
 
-// newGap returns the data of a gap after the id that a client named, which may be any text.
+// newGap returns the data of a gap after a client's id, which may be any text.
 func newGap(requested string, oldest ID) gap {
 	g := gap{Requested: requested[:min(len(requested), maxRequested)]}
 	if oldest != (ID{}) {
@@ -81,12 +81,12 @@ func newGap(requested string, oldest ID) gap {
 	return g
 }
 
-// Buffers of a reader. It has entries only while it reads, and frames only
-// while it writes: one whose client does not read costs a buffer of frames. A
-// larger frame is sent in parts, and read again for each.
+// Buffers of a reader. It holds entries only while it reads, and frames only while
+// it writes: a client that does not read costs one buffer of frames. A frame larger
+// than the buffer is sent in parts, and read again for each part.
 const (
 	readEntries = 96
-	framesBytes = 48 << 10 // of entries of usual size
+	framesBytes = 48 << 10 // for entries of the usual size
 )
 
 var (
@@ -94,11 +94,11 @@ var (
 	framesPool  = sync.Pool{New: func() any { return new([framesBytes]byte) }}
 )
 
-// run sends entries until the log ends, the client disconnects or ctx is done. It returns why,
-// never nil.
+// run sends entries until the log ends, the client disconnects or ctx is done. It returns the
+// reason, never nil.
 //
-// An entry is sent at once on an idle stream. After a write the reader lets entries gather for
-// a moment and sends them in the next write: under load many writes become one.
+// On an idle stream an entry is sent immediately. After a write the reader lets entries gather
+// for a moment and sends them together in the next write: under load many writes become one.
 func (r *reader) run(ctx context.Context) error {
 	if err := r.write(r.opening); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (r *reader) run(ctx context.Context) error {
 }
 
 // step sends the available entries and returns when to look again. A log that cannot be read
-// does not end the stream: heartbeats go on.
+// does not end the stream: heartbeats continue.
 //
 //	nothing found        when the log changes, or a heartbeat is due
 //	entries to the end   after Coalesce, so that others gather
@@ -146,7 +146,8 @@ func (r *reader) step(ctx context.Context) (pace, error) {
 	return pace{wait: beat, orChange: true}, nil
 }
 
-// beat sends a heartbeat if the stream has been silent long enough, but none within a frame.
+// beat sends a heartbeat if the stream has been silent long enough, but never in the middle
+// of a frame.
 func (r *reader) beat() error {
 	if r.begun > 0 || time.Since(r.wrote) < r.h.opts.Heartbeat {
 		return nil
@@ -158,7 +159,7 @@ func (r *reader) beat() error {
 }
 
 // errTorn ends a reader whose entry was trimmed or erased before all of it was sent. The
-// client resumes from the id before.
+// client resumes from the previous id.
 var errTorn = errors.New("eventlog: entry was trimmed or erased while it was being sent")
 
 // errStorage reports that the log could not be read.
@@ -224,15 +225,15 @@ func (r *reader) skip(gap *GapError) error {
 type burst struct {
 	frames []byte
 	sent   int // number of entries
-	oldest ID  // of those
-	cursor ID  // after them, and after what was left out
+	oldest ID  // of them
+	cursor ID  // after the entries sent or left out
 	begun  int // bytes sent of the frame after the cursor, including this write
 	whole  int // bytes of that frame
 	found  finding
 }
 
 // read copies as many frames to the buffer as fit, and releases the entries. The frames share
-// buf; the reader does not move.
+// buf; the reader's cursor does not move.
 func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	into := entriesPool.Get().(*[readEntries]Entry)
 	defer entriesPool.Put(into)
@@ -262,7 +263,7 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	return b, nil
 }
 
-// frame returns the form of an entry, nil for one that the client is not sent.
+// frame returns an entry's bytes, or nil if the client does not get the entry.
 func (r *reader) frame(e *Entry) []byte {
 	switch {
 	case r.form != nil:
@@ -274,8 +275,8 @@ func (r *reader) frame(e *Entry) []byte {
 }
 
 // add adds the frame of an entry, or the rest of one, and reports false if not all of it fits.
-// Only a frame that is larger than the whole buffer is cut; another one waits for the next
-// burst.
+// Only a frame that is larger than the whole buffer is split; any other frame waits for the
+// next burst.
 func (b *burst) add(id ID, frame []byte) bool {
 	rest := frame[b.begun:]
 	switch room := cap(b.frames) - len(b.frames); {
@@ -295,7 +296,7 @@ func (b *burst) add(id ID, frame []byte) bool {
 	return true
 }
 
-// write sends p, unless the reader may no longer read.
+// write sends p, unless check reports that the reader may no longer read.
 func (r *reader) write(p []byte) error {
 	if r.check != nil {
 		if err := r.check(); err != nil {
@@ -317,9 +318,9 @@ func (r *reader) finish(ctx context.Context) {
 }
 
 // takeOver hijacks the connection from the HTTP server and runs the reader in its own
-// goroutine, so that it costs neither the server's buffers nor its stack. It reports false if
-// the connection cannot be hijacked, as with HTTP/2; the reader is then run by serveHere.
-// Otherwise the goroutine owns the connection and the reader, and signs it off.
+// goroutine, so that it uses neither the server's buffers nor its stack. It reports false if
+// the connection cannot be hijacked, as with HTTP/2; serveHere then runs the reader.
+// Otherwise the goroutine owns the connection and the reader, and calls readerWent.
 func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reader) (bool, error) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if errors.Is(err, http.ErrNotSupported) {
@@ -345,8 +346,8 @@ func limitSendBuffer(conn net.Conn, size int) {
 	}
 }
 
-// runOver runs a reader on a hijacked connection, and closes that. It ends, too, when the
-// client disconnects while nothing is written.
+// runOver runs a reader on a hijacked connection, then closes the connection. It also
+// ends when the client disconnects while nothing is being written.
 func (h *Handler) runOver(ctx context.Context, conn net.Conn, rd *reader) {
 	defer h.readerWent(rd)
 	go func() {
@@ -383,7 +384,7 @@ func responseHead(header http.Header) []byte {
 	return b.Bytes()
 }
 
-// connWire is a hijacked connection. Each write has a deadline of its own.
+// connWire writes to a hijacked connection. Each write has its own deadline.
 func connWire(conn net.Conn) wire {
 	return func(p []byte, deadline time.Time) error {
 		if err := conn.SetWriteDeadline(deadline); err != nil {
@@ -394,8 +395,8 @@ func connWire(conn net.Conn) wire {
 	}
 }
 
-// serveHere runs the reader in the HTTP server's goroutine, until the request's context ends,
-// too.
+// serveHere runs the reader in the HTTP server's goroutine. The reader also ends when the
+// request's context does.
 func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.Request, rd *reader) error {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -412,7 +413,7 @@ func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.
 	return nil
 }
 
-// responseWire is the server's response.
+// responseWire writes to the server's response.
 func responseWire(w http.ResponseWriter, control *http.ResponseController) wire {
 	return func(p []byte, deadline time.Time) error {
 		if err := control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {

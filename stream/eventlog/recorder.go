@@ -28,7 +28,8 @@ const maxData = 60 << 10
 
 // Recorder is the [activity.Sink] of a service: it assigns events their times, drops
 // duplicates, updates each session, and appends the actions to a log, one entry per session. It
-// is safe for concurrent use; recorders of one log, in any number of processes, record as one.
+// is safe for concurrent use; any number of recorders, in any number of processes, may share a
+// log.
 type Recorder struct {
 	log     Log
 	dir     *directory.Directory
@@ -38,8 +39,8 @@ type Recorder struct {
 
 	verifiedOnly func(productID string) bool // may be nil
 
-	// Steps that share a session take turns, so that they do not conflict and
-	// start again.
+	// Steps that share a session take turns, so that they do not conflict and have
+	// to retry.
 	turns keylock.Locks[turn]
 
 	idle sync.Pool // of *appending
@@ -51,10 +52,10 @@ type RecorderOptions struct {
 	// after its last event; activity.DefaultTTL.
 	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
-	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
-	Tracer  tracing.Tracer        // takes what is appended; nil for nothing
-	// VerifiedOnly reports whether a product takes no claimed identity: see
-	// [directory.Book.VerifiedOnly]. Nil means that every product does.
+	Meter   activity.Meter        // counts the results of Record and the actions; nil disables it
+	Tracer  tracing.Tracer        // traces the appended actions; nil disables it
+	// VerifiedOnly reports whether a product accepts no claimed identities: see
+	// [directory.Book.VerifiedOnly]. Nil means that every product accepts them.
 	VerifiedOnly func(productID string) bool
 }
 
@@ -78,18 +79,18 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 	return r, err
 }
 
-// stepTimeout bounds a step of a request, waiting included, so that a request
-// is answered within 5 seconds of a storage outage. The request's wait before its
-// first step counts, but for leastTime.
+// stepTimeout bounds a step of a request, including its waits, so that a request is
+// answered within 5 seconds in a storage outage. The request's wait before its
+// first step counts, but leaves the step at least leastTime.
 const (
 	stepTimeout = 4 * time.Second
 	leastTime   = stepTimeout / 8
 )
 
 // Record implements [activity.Sink]. It fails if one of its steps takes longer than 4 seconds;
-// for the first, the time since the events were received counts. Each step is one append, all
-// or nothing. After an error the steps before it stay recorded: their events are duplicates
-// when the request is repeated.
+// for the first step, the time since the events were received counts. Each step is one append,
+// all or nothing. After an error the earlier steps stay recorded: their events are duplicates
+// when the request is retried.
 //
 //	group    by session; an event twice in the request is dropped
 //	steps    of maxEvents at most, one after the other
@@ -116,8 +117,8 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	return result, nil
 }
 
-// firstTimeout bounds the first step of a request. One that was received before any waiting for
-// room, such as a file that is read again, is not late.
+// firstTimeout bounds the first step of a request. Events received longer ago than a request
+// can wait, such as events replayed from a file, do not shorten it.
 func firstTimeout(events []activity.Event) time.Duration {
 	if len(events) == 0 {
 		return stepTimeout
@@ -129,12 +130,12 @@ func firstTimeout(events []activity.Event) time.Duration {
 	return max(stepTimeout-waited, leastTime)
 }
 
-// agreement is the largest difference between two readings of one clock. A smaller
-// one is no difference of clocks.
+// agreement is the largest expected difference between two readings of one clock.
+// Clocks that differ by less are taken to be the same.
 const agreement = time.Millisecond
 
-// byEngine returns the events with the times that are by this process's clock put by the
-// engine's, if that is another. The caller's events stay as they are.
+// byEngine returns the events with the times set by this process's clock converted to
+// the engine's clock, if the two differ. The caller's events are not changed.
 func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	now := time.Now()
 	ahead := now.Sub(r.log.Now())
@@ -155,9 +156,9 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	return events
 }
 
-// appending is the state that the steps of a request share, and memory that each step, and then
-// another request, uses again. Batches and keys are new in each, since the log and its
-// followers keep them.
+// appending is the state that the steps of a request share. Each step, and then another
+// request, reuses its memory, except for batches and keys, because the log and its followers
+// keep these.
 type appending struct {
 	grouping
 	productID    string
@@ -167,7 +168,7 @@ type appending struct {
 	forwarded    time.Time // by the log's clock
 	entries      []Entry
 	keys         []activity.Key // of the entries
-	json         []byte         // of the batch encoded last
+	json         []byte         // of the last batch encoded
 }
 
 // begin returns the state of a request, which one goroutine uses until end.
@@ -184,8 +185,8 @@ func (r *Recorder) begin(productID string) *appending {
 	return a
 }
 
-// end keeps the memory of a request for another one, unless it is much. After an
-// error the log may still be reading the entries.
+// end keeps the memory of a request for another one, unless it is large. It must
+// not be called after an error, because the log may still be reading the entries.
 func (r *Recorder) end(a *appending) {
 	if cap(a.events) > maxEvents || cap(a.json) > maxData {
 		return
@@ -197,8 +198,9 @@ func (r *Recorder) end(a *appending) {
 	r.idle.Put(a)
 }
 
-// record records a step, meters it and returns its outcome. It tries again for as long as
-// timeout allows. After an error nothing of the step is recorded, or it is unknown.
+// record records a step, meters it and returns its outcome. It retries for as long as
+// timeout allows. After an error either nothing of the step is recorded, or the outcome
+// is unknown.
 func (r *Recorder) record(
 	ctx context.Context, a *appending, s *step, timeout time.Duration,
 ) (activity.Result, error) {
@@ -227,8 +229,8 @@ func (r *Recorder) record(
 }
 
 // again prepares a step for another attempt after an error of append, and returns how many
-// duplicates it dropped, or the error. Duplicates that it cannot drop would come again for ever,
-// so they are an error.
+// duplicates it dropped, or the error. Duplicates that it cannot drop would recur forever, so
+// they are an error.
 func (s *step) again(ctx context.Context, err error) (dropped int, _ error) {
 	var seen *DuplicateError
 	switch {
@@ -245,8 +247,8 @@ func (s *step) again(ctx context.Context, err error) (dropped int, _ error) {
 }
 
 // append appends the actions of a step together with the changes to their sessions. It returns
-// how many events had expired. It may be called again after a refusal: the book is opened anew
-// each time, and the parts forget their last attempt.
+// how many events had expired. It may be called again after a refusal: each call reopens the
+// book, and the parts discard their last attempt.
 func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired int, err error) {
 	if err := a.book.Open(ctx, s.events); err != nil {
 		return 0, err
@@ -276,8 +278,8 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	return expired, err
 }
 
-// trace reports the actions that were appended, or were not: since they were received, and
-// since the append began. It is silent without actions.
+// trace reports the step's actions, appended or not, as two traced steps: since they were
+// received, and since the append began. Without actions it reports nothing.
 func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 	step := tracing.Step{Name: tracing.Ingest, ProductID: a.productID, Began: received, Ended: time.Now(), Err: err}
 	for i := range a.entries {
@@ -298,7 +300,7 @@ func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 	r.tracer(step)
 }
 
-// encode makes the entries of a step. They own their data and keys; the slice is used again.
+// encode makes the entries of a step. They own their data and keys; the slice is reused.
 func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
@@ -323,10 +325,10 @@ func (a *appending) encode(s *step) error {
 // divided.
 func (a *appending) add(b *activity.Batch) (err error) {
 	size := textLen(b)
-	if b.Count > 1 && size > maxData { // sure to be, without encoding it
+	if b.Count > 1 && size > maxData { // certainly too large, no need to encode it
 		return a.addHalves(b)
 	}
-	const names = 256 // about the rest of a batch, and of an action, in bytes
+	const names = 256 // the approximate rest of a batch, and of an action, in bytes
 	if a.json, err = b.AppendJSON(slices.Grow(a.json[:0], size+names*(1+b.Count))); err != nil {
 		return err
 	}
@@ -369,11 +371,11 @@ func (a *appending) addHalves(b *activity.Batch) error {
 	return a.add(&second)
 }
 
-// batch returns the entry of a part. An action ends where the next one starts, if that is the
-// same user's; the next one of the last may be in a later step.
+// batch returns the batch of a part. An action ends when the next one starts, if that has the
+// same user. The action after the last one may be in a later step.
 func (a *appending) batch(p *part) *activity.Batch {
 	actions := make([]activity.BatchAction, len(p.actions))
-	conversationID := "" // where all actions are another user's
+	conversationID := "" // stays empty if all actions are another user's
 	next := p.session.Actions
 	for i := range p.actions {
 		e := &p.actions[i]
@@ -409,7 +411,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 	}
 }
 
-// textLen returns how many bytes the texts of a batch have: its JSON has more.
+// textLen returns the size of a batch's texts in bytes. Its JSON is larger.
 func textLen(b *activity.Batch) (n int) {
 	for i := range b.Actions {
 		a := &b.Actions[i]
@@ -429,7 +431,8 @@ func (a *appending) keysOf(b *activity.Batch) []activity.Key {
 	return slices.Clip(a.keys[from:])
 }
 
-// count counts a step that was appended: its actions by type in the metrics, all of it in the meter.
+// count counts a step that was appended: its actions by type in the metrics, and all its outcomes
+// in the meter.
 func (r *Recorder) count(a *appending, did activity.Result) {
 	byType := map[string]int{}
 	n := 0

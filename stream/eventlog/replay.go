@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// replayEntries is the number of entries that Replay reads at a time, at most.
+// replayEntries is the most entries that Replay reads at a time.
 const replayEntries = 512
 
-// Replay reads a product's log from after the cursor to the entry that was the newest when it
-// began, and calls file with the entries, in order and hundreds at a time. The entries have
-// their Batch, unless they were made from something else. It is for engines that keep filed
-// actions in memory: it decodes ahead, on all processors. It returns the ID of the last entry
-// retained that was filed, or the error of file; entries appended during the call may or may
-// not be filed.
+// Replay reads a product's log after the cursor, up to the entry that was the newest at the
+// start, and passes the entries to file, in order and hundreds at a time. An entry made from
+// a batch has its Batch. Replay is for engines that keep filed actions in memory: it decodes
+// ahead, on all processors. It returns the ID up to which the log has been filed, or the
+// error of file. Entries appended during the call may or may not be filed.
 //
-// Calls of file do not overlap, and it may keep the slices. Where entries are trimmed
-// meanwhile, Replay goes on behind them. When ctx ends it returns the error of ctx.
+// Calls of file do not overlap, and it may keep the slices. If entries are trimmed in
+// the meantime, Replay continues after them. When ctx ends it returns the error of
+// ctx.
 func Replay(ctx context.Context, log Log, productID string, after ID, file func(entries []Entry) error) (ID, error) {
 	bounds, err := log.Bounds(ctx, productID)
 	if err != nil {
@@ -64,9 +64,9 @@ func Replay(ctx context.Context, log Log, productID string, after ID, file func(
 	return end, nil
 }
 
-// portion is a portion of the entries that are being filed. It passes from the reading
-// goroutine to a decoding one, and then to the filing one, which waits for decoded. A portion
-// waits in the channel while earlier ones are decoded, so that they are filed in order.
+// portion is a run of the entries to file. It passes from the reading goroutine to a decoding
+// one, and then to the filing one, which waits for decoded. A portion waits in the channel
+// while earlier ones are decoded, so that they are filed in order.
 type portion struct {
 	entries []Entry
 	decoded chan struct{} // closed when the entries have their batches
@@ -76,8 +76,8 @@ type portion struct {
 // errReplayed ends the replay at its upper bound.
 var errReplayed = errors.New("eventlog: replayed")
 
-// readPortions reads the entries between the bounds, calls send with each portion and returns
-// the cursor it has reached. The last portion may go beyond the upper bound.
+// readPortions reads the entries between the bounds, calls send with each portion, and
+// returns the cursor it has reached. The last portion may extend beyond the upper bound.
 func readPortions(
 	ctx context.Context, log Log, productID string, bounds Bounds, send func(*portion) error,
 ) (at ID, err error) {

@@ -13,15 +13,16 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// Source is a product's log as a source for a consumer in the same process. It may be followed
-// by any number of calls at once, each with a cursor of its own.
+// Source is a product's log as a source for a consumer in the same process. Any number of
+// calls may follow it concurrently, each with its own cursor.
 type Source struct {
-	// Logger logs the first of failed reads of the log; nil for slog.Default(). Set it before use.
+	// Logger logs the first of consecutive failed reads of the log; nil for slog.Default(). Set
+	// it before use.
 	Logger *slog.Logger
 
 	log       Log
 	productID string
-	failing   atomic.Bool // the log could not be read last
+	failing   atomic.Bool // the last read of the log failed
 }
 
 // NewSource returns the log of a product as a source. It reports all invalid
@@ -45,9 +46,9 @@ const idleEvery = 15 * time.Second
 // of the last entry read; if empty, Follow starts with entries appended at
 // since or later, and if that is zero, at the end of the log.
 //
-// An entry is delivered as a client of the stream would be sent it: one of a
-// type that clients do not know is passed over. [Source.Entries] has them all.
-// The recipient may keep an event, but must not modify it.
+// Follow delivers the entries that a client of the stream would get: it skips types
+// that clients do not know. [Source.Entries] has all entries. The recipient may
+// keep an event, but must not modify it.
 //
 // If the log cannot be read, Follow retries every second.
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
@@ -61,7 +62,7 @@ func (s *Source) Follow(ctx context.Context, after string, since time.Time, deli
 	})
 }
 
-// following is a call of Follow. One goroutine uses it.
+// following is one call of Follow. Only one goroutine uses it.
 type following struct {
 	*Source
 	deliver func(feed.Event) error
@@ -71,8 +72,8 @@ type following struct {
 	cursor  ID
 }
 
-// begin finds the first cursor and delivers "open", and then a gap if the cursor is before one.
-// It is called again until the log can be read.
+// begin finds the first cursor and delivers "open", and then a gap if entries after the cursor
+// are missing. It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
 	opened := f.log.Now().Truncate(time.Second) // before the end of the log is looked up
 	bounds, err := f.bounds(ctx)
@@ -88,9 +89,9 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
 }
 
-// bounds returns the bounds of the log after the engine has seen the cursor: one beyond the newest
-// entry may date from before a failover, and the engine then goes on after it. A program's own
-// cursor is evidence of that, unlike the ID that a client of the stream names.
+// bounds returns the bounds of the log after showing the cursor to the engine. A cursor beyond
+// the newest entry may date from before a failover; the engine then continues after it. A
+// program's own cursor is evidence of a failover, unlike an ID that a client of the stream names.
 func (f *following) bounds(ctx context.Context) (Bounds, error) {
 	b, err := f.log.Bounds(ctx, f.productID)
 	if err != nil {
@@ -104,7 +105,7 @@ func (f *following) bounds(ctx context.Context) (Bounds, error) {
 	return f.log.Bounds(ctx, f.productID)
 }
 
-// see delivers the entries that a client of the stream would be sent. An error of deliver ends
+// see delivers the entries that a client of the stream would get. An error of deliver ends
 // Follow.
 func (f *following) see(from ID, entries []Entry, gap *GapError) error {
 	switch {
@@ -132,9 +133,9 @@ func gapAfter(requested string, oldest ID) feed.Event {
 	return feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}
 }
 
-// advance reads once after the cursor, moves it, and calls see with the entries after from:
-// with none at the end of the log, and with none and a gap where they are no longer
-// retained. The slice is reused after the call. advance returns when to read on.
+// advance reads once after the cursor, moves it, and calls see with the entries after from.
+// It passes no entries at the end of the log, and a gap if they are no longer retained. The
+// slice is reused after the call. advance returns when to read again.
 func (s *Source) advance(ctx context.Context, cursor *ID,
 	see func(from ID, entries []Entry, gap *GapError) error) (next pace, err error) {
 	into := entriesPool.Get().(*[readEntries]Entry)
@@ -159,7 +160,8 @@ func (s *Source) advance(ctx context.Context, cursor *ID,
 	return next, see(from, into[:n], gap)
 }
 
-// retryRead returns the pace of the next attempt after the log could not be read, which is logged once until it can be.
+// retryRead returns the pace of the next attempt after a failed read, or the error of a closed
+// log. Only the first of consecutive failures is logged.
 func (s *Source) retryRead(ctx context.Context, err error) (pace, error) {
 	if errors.Is(err, ErrClosed) {
 		return pace{}, err
@@ -171,11 +173,12 @@ func (s *Source) retryRead(ctx context.Context, err error) (pace, error) {
 	return pace{wait: storageRetry}, nil
 }
 
-// Entries calls see with all entries after the cursor, of whatever type, as many at a time as Read returns and in
-// order, then with new ones, and with the ID that it has come to, until ctx ends, the log is closed and read, or see
-// returns an error; it returns that error. Where entries up to an ID are no longer retained,
-// see is called with none. The slice is reused after the call, and the entries' memory, which is
-// shared, must not be modified. If the log cannot be read, Entries retries every second.
+// Entries calls see with all entries after the cursor, of every type and in order, then with new
+// ones: as many at a time as Read returns, along with the ID that it has reached. It runs until
+// ctx ends, the log is closed and fully read, or see returns an error, and returns that error. If
+// entries up to an ID are no longer retained, see gets that ID without entries. The slice is
+// reused after the call, and the entries' memory, which is shared, must not be modified. If the
+// log cannot be read, Entries retries every second.
 func (s *Source) Entries(ctx context.Context, after ID, see func(at ID, entries []Entry) error) error {
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		return s.advance(ctx, &after, func(_ ID, entries []Entry, gap *GapError) error {

@@ -32,8 +32,8 @@ func ownerOf(e *activity.Event) owner {
 	return owner{event: e.ID}
 }
 
-// grouping is the events of a request by session, and memory that the next request
-// uses again. The zero value is ready for use.
+// grouping holds the events of a request by session, in memory that the next
+// request reuses. The zero value is ready for use.
 type grouping struct {
 	groups  []sessionGroup
 	events  []activity.Event // of all groups, one group after the other
@@ -77,7 +77,8 @@ func (g *grouping) group(events []activity.Event) (duplicates int) {
 	return duplicates
 }
 
-// groupOf returns the index of the owner's group, which has one event more.
+// groupOf counts one more event in the owner's group, and returns the group's
+// index.
 func (g *grouping) groupOf(o owner) int {
 	i, ok := g.byOwner[o]
 	if !ok {
@@ -89,7 +90,7 @@ func (g *grouping) groupOf(o owner) int {
 	return i
 }
 
-// forget releases the events, and keeps the memory for the next request.
+// forget releases the events and keeps the memory for the next request.
 func (g *grouping) forget() {
 	g.step.release()
 	clear(g.groups)
@@ -103,16 +104,16 @@ func (g *grouping) forget() {
 // three documents for each: a very large request must not delay others.
 const maxEvents = 256
 
-// step is the part of a request that is recorded at once. A group that is too large for one step has
-// parts in several, in order.
+// step is the part of a request that is recorded in one append. A group that is too large for one
+// step has parts in several steps, in order.
 type step struct {
 	parts  []part
 	events []activity.Event // of all parts
 }
 
-// steps divides the groups into steps. A step is valid until the next one, and
-// its events are released then, so that memory holds a large request once: its
-// rest here, its recorded part in the log.
+// steps divides the groups into steps. A step is valid until the next one. Its
+// events are then released, so that memory holds a large request only once: the
+// recorded part in the log, the rest here.
 func (g *grouping) steps() iter.Seq[*step] {
 	return func(yield func(*step) bool) {
 		s := &g.step
@@ -135,7 +136,8 @@ func (g *grouping) steps() iter.Seq[*step] {
 	}
 }
 
-// add adds a part, whose events follow directly on the events of the part before it.
+// add adds a part. Its events must directly follow the previous part's events in
+// memory.
 func (s *step) add(p part) {
 	if len(s.parts) == 0 {
 		s.events = p.events[:0]
@@ -143,8 +145,8 @@ func (s *step) add(p part) {
 	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
 }
 
-// outcome returns the result of the last attempt, of which so many events had expired, after
-// duplicates were dropped in those before it.
+// outcome returns the result of the step: expired counts the events that the last attempt
+// found expired, and duplicates the ones dropped before it.
 func (s *step) outcome(expired, duplicates int) activity.Result {
 	did := activity.Result{Duplicate: duplicates, Expired: expired}
 	for i := range s.parts {
@@ -167,7 +169,8 @@ func (s *step) release() {
 	s.parts, s.events = s.parts[:0], nil
 }
 
-// appendTurns appends the subjects that the step must have to itself.
+// appendTurns appends the turns that the step needs: one for each session, or user
+// outside any.
 func (s *step) appendTurns(turns []turn, productID string) []turn {
 	turns = slices.Grow(turns, len(s.parts))
 	for i := range s.parts {
@@ -192,8 +195,8 @@ func (s *step) drop(keys []activity.Key) (dropped int, any bool) {
 	return dropped, any
 }
 
-// part is the part of a group that one step records. Its events and rest are the group's own
-// memory, which no attempt changes; each attempt sets the result anew, but seen only grows.
+// part is the part of a group that one step records. Its events and rest share the group's
+// memory, which no attempt changes. Each attempt sets the result again, but seen only grows.
 type part struct {
 	*sessionGroup
 	first  bool
@@ -204,16 +207,16 @@ type part struct {
 	// The result of the last attempt.
 	session directory.Session
 	actions []activity.Event // in time order
-	named   []activity.Event // that say who an anonymous visitor is
+	named   []activity.Event // that identify an anonymous visitor
 
-	repeated int            // errors, which the actions lack
-	unmarked int            // marks, likewise
+	repeated int            // repeated errors, left out of actions
+	unmarked int            // marks without effect, left out of actions
 	next     activity.Event // the session's next action, if that is in another step
 }
 
 // learn assigns the part's events their times, updates the book from them, and returns how many
-// had expired. With the first part of a group the session learns from the whole group, so that
-// all of its entries agree.
+// had expired. At the first part of a group the session learns from the whole group, so that
+// all entries of the group agree.
 func (p *part) learn(ctx context.Context, a *appending) (expired int, err error) {
 	book := a.book
 	var whole []activity.Event
@@ -235,7 +238,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 		}
 		if !p.isSeen(e) {
 			p.named = append(p.named, e)
-			if a.verifiedOnly { // what the visitor did was withheld, or was not only claimed
+			if a.verifiedOnly { // the visitor's actions were withheld, or not only claimed
 				e.ID, e.Anonymous = e.ID+unnamed, ""
 				p.named = append(p.named, e)
 			}
@@ -263,24 +266,25 @@ func (p *part) added() (n int) {
 	return n
 }
 
-// alsoNames ends the ID of the entry in which an event with an action names its user.
+// alsoNames is the suffix of the ID of an identity entry whose event also has an
+// action.
 const alsoNames = "/names"
 
-// unnamed ends the ID of the entry that gives a user the actions without a user. The event of
-// the ID before it names that user.
+// unnamed is the suffix of the ID of an identity entry that gives a user the actions without
+// one. The event with the ID before the suffix names that user.
 const unnamed = "/unnamed"
 
-// relation is the part that an action's user has in the session.
+// relation is the role of an action's user in the session.
 type relation int
 
 const (
 	isSessions      relation = iota // the session's user, or its visitor
-	wasThere                        // another identified user, of a time before or after
-	claimsToBeThere                 // another user, by an event that stands lower than the session
+	wasThere                        // another identified user, from an earlier or later time
+	claimsToBeThere                 // another user, named by an event of a lower standing than the session's
 )
 
-// relation returns whose an action is. The session's address and conversation are the actions'
-// of its own user only.
+// relation returns the role of an action's user. Only the actions of the session's own user
+// carry its address and conversation.
 func (p *part) relation(e *activity.Event) relation {
 	isNamed := func(named activity.Event) bool { return named.Anonymous == e.UserID }
 	switch {
@@ -294,7 +298,7 @@ func (p *part) relation(e *activity.Event) relation {
 	return isSessions
 }
 
-// isSeen reports whether an action is known to be in the log already.
+// isSeen reports whether an event is known to be in the log already.
 func (p *part) isSeen(e activity.Event) bool {
 	if len(p.seen) == 0 {
 		return false

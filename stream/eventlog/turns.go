@@ -9,8 +9,8 @@ import (
 )
 
 // turn is the exclusive right to work on a session of a product, or on a user outside any
-// session. It is a right among the requests of one recorder: requests to other servers meet as
-// conflicts of documents.
+// session. It excludes only requests of the same recorder: requests to other servers collide
+// as conflicts of documents.
 type turn struct {
 	product string
 	owner
@@ -22,9 +22,9 @@ func (t turn) compare(other turn) int {
 		cmp.Compare(t.user, other.user))
 }
 
-// takeTurns waits for all of the turns, which are distinct, or until ctx ends; then it has none of
-// them. A caller that holds turns takes no more. Call done, once, to give them back; wanted is
-// sorted and must not be changed before that.
+// takeTurns waits for all the wanted turns, which must be distinct. If ctx ends first, it takes
+// none. A caller that holds turns must not take more. Call done once to give them back; wanted is
+// sorted, and must not be changed before that.
 func takeTurns(ctx context.Context, turns *keylock.Locks[turn], wanted []turn) (done func(), err error) {
 	slices.SortFunc(wanted, turn.compare) // a common order prevents deadlock
 	for i, w := range wanted {
