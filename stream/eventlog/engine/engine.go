@@ -1,9 +1,9 @@
-// Package engine is for authors of engines: a log, [eventlog.Log], over a
-// storage of their own. Users of a log need none of it.
+// Package engine helps authors of engines to implement a log, [eventlog.Log], on a
+// storage of their own. Users of a log do not need it.
 //
-// An engine keeps the entries; this package holds everything that engines share.
-// Its constructor calls [WithDefaults]. Its Append looks like this, with a lock
-// of the product held:
+// An engine stores the entries; this package has everything that engines share. An
+// engine's constructor calls [WithDefaults]. Its Append looks like this, with a
+// lock of the product held:
 //
 //	if err := engine.Validate(entries); err != nil {
 //		return err
@@ -26,22 +26,23 @@
 //	users.File(productID, filings...)
 //	tail.Add(entries...)
 //
-// Everything that can fail comes before the entries last, so an append happens as
-// a whole or not at all. A [recent.Memory] keeps the users' actions; an engine whose
-// entries survive a restart fills it by [eventlog.Replay] while it runs.
+// Everything that can fail comes before the entries are durable, so an append
+// happens as a whole or not at all. A [recent.Memory] keeps the users' actions; an
+// engine whose entries survive a restart fills it by [eventlog.Replay] while it
+// runs.
 //
-// [Tail] serves Read, Changed and Bounds for the newest entries of a product, and says which
-// are to expire. [Erasures] remove from the entries read everything that later entries erase.
-// An entry that is read from the storage gets its ID, and with it the event for readers, by
-// [eventlog.Entry.Encode].
+// [Tail] serves Read, Changed and Bounds for the newest entries of a product, and finds the
+// entries to expire. [Erasures] remove from the entries read everything that later entries
+// erase. [eventlog.Entry.Encode] gives an entry read from the storage its ID and the event
+// for readers.
 //
 // The contract is the documentation of [eventlog.Log]; the suite in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,
 // sentence by sentence, and the one in
 // [github.com/liveactivity/liveactivity/activity/document/documenttest] checks the
 // documents. Package
-// [github.com/liveactivity/liveactivity/stream/eventlog/memorylog] is the
-// shortest engine to learn from.
+// [github.com/liveactivity/liveactivity/stream/eventlog/memorylog] is the shortest
+// engine, and the best one to learn from.
 package engine
 
 import (
@@ -59,8 +60,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// WithDefaults returns the retention with its zero fields set, the sizes of a
-// product to those given. It reports all negative fields at once.
+// WithDefaults returns the retention with its zero fields set: the sizes per
+// product to maxBytes and stateMaxBytes. It reports all negative fields at once.
 func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog.Retention, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	r.TTL = options.Default(&wrong, "Retention.TTL", r.TTL, eventlog.DefaultTTL)
@@ -70,7 +71,7 @@ func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog
 	return r, wrong.Err()
 }
 
-// UserBytes returns how many bytes of a product's users' actions an engine keeps in memory: at
+// UserBytes returns how many bytes of users' actions an engine keeps in memory per product: at
 // least one, since zero would mean a default.
 func UserBytes(r eventlog.Retention) int64 { return max(1, r.StateMaxBytes/8*3) }
 
@@ -86,9 +87,9 @@ func Validate(entries []eventlog.Entry) error {
 	return nil
 }
 
-// Filings encodes the entries' batches, identities and erasures, which then can be filed
-// without fail: a filing for each entry, arrived at the entry's ID. Its error wraps
-// [eventlog.ErrInvalid].
+// Filings encodes the entries' batches, identities and erasures, so that filing them
+// cannot fail: it returns a filing for each entry, with the entry's ID as its arrival.
+// Its error wraps [eventlog.ErrInvalid].
 func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
 	filings := make([]recent.Filing, len(entries))
 	for i := range entries {
@@ -116,9 +117,9 @@ func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
 	return filings, nil
 }
 
-// Duplicates returns an [*eventlog.DuplicateError] with every key of the entries that is held
-// already or comes twice, or nil without any. held reports whether a key is one of a retained
-// entry; nil means that none is.
+// Duplicates returns an [*eventlog.DuplicateError] with every key of the entries that is
+// already held or occurs twice, or nil if there are none. held reports whether a retained
+// entry has the key; nil means that none has.
 func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
 	n := 0
 	for i := range entries {
@@ -141,8 +142,8 @@ func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
 	return &eventlog.DuplicateError{Keys: seen}
 }
 
-// ParseKeys returns the keys that were packed one behind the other, 16 bytes each, in memory of
-// their own. Bytes after the last whole key are passed over.
+// ParseKeys returns keys that were packed one after the other, 16 bytes each. They do not share
+// the packed memory. Bytes after the last whole key are ignored.
 func ParseKeys[T ~string | ~[]byte](packed T) []activity.Key {
 	keys := make([]activity.Key, len(packed)/len(activity.Key{}))
 	for i := range keys {
@@ -159,8 +160,8 @@ func Later(a, b eventlog.ID) eventlog.ID {
 	return a
 }
 
-// NextID returns the ID of an entry appended at now, after the newest one: it is greater than
-// that in any case, so IDs run ahead of a clock that is set back.
+// NextID returns the ID of an entry appended at now. It is always greater than newest, so IDs
+// run ahead of a clock that is set back.
 func NextID(newest eventlog.ID, now time.Time) eventlog.ID {
 	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > newest.Milli {
 		return eventlog.ID{Milli: uint64(milli)}

@@ -10,12 +10,12 @@ import (
 )
 
 // Erasures are the "erase" entries that a product's log retains. An engine adds all of them,
-// and applies them to every entry that it reads. The zero value has none. It is safe for
-// concurrent use.
+// and applies them to every entry that it reads. The zero value is empty. Erasures are safe
+// for concurrent use.
 //
-// mu guards the fields. No erasure is before oldest or after newest, so that a cut before the one
-// and an entry after the other need no look. of has an erasure under each subject that it names,
-// in no order.
+// mu guards the fields. No erasure is before oldest or after newest, so a trim before oldest and
+// an entry after newest need no lookup. of lists an erasure under each subject that it names, in
+// no order.
 type Erasures struct {
 	mu             sync.RWMutex
 	oldest, newest eventlog.ID
@@ -31,8 +31,9 @@ type erasure struct {
 	*activity.Erasure
 }
 
-// Add adds the entries of that type, which have their IDs, in any order and as often as they
-// come. Entries of other types, and entries that cannot be decoded, are passed over.
+// Add adds the "erase" entries among the given ones, in any order; adding an entry twice has
+// no effect. The entries must have their IDs. Other entries, and entries that cannot be
+// decoded, are ignored.
 func (x *Erasures) Add(entries ...eventlog.Entry) {
 	for i := range entries {
 		e, err := entries[i].DecodeErasure()
@@ -45,13 +46,13 @@ func (x *Erasures) Add(entries ...eventlog.Entry) {
 	}
 }
 
-// add adds an erasure under its subjects, once, and in place of one before it that erases the
-// same: the later one covers all that the earlier does. mu is held.
+// add adds an erasure under its subjects, once. It replaces an earlier one that erases the
+// same, because the later one covers everything that the earlier one does. mu is held.
 func (x *Erasures) add(e erasure) {
 	if len(x.of) == 0 {
 		x.of, x.oldest = map[subject][]erasure{}, e.id
 	}
-	isLast := e.id.Compare(x.newest) > 0 // and so not there yet
+	isLast := e.id.Compare(x.newest) > 0 // and so cannot be there yet
 	x.newest = Later(x.newest, e.id)
 	if e.id.Compare(x.oldest) < 0 {
 		x.oldest = e.id
@@ -79,15 +80,15 @@ func (e erasure) subjects() []subject {
 	return all
 }
 
-// isRepeatedBy reports whether a later erasure erases the same.
+// isRepeatedBy reports whether the other erasure is later and erases the same.
 func (e erasure) isRepeatedBy(later erasure) bool {
 	return e.id.Compare(later.id) < 0 && e.UserID == later.UserID && slices.Equal(e.SessionIDs, later.SessionIDs) &&
 		slices.Equal(e.EmailsSHA256, later.EmailsSHA256) && maps.EqualFunc(e.Kept, later.Kept, slices.Equal[[]string])
 }
 
-// Apply removes from the entries, which have their IDs, everything that later erasures cover.
-// It changes the slice, not the memory of its entries, which readers share. An entry that
-// cannot be decoded stays.
+// Apply removes from the entries everything that later erasures cover. The entries must have
+// their IDs. Apply changes the slice, but not the memory of its entries, which readers share.
+// An entry that cannot be decoded stays as it is.
 func (x *Erasures) Apply(entries []eventlog.Entry) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -97,15 +98,16 @@ func (x *Erasures) Apply(entries []eventlog.Entry) {
 			continue
 		}
 		if covering := x.covering(e); covering != nil {
-			_ = e.Erase(covering...) // it was decoded before
+			_ = e.Erase(covering...) // cannot fail: it was decoded before
 		}
 	}
 }
 
-// covering returns the later erasures that name the entry's session or one of its users, each
-// once. mu is held.
+// covering returns the erasures after an entry that name its session or one of its users,
+// each once. mu is held.
 func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
-	// There may be thousands, and as many actions of two users by turns.
+	// There may be thousands of erasures, and as many actions alternating between
+	// two users.
 	named, done := map[*activity.Erasure]bool{}, map[subject]bool{}
 	add := func(s subject) {
 		if len(x.of[s]) == 0 || done[s] {
@@ -132,10 +134,10 @@ func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
 	return all
 }
 
-// DropUpTo forgets the erasures up to an ID. A log that is trimmed to it has no entry that they
+// DropUpTo forgets the erasures up to an ID. A log trimmed to that ID has no entries that they
 // cover.
 func (x *Erasures) DropUpTo(id eventlog.ID) {
-	x.mu.RLock() // which waits for no reader
+	x.mu.RLock() // which does not wait for readers
 	none := len(x.of) == 0 || id.Compare(x.oldest) < 0
 	x.mu.RUnlock()
 	if none {

@@ -11,26 +11,26 @@ import (
 )
 
 // Tail is the end of a product's log in memory, from which an engine serves readers that keep
-// up: the log in memory is only the tail, durable engines keep the rest in their storage. It is
-// not safe for concurrent use; its owner must guard it.
+// up. An engine in memory has only the tail; durable engines have the rest in their storage. A
+// Tail is not safe for concurrent use; its owner must guard it.
 //
-// It has every entry of the log with trimmedTo < ID ≤ newest. Adding and trimming cost the same
-// however many there are.
+// It has every entry of the log with trimmedTo < ID ≤ newest. The cost of adding or trimming an
+// entry does not depend on the length of the tail.
 type Tail struct {
 	blocks    [][]eventlog.Entry // in order, all but the last of blockSize entries
-	head      int                // entries of the first block that were trimmed
+	head      int                // number of trimmed entries in the first block
 	count     int                // of live entries
 	bytes     int64              // their cost
 	trimmedTo eventlog.ID
 	newest    eventlog.ID
 	closed    bool
 	changed   chan struct{} // nil without waiters
-	ahead     []sighting    // of IDs ahead of the clock, in order
-	expired   eventlog.ID   // of the sightings: entries up to here are too old
+	ahead     []sighting    // of IDs that were ahead of the clock, in order
+	expired   eventlog.ID   // by the sightings, entries up to here are too old
 }
 
-// blockSize is how many entries fill 4 KiB. Blocks are not moved when the tail
-// grows, and are freed one by one.
+// blockSize is the number of entries that fill 4 KiB. Blocks are not moved when the
+// tail grows, and are freed one by one.
 const blockSize = 34
 
 // sighting records when an ID was first found to be ahead of the clock.
@@ -39,12 +39,13 @@ type sighting struct {
 	at time.Time
 }
 
-// sightings is about how many of them are recorded within a retention's time, at most.
+// sightings is the approximate limit on the sightings recorded within the retention's
+// TTL.
 const sightings = 64
 
-// Expired returns the ID up to which entries are older than ttl. An ID ahead
-// of the clock, such as one assigned before the clock was set back, counts
-// from when a call of Expired first saw it.
+// Expired returns the ID up to which entries are older than ttl. The age of an ID
+// ahead of the clock, such as one assigned before the clock was set back, counts
+// from the first call of Expired that saw it.
 func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 	seen := len(t.ahead)
 	if t.newest.Time().After(now) && t.newest.Compare(t.expired) > 0 &&
@@ -61,9 +62,9 @@ func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 // NewTail returns an empty tail of a log whose newest entry has that ID.
 func NewTail(newest eventlog.ID) *Tail { return &Tail{trimmedTo: newest, newest: newest} }
 
-// Add adds encoded entries in order, whose IDs are greater than the newest one, and wakes the
-// readers. The tail retains the entries' memory, but not the slice, and lets go of their
-// batches.
+// Add adds encoded entries in order and wakes the readers. Their IDs must be greater than the
+// newest one. The tail retains the entries' memory, except for their batches, but not the
+// slice.
 func (t *Tail) Add(entries ...eventlog.Entry) {
 	if len(entries) == 0 {
 		return
@@ -77,8 +78,8 @@ func (t *Tail) Add(entries ...eventlog.Entry) {
 	t.Notify()
 }
 
-// add puts an entry into the last block, or into a new one, which begins smaller in a short
-// tail.
+// add puts an entry into the last block, or into a new block, which starts smaller in a
+// short tail.
 func (t *Tail) add(e eventlog.Entry) {
 	last := len(t.blocks) - 1
 	if last < 0 || len(t.blocks[last]) == blockSize {
@@ -109,8 +110,8 @@ func cost(e *eventlog.Entry) int64 {
 }
 
 // Read copies entries after the cursor to dst, as many as Read of an [eventlog.Log] does, and
-// reports false if the tail starts after the cursor. They share the tail's memory and must not
-// be modified.
+// reports false if the tail starts after the cursor. The entries share the tail's memory and
+// must not be modified.
 func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	if after.Compare(t.trimmedTo) < 0 {
 		return 0, false
@@ -124,7 +125,7 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	return n, true
 }
 
-// after returns the position of the first entry after id, which is count if there is none. Most
+// after returns the position of the first entry after id, or count if there is none. Most
 // readers are near the end, so the search starts there.
 func (t *Tail) after(id eventlog.ID) int {
 	lo, hi := 0, t.count
@@ -138,8 +139,8 @@ func (t *Tail) after(id eventlog.ID) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return t.at(lo+i).ID.Compare(id) > 0 })
 }
 
-// DropUpTo trims the entries up to id. It calls dropped, if not nil, with each. An id beyond
-// the newest entry trims to that entry.
+// DropUpTo trims the entries up to id. It calls dropped, if not nil, with each one. An id
+// beyond the newest entry trims to that entry.
 func (t *Tail) DropUpTo(id eventlog.ID, dropped func(eventlog.Entry)) {
 	if t.count > 0 && t.at(0).ID.Compare(id) <= 0 {
 		t.drop(t.after(id), dropped)
@@ -156,8 +157,8 @@ func (t *Tail) Shrink(maxBytes int64, dropped func(eventlog.Entry)) (n int) {
 	return n
 }
 
-// drop trims the first n entries, of which there are as many. Their memory is freed block by
-// block.
+// drop trims the first n entries. The tail must have at least n. Their memory is freed block
+// by block.
 func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	for range n {
 		e := t.at(0)
@@ -175,8 +176,8 @@ func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	}
 }
 
-// Changed returns a channel that is closed by the next Add, Notify or Close. All that wait
-// until then have the same one.
+// Changed returns a channel that is closed by the next Add, Notify or Close. All waiters
+// until then share one channel.
 func (t *Tail) Changed() <-chan struct{} {
 	if t.changed == nil {
 		t.changed = make(chan struct{})
@@ -187,7 +188,7 @@ func (t *Tail) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Notify wakes the waiters for a change.
+// Notify wakes everyone who waits for a change.
 func (t *Tail) Notify() {
 	if t.changed != nil && !t.closed {
 		close(t.changed)
@@ -195,7 +196,7 @@ func (t *Tail) Notify() {
 	}
 }
 
-// Close wakes all waiters, now and in future.
+// Close wakes all current and future waiters.
 func (t *Tail) Close() {
 	t.Notify()
 	t.closed = true
