@@ -1,5 +1,5 @@
-// Package memorylog is the [eventlog.Log] of one process that needs no storage:
-// entries and documents are in memory, and gone when the process ends.
+// Package memorylog is the [eventlog.Log] for one process without storage: entries
+// and documents are in memory, and gone when the process ends.
 //
 //	entries, err := memorylog.New(nil)
 //	if err != nil {
@@ -10,11 +10,12 @@
 //
 // After a restart the log is empty, and resuming readers get a gap.
 //
-// Entries count with their overhead. Beyond Retention.MaxBytes a product loses
-// its oldest entries, and beyond TotalBytes the product that uses most does; the
-// newest entry of each product is always kept. Documents, a [document.Memory],
-// have half of StateMaxBytes and, of all products together, of TotalBytes. The
-// users' actions, a [recent.Memory], have three eighths of StateMaxBytes.
+// The size of an entry includes its overhead. Beyond Retention.MaxBytes a product
+// loses its oldest entries, and beyond TotalBytes the product that uses most does;
+// the newest entry of each product is always kept. Documents, in a
+// [document.Memory], may use half of StateMaxBytes and, for all products together,
+// half of TotalBytes. The users' actions, in a [recent.Memory], may use three
+// eighths of StateMaxBytes.
 package memorylog
 
 import (
@@ -37,20 +38,20 @@ import (
 // Defaults of a [Log]'s retention, in bytes.
 const (
 	DefaultMaxBytes      = 64 << 20  // of a product's log
-	DefaultStateMaxBytes = 512 << 20 // of a product's state, of which documents have half
+	DefaultStateMaxBytes = 512 << 20 // of a product's state; documents have half of it
 )
 
-// Options of a [Log]. A zero field means its default.
+// Options configures a [Log]. A zero field means its default.
 type Options struct {
-	Retention eventlog.Retention // MaxBytes is DefaultMaxBytes, and StateMaxBytes DefaultStateMaxBytes
+	Retention eventlog.Retention // with DefaultMaxBytes and DefaultStateMaxBytes
 	MaxEvents int                // actions kept per user; recent.DefaultMaxEvents
 }
 
 // Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.
 //
-// mu guards products and closed. A product is added when it is first asked for, and none is
-// removed. mu may be held while a product's lock is taken, never the other way round; documents
-// and actions have locks of their own, which may be taken under both.
+// mu guards products and closed. A product is added when it is first used, and never removed.
+// mu may be held while a product's lock is taken, never the other way round. Documents and
+// actions have their own locks, which may be taken under both.
 type Log struct {
 	retention eventlog.Retention
 	born      eventlog.ID
@@ -100,7 +101,8 @@ func New(opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](r.TotalBytes), products: map[string]*product{}}, nil
 }
 
-// product returns the product of that ID, which begins, at born, when it is first asked for.
+// product returns the product with that ID. At its first use it creates one, whose log
+// begins at born.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,8 +118,8 @@ func (l *Log) product(id string) *product {
 	return p
 }
 
-// Append implements [eventlog.Log]. It waits for nothing but locks, and does not look whether
-// ctx has ended.
+// Append implements [eventlog.Log]. It waits only for locks, and does not check whether ctx
+// has ended.
 func (l *Log) Append(
 	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
 ) error {
@@ -128,8 +130,8 @@ func (l *Log) Append(
 	return nil
 }
 
-// append appends, with the product locked. Everything that can be refused comes first; nothing
-// fails once the documents are written, which can be read before the entries.
+// append appends with the product locked. All refusals come first: nothing fails once the
+// documents are written. Documents can be read before the entries of the same append.
 func (l *Log) append(ctx context.Context, productID string, entries []eventlog.Entry, changes []document.Change) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -153,8 +155,8 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	return nil
 }
 
-// check returns the filings of entries that can be appended, or why they cannot. It trims what
-// has expired, whose keys are free.
+// check returns the filings of entries that can be appended, or an error for others. It first
+// trims expired entries, which frees their keys.
 func (p *product) check(entries []eventlog.Entry, now time.Time, ttl time.Duration) ([]recent.Filing, error) {
 	if err := engine.Validate(entries); err != nil {
 		return nil, err
@@ -167,7 +169,8 @@ func (p *product) check(entries []eventlog.Entry, now time.Time, ttl time.Durati
 	return filings, engine.Duplicates(entries, p.holds)
 }
 
-// encode gives the entries and their filings IDs, and the entries memory of their own.
+// encode gives the entries and their filings IDs, and copies the entries into memory
+// of their own.
 func (p *product) encode(entries []eventlog.Entry, filings []recent.Filing, now time.Time) []recent.Filing {
 	newest := p.tail.Bounds().Newest
 	for i := range entries {
@@ -179,7 +182,8 @@ func (p *product) encode(entries []eventlog.Entry, filings []recent.Filing, now 
 	return filings
 }
 
-// add adds encoded entries and their keys, wakes readers, and trims what is too much.
+// add adds encoded entries and their keys, wakes readers, and trims the log to its
+// limit.
 func (p *product) add(entries []eventlog.Entry, now time.Time, r eventlog.Retention) {
 	for i := range entries {
 		for _, key := range entries[i].Keys {
@@ -188,7 +192,7 @@ func (p *product) add(entries []eventlog.Entry, now time.Time, r eventlog.Retent
 	}
 	p.tail.Add(entries...)
 	p.erased.Add(entries...)
-	p.tail.Expired(now, r.TTL) // records when it saw IDs ahead of the clock
+	p.tail.Expired(now, r.TTL) // records the first sight of IDs ahead of the clock
 	p.shrink(r.MaxBytes)
 }
 
@@ -213,8 +217,8 @@ func (p *product) shrink(maxBytes int64) {
 	p.account()
 }
 
-// account updates the product's cost in the total, after entries came or went, and frees memory
-// of keys and erasures that are gone.
+// account updates the product's share of the total after entries were added or trimmed, and
+// frees the memory of keys and erasures that are gone.
 func (p *product) account() {
 	p.erased.DropUpTo(p.tail.Bounds().TrimmedTo)
 	p.peak = max(p.peak, len(p.keys))
@@ -226,16 +230,16 @@ func (p *product) account() {
 	p.share.Set(p.tail.Bytes(), p.tail.Len() > 1)
 }
 
-// minKeys is the size of a map that is not worth shrinking.
+// minKeys is the size up to which a map is not worth shrinking.
 const minKeys = 64
 
-// holds reports whether the key is of an entry that is retained.
+// holds reports whether the key belongs to a retained entry.
 func (p *product) holds(key activity.Key) bool {
 	_, held := p.keys[key]
 	return held
 }
 
-// forget frees the keys of an entry that was trimmed.
+// forget frees the keys of a trimmed entry.
 func (p *product) forget(e eventlog.Entry) {
 	for _, key := range e.Keys {
 		delete(p.keys, key)
@@ -321,7 +325,7 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 // Ping implements [eventlog.Log]. Memory can always be written to.
 func (l *Log) Ping(context.Context) error { return nil }
 
-// Drop implements [eventlog.Log], at once: it never leaves a part.
+// Drop implements [eventlog.Log] in one step: it is never left half done.
 func (l *Log) Drop(_ context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	p.mu.Lock()
@@ -336,7 +340,7 @@ func (l *Log) Drop(_ context.Context, productID string, through document.Version
 	return nil
 }
 
-// Close implements [eventlog.Log]. Documents and actions can be used after it.
+// Close implements [eventlog.Log]. Documents and actions remain usable.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,7 +365,8 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// all returns the products, to be locked one by one without the log's lock.
+// all returns a copy of the products, so that each can be locked without the log's
+// lock.
 func (l *Log) all() map[string]*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
