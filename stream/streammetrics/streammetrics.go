@@ -3,7 +3,8 @@
 //
 //	registry.MustRegister(streammetrics.Consumer(consumer), streammetrics.Writer(writer))
 //
-// Collectors of several consumers share a registry, each with its own label:
+// To register the collectors of several consumers in one registry, give each its
+// own label:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"product": "acme"}, registry).
 //		MustRegister(streammetrics.Consumer(acme))
@@ -16,8 +17,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream"
 )
 
-// Consumer returns a collector of liveactivity_consumer_*. The counts begin with the consumer,
-// and are read when the metrics are.
+// Consumer returns a collector of liveactivity_consumer_*. It counts from the consumer's
+// creation, and reads the counts at each collection.
 func Consumer(c *stream.Consumer) prometheus.Collector {
 	const prefix = "liveactivity_consumer_"
 	acknowledged := func(s stream.ConsumerStats) []float64 {
@@ -74,11 +75,12 @@ func Summarizer(s *stream.Summarizer) prometheus.Collector {
 	}}
 }
 
-// metric is a metric made of stats, one value for each of its labels, in their order.
+// metric is a metric computed from stats, with one value for each of its labels, in
+// their order.
 type metric[S any] struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
-	labels []string // one without labels has none
+	labels []string // nil for a metric without a label
 	values func(S) []float64
 }
 
@@ -97,7 +99,8 @@ func gauge[S any](name, help string, value func(S) int64) metric[S] {
 	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, nil, values}
 }
 
-// collector collects the metrics of one. It is safe for concurrent use.
+// collector collects the metrics of one consumer, writer or summarizer. It is safe
+// for concurrent use.
 type collector[S any] struct {
 	stats   func() S
 	metrics []metric[S]
