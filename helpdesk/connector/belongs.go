@@ -21,10 +21,10 @@ type belongs struct {
 	others         []string // whose actions are left out: identified users, and visitors that are those
 }
 
-// belongs returns the rule for the session in the conversation, with these others.
-func (s *session) belongs(key string, others []string) belongs {
+// belongs returns the rule for the session in the conversation.
+func (s *session) belongs(key string) belongs {
 	_, id := splitKey(key)
-	return belongs{conversationID: id, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(others)}
+	return belongs{conversationID: id, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(s.Others)}
 }
 
 // has reports whether an action is the conversation's.

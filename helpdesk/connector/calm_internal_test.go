@@ -155,7 +155,7 @@ func TestCalm_isOneForAllButStrangers(t *testing.T) {
 	now := time.Now().Round(0)
 	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
 		c := conversation{Sessions: []session{s}, Writing: &writing{}}
-		c.written("1", nil, 0, now)
+		c.written("1", now)
 		assert.Equal(t, want, [2]bool{c.NotedAt.Equal(now), c.StrangeAt.Equal(now)})
 	}
 }

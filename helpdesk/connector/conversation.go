@@ -158,26 +158,25 @@ type summed struct {
 	Extracted bool   `json:"extracted,omitempty"` // from the actions, although there is a model
 }
 
-// writing is a note in the outbox: of a range of a session's actions, or of a
-// summary. Together with the log it has everything to make the same text again: the range from
-// From to To, the bin, and whose actions were left out. A summary has its text, and no range.
+// writing is a note in the outbox: of a range of a session's actions, or of a summary.
 type writing struct {
-	Session string        `json:"session"`
-	UserID  string        `json:"user_id,omitempty"` // the session's when it was begun
-	From    cursor        `json:"from,omitzero"`
-	First   eventlog.ID   `json:"first,omitzero"` // the first entry with one of the actions
-	To      cursor        `json:"to,omitzero"`
-	Count   int           `json:"count,omitempty"` // actions
-	Bin     time.Duration `json:"bin,omitempty"`
-	Begun   time.Time     `json:"begun"`
-	Others  []string      `json:"others,omitempty"`  // whose actions in the range are left out
-	Own     []string      `json:"own,omitempty"`     // visitors whose actions there are not
-	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
-	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
+	Session string    `json:"session"`
+	UserID  string    `json:"user_id,omitempty"` // the session's when it was begun
+	Text    string    `json:"text,omitempty"`    // empty for a summary that needs no note
+	Begun   time.Time `json:"begun"`
 
-	// Blank is the text of a note whose person was erased, and it has only Session, UserID and
-	// Begun beside it: the note is looked for, to be redacted, and never written.
-	Blank string `json:"blank,omitempty"`
+	// A note of actions has the first entry with one of them, the place after the last, and the
+	// session's history with them.
+	First   eventlog.ID     `json:"first,omitzero"`
+	To      cursor          `json:"to,omitzero"`
+	Count   int             `json:"count,omitempty"` // actions
+	History summary.History `json:"history,omitzero"`
+
+	Summary *summed `json:"summary,omitempty"` // nil for a note of actions
+	Claimed bool    `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
+	// Erased says that the note's person was, and only Session, UserID, Text and Begun are beside it:
+	// the note is looked for, to be redacted, and never written.
+	Erased bool `json:"erased,omitempty"`
 }
 
 // message is a message of the contact that is to be answered in public. At is when the webhook
@@ -248,20 +247,43 @@ func (c *conversation) isOver() bool {
 		len(c.Redact) == 0 && c.Writing == nil
 }
 
+// unread returns the place up to which the session's actions are in notes, or in the outbox.
+func (c *conversation) unread(s *session) *cursor {
+	if w := c.Writing; w != nil && w.Session == s.ID && w.To != (cursor{}) {
+		return &w.To
+	}
+	return &s.Cursor
+}
+
+// historyWith returns the history of the session with the actions of its next note. For a model, it
+// keeps the newest.
+func (s *session) historyWith(actions []activity.Action, models bool) summary.History {
+	h := s.History
+	h.Recent = slices.Clip(h.Recent)
+	for _, a := range actions {
+		h.Add(a)
+	}
+	if models {
+		h.Keep(maxRecent)
+	} else {
+		h.Keep(0)
+	}
+	return h
+}
+
 // written records that the note in the outbox exists under this ID, or "" for one
-// that need not be written. The actions are the note's; recalled is how many of the
-// newest the session keeps for a model.
+// that need not be written.
 //
 // It empties the outbox and, for a note of actions, moves the session's cursor to its end; for a
 // summary it replaces the notes that it covers. Of a note of an earlier user the session keeps the
 // ID alone. A note of an erased person is to be redacted; without an ID it stays in doubt.
 // Without a note in the outbox it does nothing, so that it can be repeated.
-func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
+func (c *conversation) written(noteID string, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
 		return
 	}
-	if w.Blank != "" {
+	if w.Erased {
 		c.blanked(noteID)
 		return
 	}
@@ -291,10 +313,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 		}
 	default:
 		s.Written += w.Count
-		for _, a := range actions {
-			s.History.Add(a)
-		}
-		s.History.Keep(recalled)
+		s.History = w.History
 		if noteID != "" {
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]

@@ -640,7 +640,7 @@ func TestFollow_countsTrimmedActions(t *testing.T) {
 	}
 }
 
-func TestFollow_countsOnceActionsTrimmedFromANoteInDoubt(t *testing.T) {
+func TestFollow_losesNothingOfANoteInDoubtToTheTrimmingOfTheLog(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		fails := func(e helpdesk.APIError) {
 			f.desk.refuses(func(string, string) *helpdesk.APIError { return &e })
@@ -656,8 +656,8 @@ func TestFollow_countsOnceActionsTrimmedFromANoteInDoubt(t *testing.T) {
 		require.NoError(t, f.record(t.Context(), "s", "", "", time.Now()))
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
-		require.Equal(t, []string{"[1] User visited a", "[1] User visited c"}, f.desk.texts("7"))
-		assert.InDelta(t, 1, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
+		require.Equal(t, []string{"[1] User visited a", "[1] User visited b\n\n[2] User visited c"}, f.desk.texts("7"))
+		assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
 	})
 }
 

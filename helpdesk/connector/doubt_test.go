@@ -187,28 +187,27 @@ func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 }
 
 func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
-	doubt := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Count: 1}}
 	summary := conversation{Sessions: []session{{ID: "s"}},
+		Writing: &writing{Session: "s", Text: "note", Summary: &summed{Text: "text"}}}
+	same := conversation{Sessions: []session{{ID: "s", Summary: &summed{Text: "text"}}},
 		Writing: &writing{Session: "s", Summary: &summed{Text: "text"}}}
-	same := conversation{Sessions: []session{{ID: "s", Summary: &summed{Text: "text"}}}, Writing: summary.Writing}
 	for name, c := range map[string]struct {
 		of            conversation
 		can           helpdesk.Capabilities
 		redacts, left int
 	}{
-		"a note that the log has not":              {doubt, capable(newDesk()), 0, 1},
 		"a summary":                                {summary, capable(newDesk()), 1, 0},
 		"a summary at a desk that cannot look":     {summary, helpdesk.Capabilities{Redactor: newDesk()}, 0, 1},
 		"a summary at a desk that cannot redact":   {summary, helpdesk.Capabilities{Finder: newDesk()}, 0, 1},
 		"a summary that says the same, so no note": {same, capable(newDesk()), 0, 0},
-		"a note of an erased person, counted before": {conversation{Writing: &writing{Session: "s", Blank: "text"}},
-			capable(newDesk()), 0, 0},
+		"a note of an erased person, counted before": {conversation{
+			Writing: &writing{Session: "s", Text: "note", Erased: true}}, capable(newDesk()), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
 			var plan Erasure
 			r := record{document.Document{Name: documentName("zendesk/7")}, c.of}
-			require.NoError(t, plan.conversation(t.Context(), s.store, "acme", &r, Person{SessionIDs: []string{"s"}}, c.can))
+			require.NoError(t, plan.conversation(s.store, &r, Person{SessionIDs: []string{"s"}}, c.can))
 			assert.Equal(t, []int{c.redacts, c.left}, []int{plan.NotesRedacted, plan.NotesLeft})
 		})
 	}

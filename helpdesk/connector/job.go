@@ -36,7 +36,7 @@ import (
 //	         and the time.
 //	outbox   the step in the document, stored before the desk is asked: writing for a note or a
 //	         summary, the first message for a reply, the claim of the machine for an offer.
-//	writing  a note or a summary in the outbox: the range of actions or the text to write again.
+//	writing  a note or a summary in the outbox, with its text.
 //
 // A step of the outbox outlives its server. The next owner finds one of three states:
 //
@@ -68,10 +68,8 @@ type job struct {
 	// erasures are the lane's before the document was read.
 	erasures int
 	// wants are in the order of the first action that each found. Settled notes take their
-	// actions out. Where the job resumes, the only want is the range of the note in the outbox,
-	// and none where that is a summary; the rest of the log is left to the next job.
+	// actions out.
 	wants   []*want
-	resumes bool      // a note was in the outbox when the job began
 	settles time.Time // the lane's, when the job began
 	calm    time.Time // see view
 	strange time.Time
@@ -112,19 +110,14 @@ type pausedError struct {
 
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// begin determines the ranges of the log to read for the job:
-//
-//   - with a note in the outbox, the note's own range, and the visitors that were told apart when
-//     it was begun, so that the same text comes out;
-//   - with a summary, or a note of an erased person, in the outbox, none: its text is stored;
-//   - otherwise each session's from its cursor on, but not before from, up to which the log holds
-//     nothing to write; none where from is zero.
+// begin determines the ranges of the log to read for the job: each session's, from the place on
+// up to which its actions are in notes or in the outbox, but not before from, up to which the log
+// holds nothing to write; none where from is zero.
 //
 // It also takes over from the document the lane's view of it: the machine, and sessions that
 // joined without a notice seen here. The delivery's mutex is held.
 func (j *job) begin() {
 	c := &j.r.conversation
-	j.resumes = c.Writing != nil
 	if c.Machine != nil || j.lane.more != nil {
 		j.lane.rare().machine = c.Machine
 	}
@@ -135,15 +128,11 @@ func (j *job) begin() {
 			j.from = s.Cursor.After
 		}
 	}
-	switch {
-	case j.resumes:
-		j.wants = c.outbox(j.lane.key)
-	case j.from != eventlog.ID{}:
-		for i := range c.Sessions {
-			s := &c.Sessions[i]
-			j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.key, s.Others), session: s.ID, since: s.Since,
-				at: s.Cursor, from: laterID(s.Cursor.After, j.from), room: maxText})
-		}
+	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
+		s := &c.Sessions[i]
+		at := *c.unread(s)
+		j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.key), session: s.ID, since: s.Since,
+			at: at, from: laterID(at.After, j.from), room: maxText})
 	}
 }
 
@@ -231,10 +220,10 @@ func (j *job) take(ctx context.Context, s *step) error {
 func (j *job) trace(s *step, began time.Time, err error) {
 	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
 	switch {
-	case s.kind == kindNote && s.text != "" && s.want != nil:
+	case s.kind == kindNote && s.text != "":
 		traced.Name = tracing.Note
 		for i := range s.actions {
-			traced.Actions = append(traced.Actions, tracing.ActionOf(s.want.session, &s.actions[i]))
+			traced.Actions = append(traced.Actions, tracing.ActionOf(s.writing.Session, &s.actions[i]))
 		}
 	case s.kind == kindSummary:
 		traced.Name = tracing.Summary
@@ -305,7 +294,7 @@ func (j *job) view() *view {
 	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)), calm: j.calm, strange: j.strange,
 		going: j.going, desk: j.desk, can: j.can,
 		notes: j.product.Notes,
-		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
+		wants: j.wants, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if !d.closing {
 		v.calm = later(v.calm, d.store.logTime(j.settles))
 	}
@@ -337,10 +326,13 @@ func (j *job) store(ctx context.Context, s *step) error {
 			return err
 		}
 		return j.update(ctx, func(c *conversation) error {
-			if of := c.session(s.writing.Session); of == nil || of.UserID != s.writing.UserID { // it was erased meanwhile
+			of := c.session(s.writing.Session)
+			if of == nil || of.UserID != s.writing.UserID { // it was erased meanwhile
 				return errMeant
 			}
-			c.Writing = s.writing
+			if c.Writing = s.writing; s.kind == kindNote {
+				s.writing.History = of.historyWith(s.actions, j.d.opts.Model != nil)
+			}
 			return nil
 		})
 	case s.kind == kindReply:

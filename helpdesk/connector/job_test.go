@@ -23,13 +23,10 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 	for i := range actions {
 		actions[i].Index = 10 + i
 	}
-	w := &want{at: cursor{Inside: id, Actions: 1, Next: 11}, to: cursor{Inside: id, Actions: 3}}
-	w.takeActions(id, &activity.Batch{Actions: actions})
-	require.Len(t, w.found, 2)
-	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.at)
-	w.to = cursor{}
+	w := &want{at: cursor{Inside: id, Actions: 1, Next: 11}}
 	w.takeActions(id, &activity.Batch{Actions: actions})
 	require.Len(t, w.found, 4)
+	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.found[1].after)
 	assert.Equal(t, cursor{After: id, Next: 15}, w.at)
 	assert.Zero(t, w.trimmed)
 }
@@ -75,21 +72,6 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
 	w.identify(&activity.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
-}
-
-// A note that is taken up again has the same actions, even those of a visitor identified later.
-func TestWriting_isTakenUpWithItsVisitors(t *testing.T) {
-	batch := &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{{UserID: "anon"}}}
-	c := &conversation{Sessions: []session{{ID: "s", LinkedAt: 1}}}
-	w := &want{belongs: c.Sessions[0].belongs("zendesk/7", nil), session: "s"}
-	w.takeActions(eventlog.ID{Milli: 9}, batch)
-	w.identify(&activity.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
-	require.True(t, w.found[0].kept)
-	c.Writing = c.nextActions(&view{desk: plainDesk{}, wants: []*want{w}}, true).writing
-	j := &job{d: &delivery{bySession: map[string][]*lane{}}, lane: &lane{key: "zendesk/7"}, r: record{conversation: *c}}
-	j.begin()
-	j.wants[0].takeActions(eventlog.ID{Milli: 9}, batch)
-	assert.True(t, j.wants[0].found[0].kept)
 }
 
 // A job may read a session, and begin a call only after the session's erasure.

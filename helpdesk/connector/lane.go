@@ -324,8 +324,7 @@ func (j *job) back(due time.Time) {
 // is due again when there is more, when next has said so, own for something else than
 // strangers' notes, and where those wait for their turn.
 //
-//	news came, a scan ended early, or a     due now
-//	  note of an earlier job was settled
+//	news came, or a scan ended early        due now
 //	found actions or the outbox wait        due when next says; the log is read again from the
 //	                                        same place
 //	entries came while the job worked       due after the debounce time, counted from now
@@ -346,11 +345,10 @@ func (j *job) done(due, own time.Time, waits bool) {
 	}
 	l.other = due
 	held := j.isHeld()
-	if (held || j.resumes) && j.from != (eventlog.ID{}) {
+	if held && j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)
 	}
-	more := asked || j.resumes && j.r.Writing == nil
-	l.own = l.own || j.resumes && j.r.owned()
+	more := asked
 	for _, w := range j.wants {
 		if w.more && !held {
 			l.readFrom(w.reached)

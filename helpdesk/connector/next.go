@@ -69,7 +69,7 @@ type step struct {
 	strange bool
 
 	writing *writing // of a note
-	want    *want    // that a note is of; nil for a summary
+	want    *want    // that a note is of; nil for a summary, and in doubt
 	taken   int      // actions of want that the note takes, those that it leaves out included
 	actions []activity.Action
 
@@ -108,11 +108,10 @@ type view struct {
 	going   string    // but for this session, whose actions do not fit into one note
 	again   [classes]time.Time
 
-	desk    helpdesk.Desk
-	can     helpdesk.Capabilities
-	notes   Notes
-	wants   []*want // the conversation's ranges of the log, in its order
-	resumes bool    // they are for the note in the outbox alone
+	desk  helpdesk.Desk
+	can   helpdesk.Capabilities
+	notes Notes
+	wants []*want // the conversation's ranges of the log, in its order
 
 	models   bool // summaries are a model's
 	draft    *draft
@@ -272,11 +271,9 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	case c.Writing != nil && v.hold && !c.owned():
 		return nil, time.Time{}
 	case c.Writing != nil:
-		s := c.resume(v)
+		s := c.resume()
 		s.strange = !c.owned() // else an owner's notes wait for it
 		return s, time.Time{}
-	case v.resumes:
-		return nil, time.Time{} // the log is read again first
 	}
 	s, due := c.nextNoteOf(v, false)
 	if s == nil && due.IsZero() && len(c.Redact) > 0 && c.owned() {
@@ -291,7 +288,7 @@ const maxRedactions = 4
 // nextStrange writes notes of sessions that only strangers have linked. It redacts one note at a
 // time: each request needs a turn of its own. A draft takes none, as it asks no desk.
 func (c *conversation) nextStrange(v *view) (*step, time.Time) {
-	if c.Writing != nil || v.resumes || v.hold {
+	if c.Writing != nil || v.hold {
 		return nil, time.Time{}
 	}
 	s, due := c.nextNoteOf(v, true)
@@ -342,41 +339,18 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 	}
 	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
 	return &step{kind: kindNote, text: text, want: w, taken: n, actions: actions,
-		writing: &writing{Session: w.session, UserID: w.userID, From: c.session(w.session).Cursor, First: w.found[0].entry,
-			To: w.found[n-1].after, Others: w.others, Own: w.own, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
+		writing: &writing{Session: w.session, UserID: w.userID, Text: text, Begun: v.now, First: w.found[0].entry,
+			To: w.found[n-1].after, Count: len(actions)}}
 }
 
-// outbox returns the range of the log that the text of the note in the outbox is made of: one want,
-// or none where the text is stored.
-func (c *conversation) outbox(key string) []*want {
-	w := c.Writing
-	s := c.session(w.Session)
-	if w.Summary != nil || w.Blank != "" || s == nil {
-		return nil
-	}
-	of := s.belongs(key, w.Others)
-	of.own = slices.Clip(w.Own)
-	return []*want{{belongs: of, session: s.ID, since: s.Since, at: w.From, to: w.To, from: w.First.Previous()}}
-}
-
-// resume looks for the note in the outbox and writes it otherwise. Its text is made anew from the
-// log, and comes out the same while the log has the range. Of a range that was trimmed it has the
-// rest; without any action left it has no text, and is settled without asking the desk.
-func (c *conversation) resume(v *view) *step {
-	w := c.Writing
-	if w.Blank != "" {
-		return &step{kind: kindBlank, text: w.Blank, writing: w, doubt: true}
-	}
-	if w.Summary != nil {
-		return &step{kind: kindSummary, text: c.summaryText(w), writing: w, doubt: true}
-	}
-	s := &step{kind: kindNote, writing: w, doubt: true}
-	for _, want := range v.wants {
-		s.actions = append(s.actions, keptOf(want.found)...)
-		s.want, s.taken = want, len(want.found)
-	}
-	if len(s.actions) > 0 {
-		s.text = helpdesk.NoteText(w.Session, s.actions, w.Bin)
+// resume looks for the note in the outbox and writes it otherwise.
+func (c *conversation) resume() *step {
+	s := &step{kind: kindNote, text: c.Writing.Text, writing: c.Writing, doubt: true}
+	switch {
+	case c.Writing.Erased:
+		s.kind = kindBlank
+	case c.Writing.Summary != nil:
+		s.kind = kindSummary
 	}
 	return s
 }
@@ -398,11 +372,11 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		switch {
 		case (s.by() == byBrowser) != strange:
 		case draft != nil && draft.Text != "" && draft.session == s.ID:
-			return c.summarize(s.ID, draft.summed, v.now)
+			return s.summarize(draft.summed, v.now)
 		case due && v.models && !v.drafting && !v.composing && draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
-			return c.summarize(s.ID, summed{Upto: s.Written, Text: s.Digest.String()}, v.now)
+			return s.summarize(summed{Upto: s.Written, Text: s.Digest.String()}, v.now)
 		}
 	}
 	return nil
@@ -420,19 +394,14 @@ func (d *draft) allows(s *session) bool {
 	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
 }
 
-// summarize returns the step that posts a summary of a session.
-func (c *conversation) summarize(sessionID string, done summed, now time.Time) *step {
-	w := &writing{Session: sessionID, UserID: c.session(sessionID).UserID, Begun: now, Summary: &done}
-	return &step{kind: kindSummary, text: c.summaryText(w), writing: w}
-}
-
-// summaryText returns the text of a summary's note; "" for one that says the same as
-// the summary before it, and needs no note.
-func (c *conversation) summaryText(w *writing) string {
-	if s := c.session(w.Session); s != nil && s.Summary != nil && s.Summary.Text == w.Summary.Text {
-		return ""
+// summarize returns the step that posts a summary of a session. One that says the same as the
+// summary before it needs no note.
+func (s *session) summarize(done summed, now time.Time) *step {
+	w := &writing{Session: s.ID, UserID: s.UserID, Begun: now, Summary: &done}
+	if s.Summary == nil || s.Summary.Text != done.Text {
+		w.Text = helpdesk.SummaryText(s.ID, now, done.Text)
 	}
-	return helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
+	return &step{kind: kindSummary, text: w.Text, writing: w}
 }
 
 // nextTick reports to the machine that its due time has come. It asks the machine on a copy which

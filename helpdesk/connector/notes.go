@@ -26,7 +26,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	case o.err == nil:
 	case j.isRefused(s, o.err) && !helpdesk.IsGone(o.err):
 		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
-		j.lost("refused", len(s.actions))
+		j.lost("refused", s.writing.Count)
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
 		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
 	default:
@@ -34,29 +34,17 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		return o.err
 	}
 	w, now := s.writing, j.d.store.now()
-	recalled := 0
-	if j.d.opts.Model != nil {
-		recalled = maxRecent
-	}
-	err := j.update(ctx, func(c *conversation) error {
-		c.written(o.id, s.actions, recalled, now)
-		return nil
-	})
-	if err != nil {
+	if err := j.update(ctx, func(c *conversation) error { c.written(o.id, now); return nil }); err != nil {
 		return err
 	}
-	if w.Summary == nil {
-		trimmed := w.Count - len(s.actions)
-		if s.want != nil {
-			trimmed = max(trimmed, s.want.trimmed) // those of a note in doubt are in both
-			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
-			if j.going = ""; len(keptOf(s.want.found)) > 0 {
-				j.going = w.Session
-			}
+	if s.want != nil {
+		j.lost("trimmed", s.want.trimmed)
+		s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
+		if j.going = ""; len(keptOf(s.want.found)) > 0 {
+			j.going = w.Session
 		}
-		j.lost("trimmed", trimmed)
-		j.keepCalm()
 	}
+	j.keepCalm()
 	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm)) })
 	if o.id != "" {
 		j.count(w)
@@ -74,7 +62,7 @@ func (j *job) settleBlank(ctx context.Context, o outcome) error {
 		j.logger().Warn("a note of an erased person may be left: the desk refuses to look for it", "err", o.err)
 	}
 	return j.update(ctx, func(c *conversation) error {
-		if c.Writing != nil && c.Writing.Blank != "" {
+		if c.Writing != nil && c.Writing.Erased {
 			c.blanked(o.id)
 			c.Writing = nil
 		}
@@ -131,7 +119,7 @@ func (j *job) lost(reason string, actions int) {
 // Gaps before an action that is still there are counted by the scan.
 func (j *job) countTrimmed(ctx context.Context) error {
 	for _, w := range j.wants {
-		if !w.gap || len(w.found) > 0 || w.more || j.resumes {
+		if !w.gap || len(w.found) > 0 || w.more {
 			continue
 		}
 		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.session)
@@ -144,7 +132,7 @@ func (j *job) countTrimmed(ctx context.Context) error {
 		j.lost("trimmed", known.Actions-w.at.Next)
 		err = j.update(ctx, func(c *conversation) error {
 			if s := c.session(w.session); s != nil {
-				s.Cursor.Next = known.Actions
+				c.unread(s).Next = known.Actions
 			}
 			return nil
 		})

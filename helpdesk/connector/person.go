@@ -110,7 +110,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 		if !redact {
 			can.Redactor = nil
 		}
-		if err := plan.conversation(ctx, c.store, productID, &records[i], of, can); err != nil {
+		if err := plan.conversation(c.store, &records[i], of, can); err != nil {
 			return plan, err
 		}
 	}
@@ -125,20 +125,16 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 
 // conversation plans the erasure of a person from a conversation. A note in doubt counts, too: as
 // redacted if the desk can look for it. Without a Redactor notes stay.
-func (plan *Erasure) conversation(ctx context.Context, s *store, productID string, r *record, of Person,
-	can helpdesk.Capabilities) error {
-	text, doubt, err := s.doubtOf(ctx, productID, r, of)
-	if err != nil {
-		return err
-	}
-	notes, redacts := r.erase(of, can.Redactor != nil, text), can.Redactor != nil
+func (plan *Erasure) conversation(s *store, r *record, of Person, can helpdesk.Capabilities) error {
+	doubt, redacts := r.doubts(of), can.Redactor != nil
+	notes := r.erase(of, redacts)
 	if redacts {
 		plan.NotesRedacted += notes
 	} else {
 		plan.NotesLeft += notes
 	}
 	switch {
-	case doubt && redacts && can.Finder != nil && text != "":
+	case doubt && redacts && can.Finder != nil:
 		plan.NotesRedacted++
 	case doubt:
 		plan.NotesLeft++
@@ -155,20 +151,10 @@ func (plan *Erasure) conversation(ctx context.Context, s *store, productID strin
 	return plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id})
 }
 
-// doubtOf returns the text of the note in the outbox, if it is the person's and may be at the desk;
-// "" where the log does not have its actions any more.
-func (s *store) doubtOf(ctx context.Context, productID string, r *record, of Person) (text string, doubt bool,
-	err error) {
-	w := r.Writing
-	if w == nil || w.Blank != "" || !of.owns(w.Session, w.UserID) {
-		return "", false, nil
-	}
-	wants := r.outbox(r.key())
-	if err := scan(ctx, s.log, productID, wants); err != nil {
-		return "", false, err
-	}
-	text = r.resume(&view{wants: wants}).text
-	return text, text != "" || w.Summary == nil, nil
+// doubts reports whether the note in the outbox is the person's and may be at the desk.
+func (c *conversation) doubts(of Person) bool {
+	w := c.Writing
+	return w != nil && !w.Erased && w.Text != "" && of.owns(w.Session, w.UserID)
 }
 
 // add adds a notice to the entries of the plan.
@@ -180,10 +166,10 @@ func (plan *Erasure) add(n notice) error {
 
 // erase removes a person's sessions and messages from the conversation, with everything that is
 // known of it once no session is left, and returns how many notes of the person are known to be at
-// the desk. With redact these are to be redacted, and so is the person's note in the outbox, whose
-// text is given, once it is found. A session that another user has taken over, or had before, stays
+// the desk. With redact these are to be redacted, and so is the person's note in the outbox, once
+// it is found. A session that another user has taken over, or had before, stays
 // that user's.
-func (c *conversation) erase(of Person, redact bool, doubt string) (notes int) {
+func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
 	var left []session
 	for _, s := range c.Sessions {
@@ -197,9 +183,9 @@ func (c *conversation) erase(of Person, redact bool, doubt string) (notes int) {
 	}
 	c.Sessions = left
 	c.forget(of)
-	if w := c.Writing; w != nil && w.Blank == "" && of.owns(w.Session, w.UserID) {
-		if c.Writing = nil; redact && doubt != "" {
-			c.Writing = &writing{Session: w.Session, UserID: w.UserID, Begun: w.Begun, Blank: doubt}
+	if w := c.Writing; w != nil && !w.Erased && of.owns(w.Session, w.UserID) {
+		if c.Writing = nil; redact && w.Text != "" {
+			c.Writing = &writing{Session: w.Session, UserID: w.UserID, Text: w.Text, Begun: w.Begun, Erased: true}
 		}
 	}
 	if redact {

@@ -13,16 +13,14 @@ import (
 
 // want is a range of a session's actions in the log, for its conversation. A scan
 // fills it: found then has every action of the range in the log's order, also those that are left
-// out, and at is the place after the last. A want without an end takes about room bytes, and few
-// visitors; one with an end takes all of its range.
+// out, and at is the place after the last. It takes about room bytes, and few visitors.
 type want struct {
 	belongs
 	session string
 	since   float64     // actions that started earlier are left out
 	at      cursor      // moves with the scan
-	to      cursor      // nothing after it; zero for no end
 	from    eventlog.ID // where to read from: nothing wanted is before
-	room    int         // bytes of text that it takes, without an end
+	room    int         // bytes of text that it takes
 
 	found   []found
 	clicks  map[click][]int // places in found, during the scan
@@ -60,8 +58,8 @@ const (
 	// maxText is about how much text is taken for one session: a note of the
 	// largest size that desks take.
 	maxText = 96 << 10
-	// maxVisitors is how many visitors are told apart in one range without an end: the outbox
-	// names them.
+	// maxVisitors is how many visitors are told apart in one range: each is looked for in all
+	// earlier actions.
 	maxVisitors = 64
 	scanEntries = 256
 	lineExtra   = 8 // bytes of a line beside its sentence
@@ -105,26 +103,12 @@ func (p *pass) admit(id eventlog.ID) {
 	}
 }
 
-// close closes the wants that end before the entry after the id, and reports whether an open one
-// has an end: it is read to that.
-func (p *pass) close(id eventlog.ID) (whole bool) {
-	for session := range p.open {
-		p.keep(session, func(w *want) bool {
-			ends := w.to != (cursor{})
-			over := ends && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0
-			whole = whole || ends && !over
-			return !over
-		})
-	}
-	return whole
-}
-
-// keep closes the wants of a session that the function does not keep. A session without open wants
-// is not in the map: read looks no further at its entries.
-func (p *pass) keep(session string, wants func(*want) bool) {
-	open := slices.DeleteFunc(p.open[session], func(w *want) bool { return !wants(w) })
-	if p.open[session] = open; len(open) == 0 {
-		delete(p.open, session)
+// take gives an entry to the open wants of its session. A session without open wants is not in the
+// map: read looks no further at its entries.
+func (p *pass) take(e *eventlog.Entry) {
+	open := slices.DeleteFunc(p.open[e.SessionID], func(w *want) bool { return !w.take(e) })
+	if p.open[e.SessionID] = open; len(open) == 0 {
+		delete(p.open, e.SessionID)
 	}
 }
 
@@ -137,16 +121,14 @@ func (p *pass) each(see func(*want)) {
 	}
 }
 
-// read reads from where the first want begins until none is open, at most
-// maxScan unless an open want has an end. At the end of the log nothing is left to come to. A want
-// that is open when the pass ends otherwise has more.
+// read reads from where the first want begins until none is open, at most maxScan. At the end of
+// the log nothing is left to come to. A want that is open when the pass ends otherwise has more.
 //
 // A range that is trimmed is passed over, and the wants that reach into it are told. The entries
 // are the log's memory; into holds none of them after the call.
 func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, into []eventlog.Entry) error {
 	at := p.wants[0].from
-	whole := false
-	for read, begun := 0, false; (read < maxScan || whole) && (!begun || len(p.open) > 0); begun = true {
+	for read, begun := 0, false; read < maxScan && (!begun || len(p.open) > 0); begun = true {
 		n, err := log.Read(ctx, productID, at, into)
 		var gap *eventlog.GapError
 		switch {
@@ -166,11 +148,10 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 			read += len(e.Data)
 			p.admit(e.ID)
 			if p.open[e.SessionID] != nil {
-				p.keep(e.SessionID, func(w *want) bool { return w.take(e) })
+				p.take(e)
 			}
 		}
 		at = into[n-1].ID
-		whole = p.close(at)
 		clear(into[:n])
 	}
 	p.each(func(w *want) { w.more, w.reached = true, at })
@@ -184,10 +165,7 @@ func (w *want) take(e *eventlog.Entry) bool {
 	if e.ID.Compare(w.at.After) <= 0 {
 		return true
 	}
-	if w.to != (cursor{}) && e.ID.Compare(w.to.After) > 0 && e.ID != w.to.Inside {
-		return true // until the pass closes it
-	}
-	if w.to == (cursor{}) && (w.room == 0 || w.named == maxVisitors) {
+	if w.room == 0 || w.named == maxVisitors {
 		w.more, w.reached = true, e.ID.Previous()
 		return false
 	}
@@ -203,27 +181,23 @@ func (w *want) take(e *eventlog.Entry) bool {
 	return true
 }
 
-// takeActions adds the actions of an entry, but for those before the cursor or after the end,
-// which may both be inside the entry. After a gap it counts the actions that are missing between the
+// takeActions adds the actions of an entry, but for those before the cursor, which may be inside
+// the entry. After a gap it counts the actions that are missing between the
 // cursor and the first one; without a gap they are others', which were passed over. It lets a marked
 // click take the place of the same click without its mark.
 func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
-	actions := b.Actions
-	skip, end := 0, len(actions)
+	actions, skip := b.Actions, 0
 	if w.at.Inside == id {
-		skip = min(w.at.Actions, end)
+		skip = w.at.Actions
 	}
-	if w.to.Inside == id {
-		end = min(w.to.Actions, end)
-	}
-	if skip >= end {
+	if skip >= len(actions) {
 		return
 	}
 	if next := w.at.Next; w.gap && next > 0 && actions[skip].Index > next {
 		w.trimmed += actions[skip].Index - next
 	}
 	next := w.at.Next
-	for i := skip; i < end; i++ {
+	for i := skip; i < len(actions); i++ {
 		next = max(next, actions[i].Index+1) // a click that comes again has its index
 		f := found{Action: reduced(actions[i].Action), entry: id, user: actions[i].UserID,
 			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),

@@ -15,8 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// A scan takes a few visitors at a time, since it looks for each in all earlier actions, and each
-// goes into the outbox.
+// A scan takes a few visitors at a time, since it looks for each in all earlier actions.
 func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	const visitors, format = 2000, "0198c2f4-7a00-7000-8000-%012d"
 	log := musttest.New(memorylog.New(nil))
@@ -38,26 +37,6 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 		require.LessOrEqual(t, len(w.others), maxVisitors)
 	}
 	assert.Equal(t, visitors/maxVisitors+1, scans, "all are read")
-}
-
-// The text of a note in doubt is made from its whole range, however much of it is other sessions'.
-func TestScan_readsARangeWithAnEndToThatEnd(t *testing.T) {
-	log := musttest.New(memorylog.New(nil))
-	own := musttest.New(json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: "s",
-		Actions: []activity.BatchAction{{SessionID: "s", ConversationID: "7"}}}))
-	add := func(sessionID string, data []byte) eventlog.ID {
-		require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: sessionID, Data: data}}))
-		return musttest.New(log.Bounds(t.Context(), "acme")).Newest
-	}
-	add("s", own)
-	for range 2 * maxScan >> 20 {
-		add("other", fmt.Appendf(nil, `{"type":"summary","summary":"%1048576d"}`, 0))
-	}
-	w := &want{belongs: belongs{conversationID: "7"}, session: "s", to: cursor{After: add("s", own)}}
-	add("s", own)
-	require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
-	assert.Len(t, w.found, 2)
-	assert.False(t, w.more)
 }
 
 // Nothing of the product starts during a scan, and anyone with the capture token can choose its

@@ -229,7 +229,8 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 			to := cursor{After: eventlog.IDAt(time.Now())}
 			c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}},
 				Writing: &writing{Session: "s", UserID: "alice", To: to, Count: 1, Summary: summary}}
-			c.written("1", []activity.Action{*did("alice", "a", 0).Action}, maxRecent, time.Now())
+			c.Writing.History.Add(*did("alice", "a", 0).Action)
+			c.written("1", time.Now())
 			want := session{ID: "s", UserID: "bob", Former: []formerNote{{"1", "alice"}}}
 			if summary == nil {
 				want.Cursor = to

@@ -139,6 +139,10 @@ func (c *conversation) encode() ([]byte, error) {
 	for i := range c.Sessions {
 		c.Sessions[i].History = summary.History{}
 	}
+	if c.Writing != nil {
+		w := *c.Writing
+		w.History, c.Writing = summary.History{}, &w
+	}
 	value, err = json.Marshal(c)
 	if err != nil || len(value) <= document.MaxValue {
 		return value, err
