@@ -284,7 +284,9 @@ func (c *conversation) written(noteID string, now time.Time) {
 		return
 	}
 	if w.Erased {
-		c.blanked(noteID)
+		if noteID != "" {
+			c.Writing, c.Redact = nil, append(slices.Clip(c.Redact), noteID)
+		}
 		return
 	}
 	c.Writing = nil
@@ -318,13 +320,6 @@ func (c *conversation) written(noteID string, now time.Time) {
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 		}
-	}
-}
-
-// blanked records that the note in the outbox, of an erased person, exists under this ID.
-func (c *conversation) blanked(noteID string) {
-	if noteID != "" {
-		c.Writing, c.Redact = nil, append(slices.Clip(c.Redact), noteID)
 	}
 }
 

@@ -380,7 +380,8 @@ type outcome struct {
 
 // perform asks the desk, or has a model asked, for a step. Nothing else calls a desk. A note in
 // doubt is looked for first, and written again only if it is not found or the desk cannot look;
-// a reply or an offer in doubt is only looked for. A note without text needs no request.
+// a reply or an offer in doubt, and the note of an erased person, is only looked for. A note
+// without text needs no request.
 //
 // A model is asked beside the job: perform starts that and returns. The result makes the
 // conversation due again.
@@ -399,11 +400,9 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		if s.doubt {
 			o = j.find(ctx, id, s)
 		}
-		if !o.yes {
+		if !o.yes && !(s.doubt && s.writing.Erased) {
 			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.text); return err })
 		}
-	case kindBlank:
-		return j.find(ctx, id, s)
 	case kindRedaction:
 		o.done = len(s.redact)
 		if j.can.Redactor != nil {
@@ -513,8 +512,6 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	switch s.kind {
 	case kindNote, kindSummary:
 		return j.settleNote(ctx, s, o)
-	case kindBlank:
-		return j.settleBlank(ctx, o)
 	case kindRedaction:
 		err := o.err
 		if o.done > 0 {

@@ -297,7 +297,7 @@ func (m *more) fail(c class, wait time.Duration) (first bool, pause time.Duratio
 // noted records that a note was written, and until when there is no further one. Entries that the
 // note covers wake the lane no more.
 func (l *lane) noted(w *writing, calm time.Time) {
-	if s := l.session(w.Session); s != nil && w.Summary == nil {
+	if s := l.session(w.Session); s != nil && w.Count > 0 {
 		s.after, l.calm = w.To.After, calm
 	}
 	if l.more != nil && w.Summary != nil {

@@ -20,7 +20,6 @@ type kind uint8
 const (
 	kindNote      kind = iota
 	kindSummary        // a note, too
-	kindBlank          // a note in doubt of an erased person is looked for
 	kindRedaction      // of the notes that a summary replaces
 	kindDraft          // a model is asked for a summary
 	kindContact        // the desk is asked for the contact
@@ -49,7 +48,7 @@ const (
 // class returns the class of the kind.
 func (k kind) class() class {
 	switch k {
-	case kindNote, kindSummary, kindBlank, kindRedaction, kindDraft:
+	case kindNote, kindSummary, kindRedaction, kindDraft:
 		return notes
 	case kindContact:
 		return contacts
@@ -343,13 +342,10 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 			To: w.found[n-1].after, Count: len(actions)}}
 }
 
-// resume looks for the note in the outbox and writes it otherwise.
+// resume looks for the note in the outbox and writes it otherwise, unless its person was erased.
 func (c *conversation) resume() *step {
 	s := &step{kind: kindNote, text: c.Writing.Text, writing: c.Writing, doubt: true}
-	switch {
-	case c.Writing.Erased:
-		s.kind = kindBlank
-	case c.Writing.Summary != nil:
+	if c.Writing.Summary != nil {
 		s.kind = kindSummary
 	}
 	return s

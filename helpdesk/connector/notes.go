@@ -14,6 +14,7 @@ import (
 //
 //	written, found or needless     the outbox is emptied and the cursor moves
 //	refused for good               the same, without an ID: the actions are left out and counted
+//	not found, of somebody erased  the outbox is emptied
 //	not made, or refused for now,  the outbox is emptied and the error returned: the next attempt
 //	  and not in doubt before      is a new note, which may hold newer actions, too
 //	anything else                  the outbox stays: the note is in doubt, and looked for next
@@ -25,7 +26,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	switch {
 	case o.err == nil:
 	case j.isRefused(s, o.err) && !helpdesk.IsGone(o.err):
-		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
+		j.logger().Error("a note is given up, since the desk refuses it", "err", o.err)
 		j.lost("refused", s.writing.Count)
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
 		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
@@ -34,7 +35,13 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		return o.err
 	}
 	w, now := s.writing, j.d.store.now()
-	if err := j.update(ctx, func(c *conversation) error { c.written(o.id, now); return nil }); err != nil {
+	err := j.update(ctx, func(c *conversation) error {
+		if c.written(o.id, now); w.Erased {
+			c.Writing = nil
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if s.want != nil {
@@ -46,28 +53,10 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	}
 	j.keepCalm()
 	j.locked(func() { j.lane.noted(w, j.d.store.hostTime(j.calm)) })
-	if o.id != "" {
+	if o.id != "" && !w.Erased {
 		j.count(w)
 	}
 	return nil
-}
-
-// settleBlank records whether a note of an erased person was found. One that cannot be looked for
-// stays at the desk.
-func (j *job) settleBlank(ctx context.Context, o outcome) error {
-	if o.err != nil && (!isFinal(o.err) || helpdesk.IsGone(o.err)) {
-		return o.err
-	}
-	if o.err != nil {
-		j.logger().Warn("a note of an erased person may be left: the desk refuses to look for it", "err", o.err)
-	}
-	return j.update(ctx, func(c *conversation) error {
-		if c.Writing != nil && c.Writing.Erased {
-			c.blanked(o.id)
-			c.Writing = nil
-		}
-		return nil
-	})
 }
 
 // isPaused reports whether a request was not made, since it has to wait.
