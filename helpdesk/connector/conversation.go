@@ -409,7 +409,17 @@ func decodeConversation(doc document.Document) (conversation, error) {
 	if err := json.Unmarshal(doc.Value, &c); err != nil {
 		return conversation{}, fmt.Errorf("connector: conversation %q cannot be read: %w", doc.Name, err)
 	}
+	if w := c.Writing; w != nil && w.Text == "" && !c.hasSummary(w) {
+		c.Writing = nil // by an earlier version, which stored no text: it is written from the log again
+	}
 	return c, nil
+}
+
+// hasSummary reports whether the note in the outbox is a summary equal to the session's last one,
+// which needs no note.
+func (c *conversation) hasSummary(w *writing) bool {
+	s := c.session(w.Session)
+	return w.Summary != nil && s != nil && s.Summary != nil && s.Summary.Text == w.Summary.Text
 }
 
 // Conversation is a conversation of a desk as the connector knows it.

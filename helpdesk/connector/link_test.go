@@ -340,6 +340,22 @@ func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
 
+// The previous release stored the range of a note, and no text.
+func TestConversation_beginsANoteOfThePreviousReleaseAgain(t *testing.T) {
+	for writing, stays := range map[string]bool{
+		`{"session":"s","text":"[1] User visited a"}`:         true,
+		`{"session":"s","summary":{"upto":2,"text":"b"}}`:     true, // says the same: it needs no note
+		`{"session":"s","from":{"after":"1-0"},"count":1}`:    false,
+		`{"session":"s","summary":{"upto":2,"text":"other"}}`: false,
+		`{"session":"gone","summary":{"upto":2,"text":"b"}}`:  false,
+	} {
+		c, err := decodeConversation(document.Document{Version: 1, Value: []byte(
+			`{"sessions":[{"id":"s","summary":{"upto":1,"text":"b"}}],"writing":` + writing + `}`)})
+		require.NoError(t, err, writing)
+		assert.Equal(t, stays, c.Writing != nil, writing)
+	}
+}
+
 // A server of the previous release stored this form.
 func TestSession_isStoredWithTheActionsThatNoSummaryHas(t *testing.T) {
 	const stored = `{"id":"s","since":1,"recent":[{"at":2,"type":"click","title":"Click a","text":"User clicked a"}],` +
