@@ -12,10 +12,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// Context returns where a person is and what they did, for an AI agent, like the endpoint
-// of that name: everything that was accepted before the call. It waits up to 5 seconds for
-// the service to catch up with its log, then it returns ErrNotReady; a mistake in the
-// query is a *[activity.QueryError]. Nobody known is no error.
+// Context returns a person's page and recent actions for an AI agent, like GET /context. It includes
+// everything that was accepted before the call. If the service has not caught up with its log
+// within 5 seconds, it returns ErrNotReady. A mistake in the query is a *[activity.QueryError]. An
+// unknown person is not an error.
 func (s *Service) Context(ctx context.Context, productID string, q agent.Query) (agent.Context, error) {
 	if err := s.awaitCatchUp(ctx); err != nil {
 		return agent.Context{}, err
@@ -27,23 +27,22 @@ func (s *Service) Context(ctx context.Context, productID string, q agent.Query) 
 	return *answer, nil
 }
 
-// agentAnswer returns the answer to a query, for the endpoint, the MCP tool and Context. It
-// takes sessionsPatience at most.
+// agentAnswer answers a query for the endpoint, the MCP tool and Context, within sessionsPatience.
 func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
 	return s.agents.Read(ctx, productID, q)
 }
 
-// ofAgents returns a product's desks and the prompt for its agents. An unknown product has
-// neither.
+// ofAgents returns a product's desks and the prompt for its agents; both are empty for an unknown
+// product.
 func (s *Service) ofAgents(productID string) (connector.Product, string, error) {
 	product, _, err := s.products.Product(productID)
 	return product, strings.TrimSpace(s.products.Configuration(productID).Agent.Prompt), err
 }
 
-// serveContext serves GET /context/{product_id}, as JSON or as text: the parameter format
-// decides, and without it the header Accept.
+// serveContext serves GET /context/{product_id} as JSON or text, by the parameter format or else the
+// header Accept.
 func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

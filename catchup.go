@@ -13,23 +13,20 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// After a start a service is behind in two ways: it does not know the products registered at
-// other servers, and an engine may have to read its log back. Requests that only append are
-// served meanwhile; lookups wait.
+// After a start, a service must load the products registered at other servers, and its engine may
+// have to read the log back. Until then it serves requests that only append, and lookups wait.
 //
 //	Run       engine.Run reads back and reports → readBack is closed
 //	catchUp   loads the registrations, then awaits readBack → caughtUp is closed
 //	lookups   await caughtUp, for catchUpPatience at most
 //
-// A new log in memory has caught up from the beginning.
+// A service on a new log in memory has caught up from the start.
 
-// catchUpRetry is how long to wait before asking storage again that could not
-// be read.
+// catchUpRetry is the pause before storage that could not be read is tried again.
 const catchUpRetry = time.Second
 
-// catchUp loads the registrations, until it has succeeded or ctx ends, and then waits for the
-// log. From then on lookups can be answered. Registrations that cannot be decoded do not hold
-// it up.
+// catchUp loads the registrations, retrying until ctx ends, and then waits for the log. After that
+// lookups can be answered. Malformed registrations do not delay it.
 func (s *Service) catchUp(ctx context.Context) {
 	if isClosed(s.caughtUp) {
 		return
@@ -51,7 +48,7 @@ func (s *Service) catchUp(ctx context.Context) {
 	}
 }
 
-// report takes over how far the log has read itself back. The engine calls it with Done once.
+// report records the engine's progress in reading the log back. The engine sets Done once.
 func (s *Service) report(p eventlog.Progress) {
 	s.progress.Store(&p)
 	if !p.Done {
@@ -63,8 +60,8 @@ func (s *Service) report(p eventlog.Progress) {
 	close(s.readBack)
 }
 
-// Progress returns how far the service has read its log back into memory, at the
-// start of Run. With Done, lookups can be answered.
+// Progress returns the progress of reading the log back into memory, at the start of Run. With Done
+// set, lookups can be answered.
 func (s *Service) Progress() eventlog.Progress {
 	var p eventlog.Progress
 	if last := s.progress.Load(); last != nil {
@@ -74,12 +71,12 @@ func (s *Service) Progress() eventlog.Progress {
 	return p
 }
 
-// catchUpPatience is how long a lookup waits for the service to catch up. Most
-// logs are read in less.
+// catchUpPatience is the longest time that a lookup waits for the service to catch up. Most logs are
+// read in less.
 const catchUpPatience = 5 * time.Second
 
-// awaitCatchUp waits until the service has caught up: for catchUpPatience at most, and no
-// longer than ctx or until a stop begins. Its error is ErrNotReady.
+// awaitCatchUp waits until the service has caught up. It returns ErrNotReady after catchUpPatience,
+// or once ctx ends or a stop begins.
 func (s *Service) awaitCatchUp(ctx context.Context) error {
 	if isClosed(s.caughtUp) {
 		return nil
@@ -95,8 +92,8 @@ func (s *Service) awaitCatchUp(ctx context.Context) error {
 	return ErrNotReady
 }
 
-// whenCaughtUp lets requests wait a while until the service has caught up, and answers 503 if
-// it has not: within 5 seconds.
+// whenCaughtUp delays requests until the service has caught up. If that takes too long, it answers
+// 503, within 5 seconds.
 func (s *Service) whenCaughtUp(next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), catchUpPatience-100*time.Millisecond)

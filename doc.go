@@ -1,10 +1,9 @@
-// Package liveactivity shows AI agents and help desks where a user is in an app,
-// and the user's last actions. It takes page views, clicks and form submits
-// from PostHog, keeps the last 50 of every user for 4 hours, and hands them over
-// by REST, by MCP, as a stream of server-sent events, as notes in help-desk
-// conversations, and as proactive quick replies.
+// Package liveactivity shows AI agents and help desks where a user is in an app, and the user's
+// latest actions. It receives page views, clicks and form submits from PostHog, keeps the last 50
+// of every user for 4 hours, and serves them by REST, by MCP, as a stream of server-sent events, as
+// notes in help-desk conversations, and as proactive quick replies.
 //
-// The whole service is one value:
+// A [Service] is the whole service:
 //
 //	product, key := liveactivity.NewProduct("acme")
 //	service, err := liveactivity.New(&liveactivity.Options{
@@ -20,34 +19,30 @@
 //	}
 //	return service.Serve(ctx, listener)
 //
-// The command liveactivity-server is this with flags. The handler can be mounted
-// at "/" beside a program's own pages, which call [Service.LiveActivity] to show a
-// user's recent actions.
+// The command liveactivity-server adds flags to this. The handler can also be mounted at "/" beside a
+// program's own pages, which call [Service.LiveActivity] to show a user's recent actions.
 //
-// GET /flow/{product_id} returns the figures of a product's last hour, minute by
-// minute, and its outstanding deliveries, summed over all services on one log.
+// GET /flow/{product_id} returns a product's counts for each minute of the last hour, and its
+// pending deliveries, summed over all services on one log.
 //
 // # Stopping
 //
-// [Service.Serve] owns the listener: when its context ends it finishes the requests in
-// flight, sends every stream the rest of the log, and returns. A program that has its
-// own http.Server calls [Service.Stopping], then Shutdown of the server, so that
-// requests in flight still find the log open, and then ends the context of
-// [Service.Run].
+// [Service.Serve] owns the listener. When its context ends, it finishes the requests in flight, sends
+// every stream the rest of the log, and returns. A program with its own http.Server first calls
+// [Service.Stopping], then Shutdown of the server while the log is still open, and then ends the
+// context of [Service.Run].
 //
 // # One log, and views of it
 //
-// A request that is accepted is one append to a product's log. Everything else
-// reads the log with its own cursor: the store of recent activity, every
-// reader of the stream, and every [View]. The id of an entry is the event id that
-// a reader resumes by, so a reconnect, a slow reader and a restart are one
-// mechanism.
+// An accepted request is one append to a product's log. Every stream and every [View] reads the log
+// with a cursor of its own. The ID of an entry is the event ID by which a reader resumes, so
+// reconnects, slow readers and restarts are handled by one mechanism.
 //
-// Where the log is kept is the choice of an engine: memory by default
-// ([github.com/liveactivity/liveactivity/stream/eventlog/memorylog]), a file
-// ([github.com/liveactivity/liveactivity/stream/eventlog/boltlog]), or a Redis
-// that many services share ([github.com/liveactivity/liveactivity/stream/eventlog/redislog]).
-// The last two are passed in, so that this package links neither.
+// An engine stores the log: in memory by default
+// ([github.com/liveactivity/liveactivity/stream/eventlog/memorylog]), in a file
+// ([github.com/liveactivity/liveactivity/stream/eventlog/boltlog]), or in a Redis shared by several
+// services ([github.com/liveactivity/liveactivity/stream/eventlog/redislog]). The caller opens the
+// last two, so this package links neither:
 //
 //	entries, err := boltlog.Open("/var/lib/acme", nil)
 //	if err != nil {
@@ -56,52 +51,50 @@
 //	defer entries.Release()
 //	service, err := liveactivity.New(&liveactivity.Options{Log: entries})
 //
-// When the service starts on a log that holds something, lookups wait until it
-// has caught up, and /readyz answers 503; [Service.Progress] says how far it is.
+// When the service starts on an existing log, lookups wait and /readyz answers 503 until it has
+// caught up; see [Service.Progress].
 //
-// State that outlives the log, such as the owner of a session or
-// which products are registered, is a small document with a time to live, changed
-// by compare-and-set, together with an append where it belongs to one.
+// State that outlives the log, such as the user of a session or the registered products, is stored in
+// small documents with a time to live. They are changed by compare-and-set, atomically with the
+// append that they belong to.
 //
-// # Slots
+// # Extensions
 //
-// A source of one's own hands its events to [Service.Record]. A view follows
-// the log of each product, in this process and without HTTP. A help desk of one's
-// own is a helpdesk.Kind in Options.Desks, and a trigger for proactive quick replies
-// a proactive.Trigger in Options.Triggers.
+// A source of your own passes its events to [Service.Record]. A [View] follows the log of each product,
+// in this process and without HTTP. A help desk of your own is a helpdesk.Kind in Options.Desks, and
+// a trigger for proactive quick replies is a proactive.Trigger in Options.Triggers.
 //
-// # The parts
+// # Packages
 //
 //	activity            actions, batches and events; canonical URLs
 //	activity/recent     the newest actions of every user, and their REST handler
-//	activity/directory  the user, the address and the link of every session
+//	activity/directory  the user, the email address and the link of every session
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
-//	activity/flat       webhooks whose form a product describes → actions
+//	activity/flat       webhooks in a format that a product describes → actions
 //	activity/mcptool    the MCP server over a store
-//	activity/access     keys: who may read which product
-//	activity/access/oauth  signs in MCP clients that cannot be given a key
-//	activity/sessions   who is there now: a view of the log
-//	activity/tracing    the steps of actions on their way
+//	activity/access     keys, and the products that they may read
+//	activity/access/oauth  sign-in for MCP clients without a key
+//	activity/sessions   the live sessions: a view of the log
+//	activity/tracing    the steps of actions through the service
 //	activity/otlp       exports traces and metrics by OTLP, for OpenTelemetry
 //	activity/document   small documents changed by compare-and-set, and leases
-//	stream              the consumer's side: consumer, writer, summarizer
-//	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
+//	stream              for consumers of the stream: consumer, writer, summarizer
+//	stream/eventlog     the log, its follower, its server-sent-events handler, the recorder
 //	helpdesk            the interfaces of a help desk: notes, replies, webhooks
-//	helpdesk/connector  links sessions to conversations, and keeps notes and replies coming
-//	helpdesk/zendesk    Zendesk; a client that can be used alone
-//	helpdesk/intercom   Intercom, likewise
-//	proactive           triggers: the moments to offer a quick reply, and their configuration
+//	helpdesk/connector  links sessions to conversations, and delivers notes and replies
+//	helpdesk/zendesk    a Zendesk client, which can be used on its own
+//	helpdesk/intercom   an Intercom client, likewise
+//	proactive           triggers of proactive quick replies, and their configuration
 //	retriever           recent actions as records for chatbot platforms such as Dify
-//	bridge              recent actions as the introduction of a chat widget, with a page to try it in
-//	activity/option     the error of every constructor: a wrong argument or option
+//	bridge              recent actions as a chat widget's introduction, with a page to try it
+//	activity/option     the error type of every constructor
 //	cmd                 the service, the retriever and the bridge as commands
-//	examples            one idea each, to copy from
+//	examples            one idea each, for copying
 //
-// Each interface has its conformance suite in a package beside it, named after it
-// with "test" at the end.
+// Each interface has a conformance suite in a package beside it, with "test" added to the name.
 //
-// Commands and examples import this package, it imports stream/eventlog, that
-// imports activity, and activity imports nothing above it; a test keeps it so.
+// Commands and examples import this package, which imports stream/eventlog, which imports activity.
+// No package imports upward; a test checks that.
 package liveactivity

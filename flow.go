@@ -15,15 +15,15 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// newMeter returns the meter of the service, which may count before the parts are there that it
-// asks. isNew says that the log is the service's own.
+// newMeter returns the service's meter, which may count before the parts exist that it queries. isNew
+// means that the service made its log itself.
 func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
 		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Version, Logger: s.log,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
 		Backlog: func(productID string) flow.Backlog { return s.connector.Backlog(productID) },
 	}
-	if !isNew { // else the log is no one else's, and does not last
+	if !isNew { // otherwise no other service uses the log
 		config.Documents = s.engine.Documents()
 	}
 	return flow.New(config)
@@ -32,11 +32,11 @@ func (s *Service) newMeter(isNew bool) *flow.Meter {
 // drop removes all data of a product and its counts, and ends its generations up to through:
 // see Drop of [eventlog.Log], whose errors it returns.
 func (s *Service) drop(ctx context.Context, productID string, through document.Version) error {
-	s.meter.Forget(productID) // before, so that no document of it comes after
+	s.meter.Forget(productID) // first, so that no document is written after the drop
 	return s.engine.Drop(ctx, productID, through)
 }
 
-// flowAnswer is the answer to GET /flow/{product_id}. The counts are of all servers.
+// flowAnswer is the response of GET /flow/{product_id}. The counts are summed over all servers.
 type flowAnswer struct {
 	ProductID string           `json:"product_id"`
 	AsOf      float64          `json:"as_of"` // epoch seconds
@@ -48,7 +48,7 @@ type flowAnswer struct {
 	Storage   eventlog.Storage `json:"storage"`
 }
 
-// flowDesk is how many conversations wait for a desk.
+// flowDesk counts the conversations that wait for a desk.
 type flowDesk struct {
 	Name string `json:"desk"`
 	flow.Desk
@@ -70,7 +70,7 @@ func flowDesks(product connector.Product, waiting map[string]flow.Desk) (desks [
 	return desks, parked
 }
 
-// flowTimeout is how long storage may take to give the figures.
+// flowTimeout bounds the reads from storage for GET /flow.
 const flowTimeout = 3 * time.Second
 
 // serveFlow answers with a product's counts of the last hour, minute by minute, and its present

@@ -8,17 +8,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// listen streams to an MCP client which of its users act, until the client goes, its key is
-// removed or the log is closed.
+// listen notifies an MCP client when its users act, until the client disconnects, its key is removed
+// or the log is closed.
 func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.Listening) error {
 	return s.streams.ServeForm(w, r, l.ProductID, l.Check, notifications{l})
 }
 
-// notifications is the form of the stream of an MCP client.
+// notifications formats the stream to an MCP client.
 type notifications struct{ *mcptool.Listening }
 
-// Frame implements [eventlog.Form]: a user acts, or earlier actions turn out to be the user's.
-// It has one event for each user of the entry, nil for an entry without any.
+// Frame implements [eventlog.Form]. It has an event for each user who acts in the entry, or to whom the
+// entry assigns earlier actions, and is nil if there are none.
 func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if who, err := e.DecodeIdentity(); err == nil && who != nil {
 		return n.Acted(who.UserID)

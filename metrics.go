@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// logCollector exports the sizes of the logs. Collectors of several services on one registry
-// are summed. mu guards all, from which no log is removed.
+// logCollector exports the sizes of logs. Services that share a registry share a collector, which sums
+// their logs. mu guards all, from which no log is removed.
 type logCollector struct {
 	mu  sync.Mutex
 	all []eventlog.Log
@@ -23,7 +23,7 @@ func (c *logCollector) add(log eventlog.Log) {
 	c.all = append(c.all, log)
 }
 
-// list returns a copy, so that no log is asked with the lock held.
+// list returns a copy, so that no log is called with the lock held.
 func (c *logCollector) list() []eventlog.Log {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,9 +47,8 @@ func (c *logCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- logDropped
 }
 
-// Collect implements [prometheus.Collector]. It asks each log for its Stats, which may take a
-// second; a product that a log cannot tell of is missing for that time. The service's own
-// product is left out.
+// Collect implements [prometheus.Collector]. It calls Stats of each log, which may take a second. A
+// product whose stats cannot be read is missing. The service's own product is left out.
 func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
 	sums, users := map[string]eventlog.Stats{}, 0
 	for _, log := range c.list() {

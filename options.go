@@ -21,68 +21,67 @@ import (
 
 // Options of a [Service]. A zero field means its default.
 type Options struct {
-	// Products are served as long as the service lives. Others can be registered
-	// by the admin endpoints. LoadFile reads them from a file, with the Keys.
+	// Products are served for the lifetime of the service. Others can be registered at the
+	// admin endpoints. LoadFile reads Products and Keys from a file.
 	Products []Product
 	Keys     []Key
 
-	// Log is the engine that keeps everything; nil for a new memorylog.Log. Run
-	// runs it and closes it; its owner releases it after that.
+	// Log is the engine that stores everything; nil for a new memorylog.Log. Run runs and
+	// closes it; its owner releases it after that.
 	Log eventlog.Log
-	// Retention bounds the log that is made by default, and the sessions that are
-	// listed; and no event older than its TTL is taken.
+	// Retention bounds the default log and the listed sessions. Events older than its TTL are
+	// not accepted.
 	Retention eventlog.Retention
-	// MaxEvents is the most actions that a lookup returns, and how many the log
-	// that is made by default keeps of a user.
+	// MaxEvents is the largest number of actions that a lookup returns, and the number that
+	// the default log keeps of a user.
 	MaxEvents int
 
 	AdminKey string // opens the admin endpoints; without it there are none
-	// PublicURL is how the world reaches the handler; MCP clients sign in where it is https
-	// or a loopback address.
+	// PublicURL is the public URL of the handler. MCP clients can sign in if it is https or a
+	// loopback address.
 	PublicURL string
-	LocalURL  string        // begins addresses without a PublicURL; without both, addresses are paths
-	Heartbeat time.Duration // how long a stream may be silent before a heartbeat
-	Views     []View        // what else follows the log
+	LocalURL  string        // base of addresses without a PublicURL; without both, addresses are paths
+	Heartbeat time.Duration // longest silence of a stream before a heartbeat
+	Views     []View        // further followers of the log
 
 	// Desks are the kinds of help desk that products can have; nil for Zendesk
 	// and Intercom.
 	Desks []helpdesk.Kind
-	// Triggers are asked for moments to offer help in, beside package proactive's
-	// own; a product's configuration can name them.
+	// Triggers detect moments to offer help, in addition to those of package proactive. A
+	// product's configuration refers to them by ID.
 	Triggers []proactive.Trigger
-	// Guide starts the expert help that a user chose; see [proactive.Guidance]. By
-	// default the choice is answered like any other message.
+	// Guide starts the guidance that a user chose; see [proactive.Guidance]. By default, the
+	// choice is answered like any other message.
 	Guide func(ctx context.Context, g proactive.Guidance) error
-	// Model answers a prompt as a language model does: it writes the public
-	// replies to users' messages in a conversation, and the summaries of their
-	// actions. It must return soon after ctx has ended. Without it there
-	// are no replies, and a summary is put together from the actions.
+	// Model calls a language model with a prompt. It writes public replies to users' messages
+	// in conversations, and summaries of their actions. It must return soon after ctx ends.
+	// Without it there are no replies, and summaries are extracted from the actions.
 	Model func(ctx context.Context, prompt string) (string, error)
-	// Reply writes the public replies in place of the Model, for a program that
-	// knows more than a prompt holds. It must return soon after ctx has ended; an
-	// error is retried, but for connector.ErrNoReply.
+	// Reply replaces the Model for public replies, for a program that knows more than the
+	// prompt. It must return soon after ctx ends. Errors are retried, except for
+	// connector.ErrNoReply.
 	Reply func(ctx context.Context, q connector.Question) (string, error)
 
-	// Tracer takes the steps on the way of actions, from a request to a note or an answer. Package
-	// [github.com/liveactivity/liveactivity/activity/otlp] makes traces of them.
+	// Tracer receives the steps of actions through the service, from a request to a note or an
+	// answer. Package [github.com/liveactivity/liveactivity/activity/otlp] exports them as
+	// traces.
 	Tracer tracing.Tracer
 
-	// Logger is slog.Default() by default.
+	// Logger logs everything; slog.Default() by default.
 	Logger *slog.Logger
-	// Metrics is where metrics are registered. By default they are served at
-	// /metrics, with the metrics of the process.
+	// Metrics registers the metrics. By default they are served at /metrics, with the metrics
+	// of the process.
 	Metrics prometheus.Registerer
 }
 
-// The least that a service can work with.
+// The lower bounds of options.
 const (
 	minTTL       = time.Second
 	minMaxBytes  = 64 << 10 // an event of the log is nearly as large
 	minHeartbeat = 100 * time.Millisecond
 )
 
-// Validate returns everything that is wrong with the options, each mistake an
-// [*option.Error].
+// Validate returns all mistakes in the options, each as an [*option.Error].
 func (o *Options) Validate() error {
 	m := options.Mistakes{Package: "liveactivity"}
 	seen := map[string]bool{}
@@ -117,7 +116,7 @@ func (o *Options) extensions() productfile.Extensions {
 	return productfile.NewExtensions(o.Desks, o.Triggers)
 }
 
-// isBaseURL reports whether paths can be added to a URL. It need not be given.
+// isBaseURL reports whether s is empty or a URL to which paths can be added.
 func isBaseURL(s string) bool {
 	_, ok := origin.Base(s)
 	return s == "" || ok

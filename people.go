@@ -14,39 +14,38 @@ import (
 )
 
 type (
-	// Person names a person, by a UserID or by an Email.
+	// Person identifies a person by either UserID or Email.
 	Person = person.Query
-	// PersonExport is all of a person's data, as the endpoint documents it.
+	// PersonExport has all of a person's data, as documented for the endpoint.
 	PersonExport = person.Export
-	// Erased counts the data that an erasure has removed.
+	// Erased counts the data that an erasure removes.
 	Erased = person.Erased
 )
 
-// Export returns everything that is kept of a person: activity, directory, links,
-// conversations, offers, deliveries and the log. It waits as Sessions does.
+// Export returns all data about a person: activity, directory, links, conversations, offers, deliveries
+// and log entries. It waits as Sessions does.
 func (s *Service) Export(ctx context.Context, productID string, who Person) (*PersonExport, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
 	return s.people.Export(ctx, productID, who)
 }
 
-// Erase removes everything that is kept of a person up to now, on every server, in every
-// view and for every consumer. With redact the notes that were written into conversations
-// are blanked, where the desk can. It waits as Sessions does and may be repeated; after an
-// error it may have had its effect.
+// Erase removes all data about a person up to now, on every server, in every view and for every
+// consumer. With redact it also blanks the notes in conversations, if the desk supports that. It
+// waits as Sessions does. It may be repeated; after an error it may have taken effect.
 func (s *Service) Erase(ctx context.Context, productID string, who Person, redact bool) (Erased, error) {
 	ctx, cancel := context.WithTimeout(s.generation(ctx, productID), sessionsPatience)
 	defer cancel()
 	return s.people.Erase(ctx, productID, who, redact)
 }
 
-// eraseUser erases a user whom a source asks to erase. Notes stay.
+// eraseUser erases a user at the request of a source. Notes stay.
 func (s *Service) eraseUser(ctx context.Context, productID, userID string) error {
 	_, err := s.Erase(ctx, productID, Person{UserID: userID}, false)
 	return err
 }
 
-// mountPeople puts the endpoints about one person in their places.
+// mountPeople mounts the endpoints about one person.
 func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
 	mux.Handle("GET /users/{product_id}/{user_id}/export", admin.Require(s.serveExport))
 	mux.Handle("GET /users/{product_id}/export", admin.Require(s.serveExport))
@@ -57,8 +56,8 @@ func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
 // adminName is the name of the admin key in the audit log.
 const adminName = "admin"
 
-// serveExport serves GET /users/{product_id}/{user_id}/export, and the same by address. The
-// read is in the audit log before there is an answer.
+// serveExport serves GET /users/{product_id}/{user_id}/export, and the same by email address. It writes
+// the audit log before it responds.
 func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 	who, err := s.personOf(r)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveErase serves DELETE /users/{product_id}/{user_id}, and the same by address.
+// serveErase serves DELETE /users/{product_id}/{user_id}, and the same by email address.
 func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	who, err := s.personOf(r)
 	if err != nil {
@@ -93,11 +92,11 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// personOf returns the person that a request names, of a product that there is. Its error is
-// the answer.
+// personOf returns the person that a request identifies, after it has checked that the product exists.
+// Errors are responses.
 func (s *Service) personOf(r *http.Request) (Person, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // a part of it, such as notes=redact, would be lost
+	if err != nil { // otherwise a part such as notes=redact would be lost
 		return Person{}, httpx.BadRequest("The query string is malformed.")
 	}
 	who := Person{UserID: r.PathValue("user_id"), Email: query.Get("email")}

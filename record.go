@@ -10,14 +10,13 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// ErrUnknownProduct says that the service has no product of an ID.
+// ErrUnknownProduct reports that the service has no product with that ID.
 var ErrUnknownProduct = errors.New("liveactivity: the product is unknown")
 
-// Record takes events of a product as it takes PostHog's: it implements
-// [activity.Sink], for a source of one's own, whose word makes identities at least
-// Reported. Credentials in URLs are redacted, long texts are cut, and events with an ID that
-// is missing or cannot be kept are ignored. Its error is [ErrUnknownProduct], or storage's, after
-// which the same events are to be recorded again, unchanged.
+// Record records events of a product from a source of your own. It implements [activity.Sink].
+// Identities have at least the standing Reported. Credentials in URLs are redacted, long texts are
+// cut, and events with a missing or invalid ID are ignored. The error is [ErrUnknownProduct] or a
+// storage error. After a storage error, record the same events again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	if !s.products.Has(productID) {
 		return activity.Result{}, ErrUnknownProduct
@@ -34,11 +33,11 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 	return result, err
 }
 
-// Report takes news of the assistance in a conversation that no desk tells: a dismissal, a
-// step, an end. On return it is stored, and every server's next offer takes it into account. A
-// report with a SessionID is of the conversation that the session is linked to. The error is
-// [proactive.ErrNoConversation], a *[proactive.ReportError], or one of the storage, after which
-// the report may be repeated.
+// Report records progress of the assistance in a conversation that desks do not report: a dismissal, a
+// step or an end. When it returns, the report is stored, and the next offer of any server takes it
+// into account. A report with a SessionID applies to the conversation that the session is linked to.
+// The error is [proactive.ErrNoConversation], a *[proactive.ReportError] or a storage error, after
+// which the report may be repeated.
 func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
 	ctx = s.generation(ctx, productID)
 	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}

@@ -19,9 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// routes makes the parts of the service, puts every endpoint in its place, and returns the
-// handler of all. Metrics go to the options' registry, or else to one that the service serves
-// itself.
+// routes creates the parts of the service, mounts every endpoint, and returns the handler. Metrics are
+// registered with the options' registry, or else with one that the service serves itself.
 func (s *Service) routes(o *Options) (http.Handler, error) {
 	reg, ownRegistry := o.Metrics, serve.NewRegistry()
 	if reg == nil {
@@ -67,8 +66,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
 }
 
-// mountReaders puts the endpoints that give out activity in their places, each behind the keys
-// of its product; the stream asks for them itself.
+// mountReaders mounts the endpoints that return activity, each behind the keys of its product. The
+// stream checks keys itself.
 func (s *Service) mountReaders(mux *httpx.Mux) {
 	keys := s.products.Keys()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
@@ -82,7 +81,7 @@ func (s *Service) mountReaders(mux *httpx.Mux) {
 	mux.Handle("GET /stream/{product_id}", s.streams)
 }
 
-// mountAdmin puts the endpoints that take the admin key in their places.
+// mountAdmin mounts the endpoints that require the admin key.
 func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []helpdesk.Kind) {
 	mux.Handle("POST /admin/products", admin.Require(admin.Register))
 	mux.Handle("GET /admin/products", admin.Require(admin.List))
@@ -100,8 +99,7 @@ func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []help
 	}
 }
 
-// audited logs every request that next serves as a read of a person, by the name of its key,
-// before it is served.
+// audited logs each request, with the name of its key, as a read of one person, before next serves it.
 func (s *Service) audited(door string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := s.Keys().NameOf(sha256.Sum256([]byte(access.BearerToken(r))))
@@ -110,16 +108,16 @@ func (s *Service) audited(door string, next http.Handler) http.Handler {
 	})
 }
 
-// inGenerations makes the writes of a request belong to the registrations known when it began:
-// none of them lands after its product was removed.
+// inGenerations binds the writes of a request to the registrations known at its start, so that no write
+// succeeds after the product was removed.
 func (s *Service) inGenerations(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(document.WithGenerations(r.Context(), s.products.Generations())))
 	})
 }
 
-// generation returns a context whose writes belong to the product's registration as of
-// now, unless ctx says whose they are.
+// generation returns a context that binds writes to the product's present registration, unless ctx is
+// bound already.
 func (s *Service) generation(ctx context.Context, productID string) context.Context {
 	if document.Generation(ctx, productID) != 0 {
 		return ctx
@@ -127,12 +125,11 @@ func (s *Service) generation(ctx context.Context, productID string) context.Cont
 	return document.WithGenerations(ctx, s.products.Generations())
 }
 
-// mountDesks puts the endpoints of help desks and of their users' pages in their
-// places.
+// mountDesks mounts the endpoints for help desks and for the pages of their users.
 func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	const webhook = " /chatbot-webhook/{product_id}"
 	mux.Handle("POST"+webhook, http.HandlerFunc(s.connector.ServeWebhook))
-	// Desks try whether the address is there.
+	// Desks check that the address exists.
 	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, kind := range desks {
 		mux.Handle("POST /"+kind.Name+"/chat/{product_id}", s.connector.ServeChat(kind.Name))
@@ -141,8 +138,8 @@ func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
 }
 
-// known returns the product of a request, or the error that answers it: 404 for an unknown
-// product, 503 while products cannot be read.
+// known returns the product of a request, or the error to respond with: 404 for an unknown product, 503
+// while products cannot be read.
 func (s *Service) known(productID string) (connector.Product, error) {
 	product, ok, err := s.products.Product(productID)
 	switch {

@@ -44,10 +44,10 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// Service is the whole of liveactivity as one value. Its methods are safe for concurrent use.
+// Service is the whole service. Its methods are safe for concurrent use.
 //
-// New sets the fields up to metrics, and nothing changes them. The channels are closed once and
-// never sent to: a stage that was reached stays so.
+// New sets the fields up to metrics, which never change. The channels are closed once, when a stage is
+// reached, and never sent to.
 type Service struct {
 	products *registry.Registry
 	engine   eventlog.Log
@@ -66,7 +66,7 @@ type Service struct {
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
 	handler   http.Handler         // the mux, observed
-	metrics   *prometheus.Registry // nil where the options have one
+	metrics   *prometheus.Registry // nil if the options have one
 
 	ran      atomic.Bool
 	began    time.Time // of Run
@@ -79,8 +79,8 @@ type Service struct {
 	storage  finding
 }
 
-// New returns a service; opts may be nil. It starts nothing: the handler takes
-// events at once, and lookups wait for Run, unless the log is new and in memory.
+// New returns a service; opts may be nil. It starts no goroutines. The handler accepts events
+// immediately; lookups wait for Run, unless the log is new and in memory.
 func New(opts *Options) (*Service, error) {
 	o := *cmp.Or(opts, &Options{})
 	if err := o.Validate(); err != nil {
@@ -108,7 +108,7 @@ func New(opts *Options) (*Service, error) {
 		&helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
 		return nil, err
 	}
-	// The meter asks the products, and the routes' parts count with the meter.
+	// The meter queries the products, and parts of the routes use the meter.
 	s.meter = s.newMeter(isNew)
 	if s.handler, err = s.routes(&o); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func New(opts *Options) (*Service, error) {
 	return s, nil
 }
 
-// parts are values that only the routes refer to.
+// parts are values that only the routes use.
 type parts struct {
 	ingest    *posthog.Handler
 	webhook   http.Handler
@@ -128,9 +128,8 @@ type parts struct {
 	observer  *observe.Observer
 }
 
-// serveSDK serves the paths that no pattern matches: PostHog's SDKs may have been given a path,
-// the SDKs of others one that ends in a slash, and the pages of all must be able to read a 404.
-// It always answers.
+// serveSDK serves the paths that no pattern matches. PostHog's SDKs may use a path prefix, other SDKs a
+// trailing slash, and pages must be able to read a 404. It always responds.
 func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 	switch vendor, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/"); vendor {
 	case "segment", "rudderstack", "jitsu":
@@ -143,8 +142,8 @@ func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// parts makes the parts of the service, with their metrics in reg. A part that cannot be made
-// is nil, and its mistakes are in the error, with all other mistakes; then no part is used.
+// parts creates the parts of the service, with their metrics in reg. The error joins the mistakes of
+// all parts; after an error none of the parts may be used.
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
 	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
@@ -192,7 +191,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	return p, wrong.Err()
 }
 
-// routeName names a request that was served, for metrics and the access log.
+// routeName returns the name of a served request's route, for metrics and the access log.
 func routeName(r *http.Request) string {
 	switch pattern := httpx.Route(r); {
 	case pattern != "":
@@ -203,12 +202,11 @@ func routeName(r *http.Request) string {
 	return "none"
 }
 
-// Handler returns every endpoint of the service, at the paths that docs/reference.md
-// lists. Unknown paths get a 404, so that it can be mounted at
-// "/" beside pages of one's own.
+// Handler returns the handler of all endpoints, at the paths in docs/reference.md. Unknown paths get a
+// 404, so it can be mounted at "/" beside other pages.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Metrics returns the metrics that are served at /metrics; nil where Options.Metrics has them.
+// Metrics returns the metrics served at /metrics, or nil if Options.Metrics is set.
 func (s *Service) Metrics() prometheus.Gatherer {
 	if s.metrics == nil {
 		return nil
@@ -219,13 +217,11 @@ func (s *Service) Metrics() prometheus.Gatherer {
 // URLs returns the addresses of the service.
 func (s *Service) URLs() URLs { return s.urls }
 
-// Keys returns the keys that open the service's products, for handlers of one's
-// own beside it.
+// Keys returns the keys of the service's products, for other handlers of the program.
 func (s *Service) Keys() *access.Keyring { return s.products.Keys() }
 
-// LiveActivity returns the newest actions of a user, at most limit and oldest
-// first, like the endpoint of that name. It waits up to 5 seconds for the service
-// to catch up with its log, then it returns ErrNotReady.
+// LiveActivity returns at most limit of a user's newest actions, oldest first, like the endpoint of that
+// name. If the service has not caught up with its log within 5 seconds, it returns ErrNotReady.
 func (s *Service) LiveActivity(
 	ctx context.Context, productID, userID string, limit int) (recent.LiveActivity, error,
 ) {
@@ -235,20 +231,20 @@ func (s *Service) LiveActivity(
 	return s.lookup.Get(ctx, productID, userID, limit)
 }
 
-// finding is whether storage could be written to when it was last asked.
+// finding is the result of the last check that storage is writable.
 type finding struct {
-	turn chan struct{} // of capacity 1; its holder may use the rest
+	turn chan struct{} // of capacity 1; its holder may use the other fields
 	at   time.Time
 	err  error
 }
 
 const (
-	pingTimeout = 2 * time.Second // how long storage may take to show that it is there
-	pingHolds   = time.Second     // how long a finding holds, so that many calls cost no more than one
+	pingTimeout = 2 * time.Second // limit of a check
+	pingHolds   = time.Second     // lifetime of a finding, so that many calls cost one check
 )
 
-// ping returns whether storage can be written to, or could be less than a second ago. A caller
-// who hangs up ends no ping, for others may wait for it.
+// ping returns nil if storage is writable, or was less than a second ago. A disconnecting caller does
+// not end a check, since others may be waiting for it.
 func (s *Service) ping(ctx context.Context) error {
 	s.storage.turn <- struct{}{} // every holder ends soon after pingTimeout
 	defer func() { <-s.storage.turn }()
@@ -262,7 +258,7 @@ func (s *Service) ping(ctx context.Context) error {
 	return s.storage.err
 }
 
-// ready answers /readyz: the service serves lookups, takes events, and is not about to stop.
+// ready returns nil if the service can answer lookups, accepts events and is not stopping.
 func (s *Service) ready(r *http.Request) error {
 	if isClosed(s.stopping) {
 		return serve.NotReady("The server is stopping.", nil)
@@ -276,21 +272,20 @@ func (s *Service) ready(r *http.Request) error {
 	return nil
 }
 
-// Run does the service's work beside its requests, until ctx ends or the log
-// fails: it catches up with the log, takes over what other services on the log
-// register, runs the views, and frees what has expired. Then it closes the log
-// and returns when every stream and view was given all of it, at the latest 8
-// seconds after the stop began. It runs once.
+// Run does the background work of the service until ctx ends or the log fails: it catches up with the
+// log, follows registrations at other services, runs the views, and frees expired data. Then it
+// closes the log, and returns once every stream and view has received all of it, at most 8 seconds
+// after the start of the stop. Call Run once.
 //
-// To stop in order call Shutdown of the http.Server first, so that requests in
-// flight still find the log open, and then end ctx.
+// For a graceful stop, call Shutdown of the http.Server first, while the log is still open, and then
+// end ctx.
 func (s *Service) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("liveactivity: a service runs once")
 	}
 	s.began = time.Now()
-	// running ends when a stop begins, or the log fails. following, under which the views run,
-	// ends once they were given the rest of the log.
+	// running ends when a stop begins or the log fails. following, the context of the views,
+	// ends once they have received the rest of the log.
 	group, running := errgroup.WithContext(ctx)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
@@ -330,25 +325,24 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Serve serves the service on a listener until ctx ends or its log fails, and closes
-// the listener. Then it finishes the requests in flight, sends every stream the rest of
-// the log, closes the log and returns, at the latest 8 seconds after the stop began. A
-// stop in order returns nil. A service is served once.
+// Serve serves the service on a listener until ctx ends or the log fails, and closes the listener. Then
+// it finishes the requests in flight, sends every stream the rest of the log, closes the log and
+// returns, at most 8 seconds after the start of the stop. After a graceful stop it returns nil. Call
+// Serve once.
 func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	return s.ServeHandler(ctx, listener, s.Handler())
 }
 
-// ServeHandler is Serve with another handler, such as a mux that has [Service.Handler]
-// at "/" beside the pages of the program.
+// ServeHandler is like Serve, with another handler, such as a mux with [Service.Handler] at "/" beside
+// the program's own pages.
 func (s *Service) ServeHandler(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	return serve.Serve(ctx, listener, serve.Service{
 		Handler: handler, Stopping: s.Stopping, Run: []func(context.Context) error{s.Run},
 	}, s.log)
 }
 
-// Stopping says that a stop begins: from now on /readyz answers 503, and nothing
-// waits for the service to catch up. Call it before Shutdown of the http.Server,
-// or leave it to Run.
+// Stopping marks the start of a stop: from now on /readyz answers 503, and no request waits for the
+// service to catch up. Call it before Shutdown of the http.Server, or leave it to Run.
 func (s *Service) Stopping() {
 	s.stop.Do(func() {
 		s.stopBy = time.Now().Add(serve.ShutdownTime)
@@ -357,9 +351,9 @@ func (s *Service) Stopping() {
 	})
 }
 
-// drain closes the log, and returns when its readers have read all of it, or at stopBy.
-// followed is closed when the views have ended. The order matters: readers end by reading the
-// end of a closed log, and the last figures are shared after everything that counts.
+// drain closes the log and returns once its readers have read all of it, or at stopBy. followed is
+// closed when the views have ended. The order matters: readers end at the end of a closed log, and
+// the last counts are shared after everything that counts.
 func (s *Service) drain(followed <-chan struct{}) {
 	s.Stopping()
 	ctx, cancel := context.WithDeadline(context.Background(), s.stopBy)
@@ -388,7 +382,7 @@ func (s *Service) drain(followed <-chan struct{}) {
 		"readers", readers, "readers_cut_off", cut)
 }
 
-// readers returns how many streams are open.
+// readers returns the number of open streams.
 func (s *Service) readers() (n int) {
 	for _, id := range s.products.IDs() {
 		n += s.streams.Readers(id)
@@ -396,11 +390,10 @@ func (s *Service) readers() (n int) {
 	return n
 }
 
-// tidyEvery is how often expired data is freed.
+// tidyEvery is the interval at which expired data is freed.
 const tidyEvery = time.Minute
 
-// tidy frees expired data every tidyEvery until ctx ends. A failure is logged, and the next
-// time tries again.
+// tidy frees expired data every tidyEvery until ctx ends. It logs failures.
 func (s *Service) tidy(ctx context.Context) {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -417,7 +410,7 @@ func (s *Service) tidy(ctx context.Context) {
 	}
 }
 
-// isClosed reports whether a channel, to which nothing is sent, is closed.
+// isClosed reports whether a channel that is never sent to is closed.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -13,27 +13,26 @@ import (
 	"github.com/liveactivity/liveactivity/internal/presence"
 )
 
-// Errors of a service that is asked for activity.
+// Errors of reads.
 var (
-	// ErrNotReady says that the service has not caught up with its log yet.
+	// ErrNotReady reports that the service has not caught up with its log yet.
 	ErrNotReady = presence.ErrNotReady
-	// ErrUnknownSession says that a session did nothing within the retention.
+	// ErrUnknownSession reports that a session has no action within the retention.
 	ErrUnknownSession = presence.ErrUnknownSession
 )
 
-// A session as [Service.Session] returns it.
+// Types of the result of [Service.Session].
 type (
-	// SessionDetail is a Session with its Recent actions, the newest 50 and oldest first,
-	// the Notes an agent would see, and the ConversationURL of a linked conversation.
+	// SessionDetail is a Session with its newest 50 actions in Recent, oldest first, the Notes
+	// that an agent would see, and the ConversationURL of a linked conversation.
 	SessionDetail = presence.Detail
-	// SessionNote is a note of a Desk, as Text and, for a desk that renders, as HTML.
+	// SessionNote is a note of a Desk as Text and, if the desk renders, as HTML.
 	SessionNote = presence.Note
 )
 
-// Sessions returns the live sessions, the session seen last first, like the endpoint of
-// that name. It includes everything that was accepted before the call. While Run does
-// not run or is behind with its log it returns [ErrNotReady], after 4 seconds at most; a
-// mistake in the query is a *[activity.QueryError].
+// Sessions returns the live sessions, the most recently active first, like the endpoint of that name. It
+// includes everything that was accepted before the call. If Run is not running or has not caught up
+// within 4 seconds, it returns [ErrNotReady]. A mistake in the query is a *[activity.QueryError].
 func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
@@ -44,13 +43,11 @@ func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Que
 	return listing, err
 }
 
-// sessionsPatience is how long a request for sessions may take, so that it is
-// answered within 5 seconds.
+// sessionsPatience bounds requests for sessions, so that they are answered within 5 seconds.
 const sessionsPatience = 4 * time.Second
 
-// Session returns a live session, like the endpoint of that name, with or without a user
-// ID. It waits as Sessions does. Its error is [ErrUnknownSession] for a session that is
-// not live.
+// Session returns a live session, with or without a user, like the endpoint of that name. It waits as
+// Sessions does. For a session that is not live it returns [ErrUnknownSession].
 func (s *Service) Session(ctx context.Context, productID, sessionID string) (SessionDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
@@ -72,8 +69,8 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 	return detail, nil
 }
 
-// complete fills in the conversations of sessions and the state of their assistance, in place,
-// and returns their links, with the same index.
+// complete fills in the conversation and the state of assistance of each session, in place, and returns
+// their links by the same index.
 func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -124,8 +121,8 @@ func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// queryError returns the answer to a read that failed: 400 for a mistake in the query, 404 for an
-// unknown session, else 503.
+// queryError returns the response to a failed read: 400 for a mistake in the query, 404 for an unknown
+// session, else 503.
 func queryError(err error) error {
 	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return httpx.BadRequest("The query parameter %s.", wrong)

@@ -11,16 +11,15 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// View follows the log of a product with its own cursor. [Service.Run] calls it for every
-// product, including those registered later. Its context ends when the product is
-// removed, and at a stop, but not before the view could read everything that was
-// accepted: then the source returns [eventlog.ErrClosed]. A view that returns nil is
-// done; after any other error but these it is called again, with a back-off from one
-// second to 30, which starts over after a run that was longer.
+// View follows the log of a product with its own cursor. [Service.Run] calls it for every product,
+// including those registered later. Its context ends when the product is removed. At a stop, the
+// source returns [eventlog.ErrClosed] once the view has read everything that was accepted. A view
+// that returns nil is done. After any other error it is called again, with a back-off from 1 to 30
+// seconds that starts over after a longer run.
 //
 //	func(ctx context.Context, productID string, source *eventlog.Source) error {
 //		consumer, err := stream.NewSourceConsumer(source, handlers, &stream.ConsumerOptions{
-//			Cursor: source.Cursor("crm"), // to go on there after a restart
+//			Cursor: source.Cursor("crm"), // to resume after a restart
 //		})
 //		if err != nil {
 //			return err
@@ -29,9 +28,8 @@ import (
 //	}
 type View func(ctx context.Context, productID string, source *eventlog.Source) error
 
-// runViews runs the views of every product until ctx ends, and returns when they
-// have; they run under the context following. When products come or go it also
-// ends the streams whose keys went with them.
+// runViews runs the views of every product, under the context following, until ctx ends, and returns
+// once they have ended. When products change, it also ends the streams whose keys were removed.
 func (s *Service) runViews(ctx, following context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -61,8 +59,8 @@ func (s *Service) runViews(ctx, following context.Context) {
 	}
 }
 
-// endViews ends the views of changed products, and forgets removed products once their views have
-// ended: the views of another registration wait for that.
+// endViews ends the views of changed products. It forgets a removed product only once its views have
+// ended, since the views of another registration wait for that.
 func (s *Service) endViews(viewed map[string]*viewed) {
 	for id, v := range viewed {
 		if version, ok := s.products.Version(id); !ok || version != v.version {
@@ -74,8 +72,8 @@ func (s *Service) endViews(viewed map[string]*viewed) {
 	}
 }
 
-// followDesks works on a product's conversations. A product without desks has none that could be
-// written to, so its log is not followed for them.
+// followDesks is the view that works on a product's conversations. It is done immediately for a product
+// without desks.
 func (s *Service) followDesks(ctx context.Context, productID string, source *eventlog.Source) error {
 	product, known, err := s.products.Product(productID)
 	if err != nil || known && len(product.Desks) == 0 {
@@ -84,8 +82,8 @@ func (s *Service) followDesks(ctx context.Context, productID string, source *eve
 	return s.connector.Follow(ctx, productID, source)
 }
 
-// viewed is a registration of a product whose views run. end ends them, and running is done
-// when they have ended; over says so.
+// viewed is a registration of a product with its views. end ends them; running is done, and over is
+// true, once they have ended.
 type viewed struct {
 	version document.Version
 	end     context.CancelFunc
@@ -93,8 +91,8 @@ type viewed struct {
 	over    atomic.Bool
 }
 
-// view runs the views of a registration, once those of the one before, nil for none,
-// have ended. Their writes belong to the registration.
+// view runs the views of a registration, once those of the previous one, nil for none, have ended.
+// Their writes are bound to the registration.
 func (s *Service) view(ctx context.Context, id string, version document.Version, before *viewed) *viewed {
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return version })
 	ctx, end := context.WithCancel(ctx)
@@ -110,8 +108,8 @@ func (s *Service) view(ctx context.Context, id string, version document.Version,
 	return v
 }
 
-// warn logs the valid parts of a product's configuration that have no effect, or one that
-// the operator should know, each once.
+// warn logs, once each, the valid parts of a product's configuration that have no effect or a
+// surprising one.
 func (s *Service) warn(productID string) {
 	product, _, err := s.products.Product(productID)
 	if err != nil {
@@ -144,14 +142,14 @@ func (s *Service) warn(productID string) {
 	}
 }
 
-// How long to wait before a view that failed is called again.
+// Bounds of the pause before a failed view is called again.
 const (
 	firstViewRetry = time.Second
 	lastViewRetry  = 30 * time.Second
 )
 
-// runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends
-// only the wait before another call.
+// runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends only
+// the pause before another call.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
 		began := time.Now()
@@ -161,7 +159,7 @@ func (s *Service) runView(ctx context.Context, productID string, view View) {
 			err = view(ctx, productID, source)
 		}
 		if time.Since(began) > lastViewRetry {
-			retry = firstViewRetry // it was well
+			retry = firstViewRetry // it had recovered
 		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			return
