@@ -78,6 +78,8 @@ func (c Config) Validate() error {
 	isBlank := func(s string) bool { return strings.TrimSpace(s) == "" }
 	if c.SigningSecret != nil && (len(c.SigningSecret) == 0 || slices.ContainsFunc(c.SigningSecret, isBlank)) {
 		m.add("signing_secret", "must not be empty")
+	} else if slices.ContainsFunc(c.SigningSecret, func(s string) bool { return strings.TrimSpace(s) != s }) {
+		m.add("signing_secret", "must not start or end with white space")
 	}
 	if c.SignatureToleranceS < 0 || c.SignatureToleranceS > int(maxTolerance.Seconds()) {
 		m.add("signature_tolerance_s", fmt.Sprintf("must be from 0 to %d", int(maxTolerance.Seconds())))

@@ -345,6 +345,7 @@ func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 		`{"base_url":"https://a.example","oauth_token":"t\n","signing_secret":["ok"," s",""]}`:                          {"oauth_token", "signing_secret[1]", "signing_secret[2]"},
 		`{"base_url":"https://a.example","oauth_token":"","api_token":"","oauth_client_secret":"","signing_secret":[]}`: {"api_token", "oauth_token", "oauth_client_secret", "signing_secret"},
 		`{"base_url":"https://a.example","signing_secret":""}`:                                                          {"signing_secret"},
+		`{"base_url":"https://a.example","signing_secret":"s\n"}`:                                                       {"signing_secret"},
 		`{"base_url":"https://a.example","signing_secret":"  "}`:                                                        {"signing_secret"},
 		`{"base_url":7,"signing_secret":[7],"subdomain":"acme"}`:                                                        {"base_url", "signing_secret[0]", "subdomain"},
 		`{"base_url":"http://a.example","emial":"a@b","api_token":"t ","signature_tolerance_s":"1"}`:                    {"base_url", "emial", "api_token", "signature_tolerance_s"},
