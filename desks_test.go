@@ -104,43 +104,21 @@ func (r reply) says(t *testing.T) string {
 	return status
 }
 
-// edited returns the request with its body changed, and its headers as they were.
-func edited(r *http.Request, change func(body []byte) []byte) *http.Request {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(err)
-	}
-	body = change(body)
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return r
-}
-
-// headed returns the request with a header set, or removed for an empty value.
-func headed(r *http.Request, name, value string) *http.Request {
-	if r.Header.Set(name, value); value == "" {
-		r.Header.Del(name)
-	}
-	return r
-}
-
-// signedAt returns a trigger's request, signed at that time.
-func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
-	r, err := http.NewRequest(http.MethodPost, target, strings.NewReader(body))
-	require.NoError(t, err)
-	require.NoError(t, zendesk.Sign(r.Header, helpdesktest.ZendeskSigningSecret, []byte(body), at))
+// without returns the request without a header.
+func without(name string, r *http.Request) *http.Request {
+	r.Header.Del(name)
 	return r
 }
 
 const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`
 
-// A request at the doors gets its answer by its content and not by its sender. The packages of the
-// desks test how they read bodies.
+// A request at the doors gets its answer by its content and not by its sender. The connector and the
+// desks test how bodies are checked and read.
 func TestDesks_answerEveryWebhook(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
 	const hook, chat = "/chatbot-webhook/acme", "/zendesk/chat/acme"
 	ticket := func(path, body string) *http.Request { return d.zendesk.Webhook(s.url+path, []byte(body)) }
-	notification := func(body string) *http.Request { return d.intercom.Webhook(s.url+hook, []byte(body)) }
 	created := func() *http.Request {
 		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example"}, "Hi")
 		return r
@@ -157,8 +135,6 @@ func TestDesks_answerEveryWebhook(t *testing.T) {
 		"a ticket":        {opened(), 200, "pending"},
 		"a conversation":  {created(), 200, "pending"},
 		"Intercom's ping": {d.intercom.Ping(s.url + hook), 200, "ignored"},
-		"fields in another order": {ticket(hook,
-			`{"trigger_type": "new_ticket", "x": [1], "requester_email": "x@acme.example", "ticket_id": "18"}`), 200, "pending"},
 		"a user's reply at the wrong door": {ticket(hook,
 			`{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
 			200, "ignored"},
@@ -166,21 +142,9 @@ func TestDesks_answerEveryWebhook(t *testing.T) {
 		"a reply, without a model": {ticket(chat,
 			`{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`),
 			200, "ignored"},
-		"a small tolerance for clocks": {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)),
-			200, "pending"},
-		"unsigned":                      {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
-		"an unsigned conversation":      {headed(created(), "X-Hub-Signature", ""), 401, ""},
-		"a wrongly signed conversation": {headed(created(), "X-Hub-Signature", "sha1=00"), 401, ""},
-		"stale": {signedAt(t, s.url+hook, newTicket, time.Now().Add(-16*time.Minute)),
-			401, ""},
-		"changed on its way": {edited(opened(),
-			func(b []byte) []byte { return bytes.Replace(b, []byte("y@"), []byte("z@"), 1) }), 401, ""},
-		"signed and truncated": {ticket(hook, newTicket[:30]), 400, ""},
-		"signed and malformed": {notification(`{"type": "notification_event", "topic": ` +
-			`"conversation.user.created", "data": {"item": []}}`), 400, ""},
-		"too large": {ticket(hook, newTicket+strings.Repeat(" ", 1<<20)), 413, ""},
-		"a form": {headed(opened(), "Content-Type", "application/x-www-form-urlencoded"),
-			415, ""},
+		"unsigned":                 {without(zendesk.HeaderSignature, opened()), 401, ""},
+		"an unsigned conversation": {without("X-Hub-Signature", created()), 401, ""},
+		"signed and truncated":     {ticket(hook, newTicket[:30]), 400, ""},
 		"unknown product": {d.zendesk.Webhook(s.url+"/chatbot-webhook/acne", []byte(newTicket)),
 			404, ""},
 		"unknown product of a chat": {d.zendesk.Webhook(s.url+"/zendesk/chat/acne", []byte(newTicket)), 404, ""},
