@@ -214,6 +214,8 @@ func TestAdmin_refusesARegistrationThatIsWrong(t *testing.T) {
 		"tokens of its own":    {`{"product_id":"x","capture_tokens":["phc_x"]}`, 400, "capture_tokens"},
 		"a product inside":     {`{"product_id":"x","":{"product_id":"y"}}`, 400, "not a known field"},
 		"an unknown help desk": {`{"product_id":"x","integration_config":{"other":{}}}`, 400, "integration_config.other"},
+		"a desk's address": {`{"product_id":"x","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, 400,
+			"integration_config.zendesk.base_url"},
 		"an identity's secret": {`{"product_id":"x","identity":{"secrets":["s3cr3t "]}}`, 400, "identity.secrets[0]"},
 		"of the environment":   {`{"product_id":"x","allowed_origins":["${SOME_SECRET}"]}`, 400, "allowed_origins[0]"},
 		"force not a boolean":  {`{"product_id":"x","force":"true"}`, 400, "force"},
