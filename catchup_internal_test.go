@@ -13,27 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
-
-// A lookup that waits for the service to catch up does not hold up its stop.
-func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
-	acme, key := NewProduct("acme")
-	s, err := New(&Options{Products: []Product{acme}, Keys: []Key{key}, Log: musttest.New(memorylog.New(nil)),
-		Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	s.Stopping()
-	r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
-	r.Header.Set("Authorization", "Bearer "+key.Key)
-	w := httptest.NewRecorder()
-	began := time.Now()
-	s.Handler().ServeHTTP(w, r)
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-	assert.Less(t, time.Since(began), catchUpPatience)
-}
 
 // Storage that hangs from the start gets its 503 as soon as storage that hangs later.
 func TestWhenCaughtUp_answersWithin5Seconds(t *testing.T) {

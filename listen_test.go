@@ -116,14 +116,18 @@ func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
 	assert.NotContains(t, string(rest), "updated")
 }
 
-// A subscription ends with the grant of its token before it tells anything more.
+// Administrators list the grants and end them. A subscription ends with the grant of its token before
+// it tells anything more.
 func TestMCP_endsSubscriptionsWithTheirGrant(t *testing.T) {
 	s := start(t)
 	_, token := s.signIn(acmeMCP)
 	stream := s.subscribe(token(), "acme")
-	grants := s.do(http.MethodGet, "/admin/grants/acme", "", withAdminKey).json(t)["grants"].([]any)
-	id := grants[0].(map[string]any)["grant_id"].(string)
-	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/grants/acme/"+id, "", withAdminKey).status)
+	grants := s.ok(http.MethodGet, "/admin/grants/acme", "", withAdminKey).json(t)["grants"].([]any)
+	grant := grants[0].(map[string]any)
+	assertFields(t, grant, "grant_id", "client_id", "client_name", "redirect_host", "scope", "created_at", "last_used_at")
+	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/grants/acme/"+grant["grant_id"].(string), "",
+		withAdminKey).status)
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	rest, _ := io.ReadAll(stream)
 	assert.NotContains(t, string(rest), "updated")

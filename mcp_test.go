@@ -121,18 +121,3 @@ func TestMCP_listsSessions(t *testing.T) {
 	assert.Len(t, page["sessions"], 1)
 	assert.Nil(t, page["next"])
 }
-
-// A removed key opens nothing more, even while a client is connected.
-func TestMCP_checksTheKeyOfEveryCall(t *testing.T) {
-	s := start(t)
-	first := s.register(`{"product_id":"initech"}`)
-	session, err := s.connect("/mcp", first["key"])
-	require.NoError(t, err)
-	call := &mcp.CallToolParams{Name: "get_live_user_activity",
-		Arguments: map[string]any{"product_id": "initech", "user_id": "ada"}}
-	_, err = session.CallTool(t.Context(), call)
-	require.NoError(t, err)
-	s.register(`{"product_id":"initech","force":true}`)
-	_, err = session.CallTool(t.Context(), call)
-	assert.Error(t, err)
-}

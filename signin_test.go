@@ -111,34 +111,6 @@ func TestSignIn_withTheOfficialClient(t *testing.T) {
 	assert.NotContains(t, s.log.String(), token())
 }
 
-// Administrators list the grants and end them.
-func TestSignIn_adminsEndGrants(t *testing.T) {
-	s := start(t)
-	_, token := s.signIn(acmeKey)
-	s.signIn(acmeMCP)
-	list := func() []any {
-		r := s.ok(http.MethodGet, "/admin/grants/acme", "", withAdminKey)
-		return r.json(t)["grants"].([]any)
-	}
-	grants := list()
-	require.Len(t, grants, 2)
-	oldest := grants[1].(map[string]any)
-	assertFields(t, oldest, "grant_id", "client_id", "client_name", "redirect_host", "scope", "created_at", "last_used_at")
-	assert.Equal(t, []any{"agent", "127.0.0.1:33418", "mcp"},
-		[]any{oldest["client_name"], oldest["redirect_host"], oldest["scope"]})
-	path := "/admin/grants/acme/" + oldest["grant_id"].(string)
-	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, path, "").status)
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, strings.Replace(path, "acme", "globex", 1), "",
-		withAdminKey).status)
-	assert.Equal(t, http.StatusOK, s.mcpStatus(token()))
-	assert.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, path, "", withAdminKey).status)
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, path, "", withAdminKey).status)
-	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
-	assert.Len(t, list(), 1)
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/admin/grants/none", "", withAdminKey).status)
-	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/globex", "", withAdminKey).json(t)["grants"])
-}
-
 // A token ends when the product's keys are rotated, and when the product is removed.
 func TestSignIn_endsWithTheKey(t *testing.T) {
 	s := start(t)
