@@ -66,28 +66,34 @@ func testNoWakeUpMissed(f fixture) {
 }
 
 var closeTests = []test{
-	{name: "ends appending, and may be called again", run: func(f fixture) {
-		before := f.append(Entry("a", 0))[0]
+	{name: "ends changes, and may be called again", run: func(f fixture) {
+		f.change(nil, f.put("a", "1"))
+		before, change := f.append(Entry("a", 0))[0], f.put("a", "2")
 		require.NoError(f, f.log.Close())
-		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{Entry("a", 1)}), eventlog.ErrClosed)
-		require.ErrorIs(f, f.log.Append(f.Context(), "unused", []eventlog.Entry{Entry("a", 1)}), eventlog.ErrClosed)
+		for _, err := range []error{
+			f.log.Append(f.Context(), product, []eventlog.Entry{Entry("a", 1)}, change),
+			f.log.Append(f.Context(), product, nil, change),
+			f.log.Append(f.Context(), "unused", []eventlog.Entry{Entry("a", 1)}),
+			f.log.Drop(f.Context(), product, 0),
+		} {
+			require.ErrorIs(f, err, eventlog.ErrClosed)
+		}
 		require.Equal(f, before.ID, f.bounds().Newest)
+		docs, err := f.log.Documents().Get(f.Context(), product, "a")
+		if err == nil { // if documents can be read after Close
+			require.Equal(f, "1", string(docs[0].Value))
+		}
 		require.NoError(f, f.log.Close())
 	}},
 	{name: "lets readers read everything, then ends reading", run: func(f fixture) {
 		start := f.bounds().Newest
 		want := items(f.append(Entries("a", 10)...))
 		require.NoError(f, f.log.Close())
-		require.Equal(f, want, items(f.readAll(start, 3)))
-		_, err := f.read(f.bounds().Newest, 3)
-		require.ErrorIs(f, err, eventlog.ErrClosed)
-	}},
-	{name: "does not end reading with an empty slice", run: func(f fixture) {
-		start := f.bounds().Newest
-		f.append(Entry("a", 0))
-		require.NoError(f, f.log.Close())
 		_, err := f.read(start, 0)
 		require.NotErrorIs(f, err, eventlog.ErrClosed, "there is an entry to read")
+		require.Equal(f, want, items(f.readAll(start, 3)))
+		_, err = f.read(f.bounds().Newest, 3)
+		require.ErrorIs(f, err, eventlog.ErrClosed)
 	}},
 	{name: "ends reading of a product without a log", run: func(f fixture) {
 		start := f.bounds().Newest

@@ -80,8 +80,10 @@ var dropTests = []test{
 		start := f.bounds().Newest
 		given := f.append(Entries("a", 300)...)
 		newest := given[len(given)-1].ID
-		f.drop()
-		require.Equal(f, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, f.bounds())
+		for range 2 { // of nothing the second time
+			f.drop()
+			require.Equal(f, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, f.bounds())
+		}
 		for _, cursor := range []eventlog.ID{start, given[0].ID, given[298].ID} {
 			require.Equal(f, &eventlog.GapError{TrimmedTo: newest}, f.gap(cursor))
 		}
@@ -131,12 +133,6 @@ var dropTests = []test{
 		require.NoError(f, f.log.Drop(f.Context(), other, 0))
 		require.Len(f, f.readAll(f.bounds().TrimmedTo, 10), 3)
 	}},
-	{name: "of nothing succeeds, and so does a second call", run: func(f fixture) {
-		require.NoError(f, f.log.Drop(f.Context(), "unheard of", 0))
-		f.append(Entry("a", 0))
-		f.drop()
-		f.drop()
-	}},
 	{name: "ends a generation for appends and document writes", run: func(f fixture) {
 		for _, dropped := range []string{product, "unheard of"} {
 			require.NoError(f, f.log.Drop(f.Context(), dropped, 5))
@@ -171,12 +167,5 @@ var dropTests = []test{
 		}
 		require.Zero(f, mixed, "of %d rounds brought data of the old generation to the new one", rounds)
 		require.Zero(f, lost, "of %d rounds lost acknowledged data of the new generation", rounds)
-	}},
-	{name: "is refused after Close", run: func(f fixture) {
-		start := f.bounds().Newest
-		want := f.append(Entry("a", 0))
-		require.NoError(f, f.log.Close())
-		require.ErrorIs(f, f.log.Drop(f.Context(), product, 0), eventlog.ErrClosed)
-		require.Equal(f, items(want), items(f.readAll(start, 10)))
 	}},
 }
