@@ -2,30 +2,20 @@ package documenttest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 var getTests = []test{
-	{name: "returns the documents in the order of the names, also of one that comes twice", run: func(f fixture) {
+	{name: "returns the documents in the order of the names, also of one that is missing or comes twice", run: func(f fixture) {
 		a, b, c := f.put("a", "1", 0), f.put("b", "2", 0), f.put("c", "3", 0)
 		want := items([]document.Document{c, a, a, named("x"), b, named("x"), a})
 		require.Equal(f, want, items(f.get("c", "a", "a", "x", "b", "x", "a")))
 		require.Equal(f, want[4:5], items(f.get("b")))
-	}},
-	{name: "returns a missing document with its name, version zero and no value", run: func(f fixture) {
-		require.Equal(f, []item{{Name: "a"}}, items(f.get("a")), "in an empty store")
-		f.put("b", "2", 0)
-		docs := f.get("a", "b")
-		require.Equal(f, item{Name: "a"}, items(docs)[0])
-		require.False(f, docs[0].Exists())
-		require.True(f, docs[1].Exists())
 	}},
 	{name: "of no names returns nothing", run: func(f fixture) {
 		f.put("a", "1", 0)
@@ -82,23 +72,11 @@ var getTests = []test{
 			require.Equal(f, document.Document{Name: want[i], Value: []byte(want[i]), Version: version}, d)
 		}
 	}},
-	{name: "with a cancelled context does not hang", run: func(f fixture) {
-		cancelled, cancel := context.WithCancel(f.Context())
-		cancel()
-		f.within("a call with a cancelled context", func() {
-			_, _ = f.store.Get(cancelled, f.product, "a") // may succeed or fail
-			_, _ = f.store.List(cancelled, f.product, "", "", 10)
-		})
-		f.within("the next call", func() {
-			_, err := f.store.Get(f.Context(), f.product, "a")
-			assert.NoError(f, err)
-		})
-	}},
 }
 
 func testOddNames(f fixture) {
 	for i, name := range oddNames {
-		require.Equal(f, named(name), f.one(name), "before it is put")
+		require.Equal(f, named(name), f.one(name), "a missing document has its name, version zero and no value")
 		f.put(name, fmt.Sprint("value ", i), 0)
 	}
 	for i, name := range oddNames {

@@ -23,7 +23,6 @@ func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 		{"Get", getTests},
 		{"Write", writeTests},
 		{"Invalid", invalidTests},
-		{"Versions", versionTests},
 		{"TimeToLive", timeToLiveTests},
 		{"List", listTests},
 		{"Products", productTests},

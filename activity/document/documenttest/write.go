@@ -2,7 +2,6 @@ package documenttest
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ var writeTests = []test{
 		f.conflict(changes...)
 		require.Equal(f, make(), changes)
 	}},
-	{name: "with a cancelled context neither hangs nor writes partially", run: testCancelledWrite},
+	{name: "with a cancelled context neither hangs nor writes partially, nor does a read hang", run: testCancelledCalls},
 }
 
 // requireStale fails the test unless every change based on that read is a
@@ -124,14 +123,16 @@ func testAllOrNone(f fixture) {
 	f.write(changes[0], changes[1])
 }
 
-func testCancelledWrite(f fixture) {
+func testCancelledCalls(f fixture) {
 	cancelled, cancel := context.WithCancel(f.Context())
 	cancel()
-	f.within("a call with a cancelled context", func() {
+	f.within("calls with a cancelled context", func() {
 		_, _ = f.store.Write(cancelled, f.product, document.Put(named("a"), nil, 0),
 			document.Put(named("b"), nil, 0)) // may succeed or fail
+		_, _ = f.store.Get(cancelled, f.product, "a")
+		_, _ = f.store.List(cancelled, f.product, "", "", 10)
 	})
-	f.within("the next call", func() {
+	f.within("the next calls", func() {
 		docs, err := f.store.Get(f.Context(), f.product, "a", "b")
 		if assert.NoError(f, err) && assert.Len(f, docs, 2) {
 			assert.Equal(f, docs[0].Version, docs[1].Version)
@@ -176,24 +177,4 @@ func testInvalid(f fixture, bad []document.Change) {
 		require.Equal(f, items([]document.Document{there}), items(f.all()), "call %d", i)
 	}
 	f.write(good)
-}
-
-var versionTests = []test{
-	{name: "grow across expiry", run: func(f fixture) {
-		var last document.Version
-		for range 3 {
-			a := f.put("a", "", time.Millisecond)
-			require.Greater(f, a.Version, last)
-			last = a.Version
-			f.gone("a")
-		}
-	}},
-	{name: "grow after conflicts and invalid changes", run: func(f fixture) {
-		a := f.put("a", "", 0)
-		f.conflict(document.Put(named("a"), nil, 0))
-		_, err := f.store.Write(f.Context(), f.product, document.Delete(named("a")))
-		require.True(f, errors.Is(err, document.ErrInvalid))
-		require.Equal(f, a.Version, f.one("a").Version)
-		require.Greater(f, f.put("a", "", 0).Version, a.Version)
-	}},
 }
