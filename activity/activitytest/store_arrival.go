@@ -80,6 +80,7 @@ var arrivalTests = []test{
 		f.signInOften("bob")
 		require.Empty(f, ada.news())
 		require.Empty(f, bob.news(), "it is the user's since the first time")
+		require.Equal(f, "1-1", f.spans(product, "ada"))
 		require.Equal(f, "3-3", f.spans(product, "bob"))
 	}},
 	{name: "named at a higher standing", run: func(f fixture) {

@@ -63,23 +63,12 @@ var identityScenarios = []scenario{
 }
 
 var identityTests = asTests(identityScenarios,
-	test{name: "a user keeps the newest of all", max: 3, run: func(f fixture) {
-		f.happen(did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4},
-			said{"anon", "ada", "s", 2.5, 0})
-		require.Equal(f, "2 3 4", labels(f, f.recent(product, "ada", maxEvents)))
-	}},
 	test{name: "long after the sign-in", max: 10, run: func(f fixture) {
 		f.happen(did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0})
 		for second := range 150 {
 			f.happen(did{"bob", "s", float64(second + 4)})
 		}
 		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
-	}},
-	test{name: "before many sign-ins of the next user", max: 10, run: func(f fixture) {
-		f.happen(did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3})
-		f.signInOften("bob")
-		require.Equal(f, "1-1", f.spans(product, "ada"))
-		require.Equal(f, "3-3", f.spans(product, "bob"))
 	}},
 	test{name: "before many claims of a lower standing", max: 10, run: func(f fixture) {
 		f.happen(did{"anon", "s", 1}, signed("anon", "ada", 2))
