@@ -179,14 +179,7 @@ func (p *Process) URL() string {
 }
 
 // HasExited reports whether the process has ended.
-func (p *Process) HasExited() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
+func (p *Process) HasExited() bool { return waittest.Fired(p.exited) }
 
 // Wait waits for the end and returns the exit code.
 func (p *Process) Wait(limit time.Duration) int {
