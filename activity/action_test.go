@@ -67,12 +67,17 @@ func TestBatch_JSON(t *testing.T) {
 			TimestampStart: 1.25, TimestampEnd: 1.5, RawURL: "https://x/1?a&b", CanonicalURL: "https://x/:id", Index: 7,
 		}}},
 	}
-	unlinked := `{"type":"actions","product_id":"acme","session_id":"","user_id":"","email":"","count":1,"forwarded_at":2.5,
-		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,"timestamp_end":1.5,
+	unlinked := `{"type":"actions","product_id":"acme","session_id":"","user_id":"","email":"",
+		"count":1,"forwarded_at":2.5,
+		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save",
+		"timestamp_start":1.25,"timestamp_end":1.5,
 		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,"session_id":"","user_id":"","email":""}]}`
-	linked := `{"type":"actions","product_id":"acme","session_id":"s","user_id":"u","email":"e","conversation_id":"c","count":1,"forwarded_at":2.5,
-		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,"timestamp_end":1.5,
-		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,"session_id":"s","user_id":"u","email":"e","conversation_id":"c"}]}`
+	linked := `{"type":"actions","product_id":"acme","session_id":"s","user_id":"u","email":"e","conversation_id":"c",
+		"count":1,"forwarded_at":2.5,
+		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save",
+		"timestamp_start":1.25,"timestamp_end":1.5,
+		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,
+		"session_id":"s","user_id":"u","email":"e","conversation_id":"c"}]}`
 
 	t.Run("unknown identity is empty strings", func(t *testing.T) { requireEncodes(t, unlinked, b) })
 	t.Run("conversation is there when linked", func(t *testing.T) {

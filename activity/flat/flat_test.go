@@ -19,9 +19,11 @@ func example(t testing.TB) *flat.Config {
 	t.Helper()
 	c := &flat.Config{}
 	require.NoError(t, json.Unmarshal([]byte(`{"name": "fullstory", "kind": "flat", "batch": "events", "fields": {
-		"event": "name", "id": "id", "time": "at", "user_id": "user.id", "anonymous_id": "device", "session_id": "user.session",
-		"email": "user.email", "url": "page.url", "label": "page.element.text", "properties": "data"},
-		"actions": {"Viewed": "pageview", "Clicked": "click", "Sent": "submit", "Chose": "change", "Signed in": "identify"}}`), c))
+		"event": "name", "id": "id", "time": "at",
+		"user_id": "user.id", "anonymous_id": "device", "session_id": "user.session", "email": "user.email",
+		"url": "page.url", "label": "page.element.text", "properties": "data"},
+		"actions": {"Viewed": "pageview", "Clicked": "click", "Sent": "submit", "Chose": "change",
+			"Signed in": "identify"}}`), c))
 	require.Empty(t, c.Validate())
 	return c
 }

@@ -24,7 +24,9 @@ func TestParseChain(t *testing.T) {
 		{"the target first", `span:text="Add";button:text="Add to cart";body:nth-child="2"`,
 			chain{{Tag: "span", Text: "Add"}, {Tag: "button", Text: "Add to cart"}, {Tag: "body"}}},
 		{"every attribute that can name it",
-			`input:attr__alt="a"attr__aria-label="b"attr__contenteditable="true"attr__id="d"attr__name="e"attr__placeholder="f"attr__role="g"attr__title="h"attr__type="i"attr_id="d"href="/x"nth-child="1"nth-of-type="1"text="j"`,
+			`input:attr__alt="a"attr__aria-label="b"attr__contenteditable="true"attr__id="d"attr__name="e"` +
+				`attr__placeholder="f"attr__role="g"attr__title="h"attr__type="i"` +
+				`attr_id="d"href="/x"nth-child="1"nth-of-type="1"text="j"`,
 			chain{{Tag: "input", Alt: "a", AriaLabel: "b", ContentEditable: "true", ID: "d", Name: "e", Placeholder: "f",
 				Role: "g", Title: "h", Type: "i", Text: "j"}}},
 		{"attr_id alone", `div:attr_id="x"`, chain{{Tag: "div", ID: "x"}}},

@@ -3,6 +3,7 @@ package posthog_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,7 +39,8 @@ func seedBodies(f *testing.F) [][]byte {
 		bodies = append(bodies, enc.encode(marshal(f, click(nil))))
 	}
 	for _, value := range junk {
-		bodies = append(bodies, []byte(`{"batch":[`+value+`,{"event":"$autocapture","distinct_id":`+value+`,"timestamp":`+value+`,"properties":{"$elements":`+value+`}}]}`))
+		bodies = append(bodies, fmt.Appendf(nil, `{"batch":[%[1]s,{"event":"$autocapture","distinct_id":%[1]s,
+			"timestamp":%[1]s,"properties":{"$elements":%[1]s}}]}`, value))
 	}
 	return bodies
 }

@@ -227,7 +227,8 @@ func requireRemoteConfig(t *testing.T, body []byte, token string) {
 }
 
 // assignment is the only statement the script may hold.
-var assignment = regexp.MustCompile(`^\(window\._POSTHOG_REMOTE_CONFIG=window\._POSTHOG_REMOTE_CONFIG\|\|\{\}\)\[("(?:[^"\\]|\\.)*")\]=(\{.*\});\n$`)
+var assignment = regexp.MustCompile(`^\(window\._POSTHOG_REMOTE_CONFIG=window\._POSTHOG_REMOTE_CONFIG\|\|\{\}\)` +
+	`\[("(?:[^"\\]|\\.)*")\]=(\{.*\});\n$`)
 
 // requireAssignment asserts that a script is that one assignment, and returns
 // the key and the object.

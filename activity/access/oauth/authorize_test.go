@@ -206,8 +206,10 @@ func TestRegister_refuses(t *testing.T) {
 
 func TestRegister_answersWithTheGrantedMetadata(t *testing.T) {
 	p := newPlace(t, publicURL)
-	r := p.do(http.MethodPost, "/oauth/register", `{"client_name": "Fin", "redirect_uris": ["https://b.example/", "https://a.example/"],
-		"grant_types": ["authorization_code", "refresh_token", "client_credentials"], "token_endpoint_auth_method": "client_secret_post", "application_type": "native"}`)
+	r := p.do(http.MethodPost, "/oauth/register", `{"client_name": "Fin", "application_type": "native",
+		"redirect_uris": ["https://b.example/", "https://a.example/"],
+		"grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+		"token_endpoint_auth_method": "client_secret_post"}`)
 	fields := r.json()
 	assert.Equal(t, http.StatusCreated, r.Code)
 	assert.NotContains(t, fields, "client_secret")

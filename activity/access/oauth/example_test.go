@@ -42,6 +42,9 @@ func Example() {
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))
-	fmt.Println(w.Code, w.Header().Get("WWW-Authenticate"))
-	// Output: 401 Bearer resource_metadata="https://live.example.com/.well-known/oauth-protected-resource/mcp", scope="mcp"
+	fmt.Println(w.Code)
+	fmt.Println(w.Header().Get("WWW-Authenticate"))
+	// Output:
+	// 401
+	// Bearer resource_metadata="https://live.example.com/.well-known/oauth-protected-resource/mcp", scope="mcp"
 }

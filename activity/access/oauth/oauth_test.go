@@ -333,8 +333,9 @@ func TestMetadata(t *testing.T) {
 		p := newPlace(t, publicURL+prefix)
 		for _, behind := range []string{"", "/mcp", prefix, prefix + "/mcp"} {
 			r := p.do(http.MethodGet, "/.well-known/oauth-protected-resource"+behind, "")
-			assert.JSONEq(t, `{"resource":"`+publicURL+prefix+`/mcp","authorization_servers":["`+publicURL+prefix+`"],"scopes_supported":["mcp"],`+
-				`"bearer_methods_supported":["header"],"resource_name":"liveactivity"}`, r.Body.String())
+			assert.JSONEq(t, `{"resource":"`+publicURL+prefix+`/mcp",
+				"authorization_servers":["`+publicURL+prefix+`"],"scopes_supported":["mcp"],
+				"bearer_methods_supported":["header"],"resource_name":"liveactivity"}`, r.Body.String())
 		}
 		for _, behind := range []string{"", prefix} {
 			r := p.do(http.MethodGet, "/.well-known/oauth-authorization-server"+behind, "")
