@@ -101,7 +101,8 @@ func TestContext_saysWhereThePersonIs(t *testing.T) {
 	assert.False(t, c.Truncated)
 	assert.Equal(t, "Be kind.\n\n"+prompt.Guard+`
 <data>
-User ada (reported) is on the billing page (https://app.example.com/billing): there for 2 min, here for 5 min, last seen 1 min ago
+User ada (reported) is on the billing page (https://app.example.com/billing): `+
+		`there for 2 min, here for 5 min, last seen 1 min ago
 5 min ago: User landed on the billing page
 3 min ago: User landed on the projects detail page
 2 min ago: User landed on the billing page

@@ -65,7 +65,8 @@ func (s *service) flows(want activity.Flow) {
 func (s *service) taken(uuid string) {
 	s.t.Helper()
 	s.webhook(fmt.Sprintf(`{"batch":[%s,%s,%[2]s,%s,{"event":"$feature_flag_called","distinct_id":"ada"},
-		{"event":"$pageview","uuid":"%[4]s-old","distinct_id":"ada","timestamp":"2020-01-01T00:00:00Z","properties":{"$current_url":"https://a.example/"}}]}`,
+		{"event":"$pageview","uuid":"%[4]s-old","distinct_id":"ada","timestamp":"2020-01-01T00:00:00Z",
+			"properties":{"$current_url":"https://a.example/"}}]}`,
 		pageview(uuid+"1", "s1", "https://a.example/1"), pageview(uuid+"2", "s1", "https://a.example/2"),
 		pageview(uuid+"3", "s2", "https://a.example/3"), uuid))
 }

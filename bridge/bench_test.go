@@ -13,9 +13,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 )
 
-const benchReport = `{"session_id":"session-%d","type":"click","title":"Click Approve vendor","description":"User clicked Approve vendor on the page of Acme Supplies",
-	"url":"https://portal.acme.example/#/vendors/acme-supplies","vendor":{"id":"acme-supplies","name":"Acme Supplies","status":"blocked",
-	"missing_documents":["W-9 form","insurance certificate"]}}`
+const benchReport = `{"session_id":"session-%d","type":"click","title":"Click Approve vendor",
+	"description":"User clicked Approve vendor on the page of Acme Supplies",
+	"url":"https://portal.acme.example/#/vendors/acme-supplies",
+	"vendor":{"id":"acme-supplies","name":"Acme Supplies","status":"blocked",
+		"missing_documents":["W-9 form","insurance certificate"]}}`
 
 // BenchmarkServeActions reports to sessions whose windows are full.
 func BenchmarkServeActions(b *testing.B) {

@@ -95,7 +95,8 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 		accepted(t, post(b, `{"session_id":"s","type":"pageview","title":"Page Load: `+
 			`Vendors","url":"https://Portal.example:443/vendors?a=1&b=<2>"}`))
 		time.Sleep(1500 * time.Millisecond)
-		accepted(t, post(b, `{"session_id":"s","title":"Click Approve vendor","description":"User clicked Approve","url":"https://portal.example/vendors/42",
+		accepted(t, post(b, `{"session_id":"s","title":"Click Approve vendor","description":"User clicked Approve",
+			"url":"https://portal.example/vendors/42",
 			"vendor":{"id":"42","name":"Acme Supplies","status":"blocked","missing_documents":["W-9 form"]}}`))
 
 		w := get(b, "/context/s", nil)

@@ -23,7 +23,7 @@ func Example() {
 	for _, report := range []string{
 		`{"session_id": "s1", "type": "pageview", "title": "Vendors"}`,
 		`{"session_id": "s1", "title": "Click Approve vendor", "vendor": {"id": "7", "name": "Acme Supplies",
-		  "status": "blocked", "missing_documents": ["W-9 form", "insurance certificate"]}}`,
+		  "status": "blocked", "missing_documents": ["W-9 form"]}}`,
 	} {
 		res, err := http.Post(server.URL+"/demo/actions", "application/json", strings.NewReader(report))
 		if err != nil {
@@ -46,7 +46,7 @@ func Example() {
 	// Output:
 	// 202 Accepted {"status":"accepted","count":1}
 	// 202 Accepted {"status":"accepted","count":2}
-	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked. Missing documents: W-9 form, insurance certificate.
+	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked. Missing documents: W-9 form.
 }
 
 // Inside the same program no HTTP is needed.
