@@ -186,8 +186,9 @@ func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 // The command loads the file's desk, which it cannot check any further.
 func TestCommand_knowsTheDesk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "products.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {
-		"chatwoot": {"base_url": "https://chatwoot.example", "account_id": 3, "api_access_token": "token"}}}]}`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"products": [
+		{"product_id": "acme", "webhook_secret": "x", "integration_config": {
+			"chatwoot": {"base_url": "https://chatwoot.example", "account_id": 3, "api_access_token": "token"}}}]}`), 0o600))
 	var stdout strings.Builder
 	args := []string{"check", "--config", file}
 	require.NoError(t, servercmd.Run(t.Context(), args, &stdout, io.Discard,

@@ -20,7 +20,8 @@ import (
 )
 
 // newZendesk returns a fake in memory with a ticket, and how to make a request to it.
-func newZendesk(t *testing.T, opts helpdesktest.ZendeskOptions) (fake *helpdesktest.Zendesk, ticket string, do func(method, path, body string) (*http.Response, string)) {
+func newZendesk(t *testing.T, opts helpdesktest.ZendeskOptions) (fake *helpdesktest.Zendesk, ticket string,
+	do func(method, path, body string) (*http.Response, string)) {
 	t.Helper()
 	opts.InMemory = true
 	fake = helpdesktest.NewZendesk(&opts)

@@ -48,15 +48,21 @@ func read(t testing.TB, body string) (helpdesk.Event, error) {
 
 const created = `{"type":"notification_event","app_id":"abc","data":{"type":"notification_event_data","item":{
 	"type":"conversation","id":"1021","created_at":1795314304,
-	"source":{"type":"conversation","id":"99","body":"<p>Hello &amp; good day</p><p>I need <b>help</b></p>","author":{"type":"user","id":"64a1","name":"Jane","email":"Jane@acme.example"}},
-	"contacts":{"type":"contact.list","contacts":[{"type":"contact","id":"ffff","external_id":"not-her"},{"type":"contact","id":"64a1","external_id":"user-7"}]},
+	"source":{"type":"conversation","id":"99","body":"<p>Hello &amp; good day</p><p>I need <b>help</b></p>",
+		"author":{"type":"user","id":"64a1","name":"Jane","email":"Jane@acme.example"}},
+	"contacts":{"type":"contact.list","contacts":[
+		{"type":"contact","id":"ffff","external_id":"not-her"},
+		{"type":"contact","id":"64a1","external_id":"user-7"}]},
 	"conversation_parts":{"type":"conversation_part.list","conversation_parts":[],"total_count":0}}},
-	"links":{},"id":"notif_1","topic":"conversation.user.created","delivery_status":"pending","delivery_attempts":1,"delivered_at":0,"first_sent_at":1795314305,"created_at":1795314305,"self":null}`
+	"links":{},"id":"notif_1","topic":"conversation.user.created",
+	"delivery_status":"pending","delivery_attempts":1,"delivered_at":0,"first_sent_at":1795314305,
+	"created_at":1795314305,"self":null}`
 
 const replied = `{"type":"notification_event","data":{"item":{"type":"conversation","id":1021,"created_at":1795314304,
 	"source":{"body":"<p>Welcome!</p>","author":{"type":"admin","id":"42","email":"agent@acme.example"}},
 	"contacts":{"contacts":[{"id":"64a1","external_id":7}]},
-	"conversation_parts":{"conversation_parts":[{"type":"conversation_part","id":"500","part_type":"open","body":"Yes, show me","created_at":1795314400,
+	"conversation_parts":{"conversation_parts":[{"type":"conversation_part","id":"500","part_type":"open",
+		"body":"Yes, show me","created_at":1795314400,
 		"author":{"type":"user","id":"64a1","email":"jane@acme.example"}}]}}},
 	"id":"notif_2","topic":"conversation.user.replied","created_at":1795314401}`
 
@@ -202,9 +208,11 @@ func TestWebhook_namesTheMalformedPart(t *testing.T) {
 }
 
 func TestWebhook_isAnothersWithoutSignatureAndForm(t *testing.T) {
+	client := newClient(t, intercom.Config{ClientSecret: secret})
+	header := http.Header{"X-Zendesk-Webhook-Signature": {"x"}}
 	for _, body := range []string{`{"ticket_id":"1","trigger_type":"new_ticket"}`,
 		`{"event":"conversation_created","id":1}`, `{`, ``, `null`} {
-		_, err := newClient(t, intercom.Config{ClientSecret: secret}).Webhook(http.Header{"X-Zendesk-Webhook-Signature": {"x"}}, []byte(body), time.Now())
+		_, err := client.Webhook(header, []byte(body), time.Now())
 		require.ErrorIs(t, err, helpdesk.ErrUnrecognized, body)
 	}
 }

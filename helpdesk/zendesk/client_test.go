@@ -69,7 +69,8 @@ func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
 	assert.Equal(t, "Basic Ym90QGFjbWUuZXhhbXBsZS90b2tlbjp6ZW5kZXNrLWFwaS10b2tlbg==", r.Header.Get("Authorization"),
 		"base64 of EMAIL/token:TOKEN")
 	assert.JSONEq(t, `{"ticket": {"comment": {"public": false, "html_body":
-		"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] User landed on the pricing page<br><br>[2] User clicked Buy"}}}`, string(r.Body))
+		"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>`+
+		`[1] User landed on the pricing page<br><br>[2] User clicked Buy"}}}`, string(r.Body))
 	written := a.Comments(a.ticket)[1]
 	assert.Equal(t, id, written.ID)
 	assert.Equal(t, note, written.Text)
