@@ -27,7 +27,8 @@ func TestConfig_reportsEveryMistake(t *testing.T) {
 	err := parse(t, `{
 		"enabled": true, "body": "<b>Hi</b>", "reply_option_labels": ["Yes", " yES ", "", "a\tb"],
 		"interaction_timeout_s": 0, "cooldown_s": -1, "assistance_idle_s": 86401, "idle_teardown": "Keep",
-		"triggers": [{"id": "telepathy"}, {"page": "pricing"}, {"id": "dead_end", "body": "a\u202eb", "reply_option_labels": ["<"]}, {"id": "dead_end"}]
+		"triggers": [{"id": "telepathy"}, {"page": "pricing"},
+			{"id": "dead_end", "body": "a\u202eb", "reply_option_labels": ["<"]}, {"id": "dead_end"}]
 	}`).Validate(proactive.Predicate("mine", nil), nil)
 	var fields, problems []string
 	for _, mistake := range err.(interface{ Unwrap() []error }).Unwrap() {
@@ -108,7 +109,8 @@ func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
 	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, parse(t, `{}`), third)
 	proactivetest.RunConfig(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
 		t+3s finishes → refused
-		t+4s click "a"; t+4s click "a"; t+4s click "a"; t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, parse(t, `{}`))
+		t+4s click "a"; t+4s click "a"; t+4s click "a"
+		t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, parse(t, `{}`))
 }
 
 func TestConfig_listsTriggersInOrder(t *testing.T) {

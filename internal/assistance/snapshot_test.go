@@ -39,10 +39,12 @@ func TestSnapshot_isVersionedJSON(t *testing.T) {
 	assert.JSONEq(t, `{
 		"version": 1, "state": "conservative_assistance", "since_us": 1795348800000000, "dismissals": 1,
 		"fired": {"a": {"at_us": 1795352400000000, "used_us": 0}},
-		"claim": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
-			"timeout_us": 10000000, "at_us": 1795352400000000, "previous": {"at_us": 1795348800000000, "used_us": 0}},
-		"offer": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
-			"timeout_us": 10000000, "at_us": 1795348800000000, "id": "p1"}
+		"claim": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"],
+			"metadata": {"page": "<pricing> & more"}, "timeout_us": 10000000,
+			"at_us": 1795352400000000, "previous": {"at_us": 1795348800000000, "used_us": 0}},
+		"offer": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"],
+			"metadata": {"page": "<pricing> & more"}, "timeout_us": 10000000,
+			"at_us": 1795348800000000, "id": "p1"}
 	}`, marshal(t, busy(t)))
 }
 

@@ -98,7 +98,8 @@ func TestProvision_createsThenLeavesThenUpdates(t *testing.T) {
 	}
 	provision(destination(), true, posthogapi.Created, 0)
 	provision(destination(), false, posthogapi.Created, 1)
-	assert.JSONEq(t, `{"id":"id-4","type":"destination","name":"liveactivity: acme","enabled":true,"template_id":"template-webhook",
+	assert.JSONEq(t, `{"id":"id-4","type":"destination","name":"liveactivity: acme","enabled":true,
+		"template_id":"template-webhook",
 		"filters":{"events":[{"id":"$pageview","type":"events"},{"id":"$identify","type":"events"}]},
 		"inputs":{"url":{"value":"https://live.example.com/webhook/acme"},"method":{"value":"POST"},
 			"headers":{"value":{"Content-Type":"application/json","X-PostHog-Secret":"hush"}},

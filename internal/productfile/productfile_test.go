@@ -120,8 +120,10 @@ func TestLoad_readsEvents(t *testing.T) {
 		`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`: "events.a.properties",
 		`{"a": {"sentence": 1}}`:                                                 "events.a.sentence",
 		`{"a": {"sentence": " b"}}`:                                              "events.a.sentence",
-		`{"": {}}`:                                                               "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**",
-		`{"$exception": {"sentence": "b"}}`: "events.$exception",
+		`{"": {}}`:                                                               "events.",
+		`{"a*b": {}}`:                                                            "events.a*b",
+		`{"**": {}}`:                                                             "events.**",
+		`{"$exception": {"sentence": "b"}}`:                                      "events.$exception",
 	} {
 		path := productFile(t, oneProduct(`"webhook_secret": "s", "events": `+events))
 		_, _, err := Load(path, environment(), NewExtensions(nil, nil))
@@ -138,10 +140,11 @@ func TestLoad_readsSources(t *testing.T) {
 	for sources, want := range map[string]string{
 		`[` + good + `]`:               "",
 		`[` + good + `, ` + good + `]`: "sources[1].name",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}}]`:                                  "sources[0].fields.user",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e"}}]`:                                               "sources[0].fields",
-		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u"}, "actions": {"x": "scrolled"}}]`: "sources[0].actions.x",
-		`[{"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}}]`:                                "sources[0].kind",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}}]`: "sources[0].fields.user",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e"}}]`:              "sources[0].fields",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u"},
+			"actions": {"x": "scrolled"}}]`: "sources[0].actions.x",
+		`[{"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}}]`: "sources[0].kind",
 	} {
 		path := productFile(t, oneProduct(`"webhook_secret": "s", "sources": `+sources))
 		_, _, err := Load(path, environment(), NewExtensions(nil, nil))

@@ -383,7 +383,8 @@ func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 		"after an id": {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &turningLog{Log: musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}))}
+			small := &memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}
+			log := &turningLog{Log: musttest.New(memorylog.New(small))}
 			s := serve(t, takenOver, log, nil)
 			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10),
 				eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]

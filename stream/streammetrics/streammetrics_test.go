@@ -95,7 +95,8 @@ liveactivity_consumer_acknowledged_total{type="summary"} 1
 # HELP liveactivity_consumer_pending Entries received and not acknowledged.
 # TYPE liveactivity_consumer_pending gauge
 liveactivity_consumer_pending 1
-# HELP liveactivity_consumer_skipped_total Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.
+# HELP liveactivity_consumer_skipped_total `+
+		`Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.
 # TYPE liveactivity_consumer_skipped_total counter
 liveactivity_consumer_skipped_total{reason="held_too_long"} 0
 liveactivity_consumer_skipped_total{reason="malformed"} 0
