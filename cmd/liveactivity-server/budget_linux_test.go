@@ -83,12 +83,18 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"many events": batch(9_999,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/",`+
 				`"x":"`+strings.Repeat("x", 600)+`"}}`),
-		"paths of identifiers": batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
-		"paths of escapes":     batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"paths of identifiers": batch(3_900,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
+				`"$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes": batch(3_900,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s",`+
+				`"$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
 		"many URLs": batch(9_990,
 			`{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/`+
 				`n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
-		"labels": batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
+		"labels": batch(9_990,
+			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
+				`"$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
 		"chains": batch(9_990,
 			`{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d",`+
 				`"$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
@@ -116,7 +122,10 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"identified users": batch(4_300, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("u",
 			700)+`%07[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("s",
 			700)+`%07[1]d"}}`),
-		"two kinds of a URL": batch(7_000, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"s%[1]d","$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
+		"two kinds of a URL": batch(7_000,
+			`{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},`+
+				`"properties":{"$is_identified":true,"$session_id":"s%[1]d",`+
+				`"$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
 		"too much": batch(9_990,
 			`{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("u",
 				90)+`%07[1]d","$set":{"email":"`+strings.Repeat("e",
@@ -248,8 +257,8 @@ func TestBudget_ofAllRequests(t *testing.T) {
 // Endless bodies at the doors of help desks hold no more memory than the bound of all requests.
 func TestServer_boundsBodiesThatNeverEnd(t *testing.T) {
 	const limit, senders = 128 * mebibyte, 160
-	config := productFile(t, `{"products": [{"product_id": "acme", "capture_tokens": ["phc_acme"], "integration_config": {"intercom":
-		{"base_url": "https://api.intercom.io", "access_token": "t", "admin_id": "1", "client_secret": "s"}}}]}`)
+	config := productFile(t, `{"products": [{"product_id": "acme", "capture_tokens": ["phc_acme"], "integration_config": {
+		"intercom": {"base_url": "https://api.intercom.io", "access_token": "t", "admin_id": "1", "client_secret": "s"}}}]}`)
 	a := attacked{launch(t, []string{fmt.Sprintf("GOMEMLIMIT=%d", limit)}, "--config="+config, proctest.AnyPort)}
 	addr := strings.TrimPrefix(a.URL(), "http://")
 	before := a.PeakMemory()

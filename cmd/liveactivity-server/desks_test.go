@@ -19,7 +19,9 @@ const ends = 20 * time.Second // for a command that asks a fake desk
 // without any desk.
 func withZendesk(t *testing.T, config string) string {
 	t.Helper()
-	return productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "allowed_origins": ["https://app.acme.example"], "integration_config": {"zendesk": `+config+`}},
+	return productFile(t, `{"products": [
+		{"product_id": "acme", "webhook_secret": "x", "allowed_origins": ["https://app.acme.example"],
+			"integration_config": {"zendesk": `+config+`}},
 		{"product_id": "globex", "webhook_secret": "x"}]}`)
 }
 

@@ -29,10 +29,13 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 	t.Parallel()
 	intercom := helpdesktest.NewIntercom(nil)
 	t.Cleanup(intercom.Close)
-	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9", "--config="+productFile(t, `{
-		"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"intercom": `+string(intercom.Config())+`,
+	config := productFile(t, `{
+		"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {
+			"intercom": `+string(intercom.Config())+`,
 			"proactive": {"enabled": true, "body": "Need a hand?", "reply_option_labels": ["Yes"]}}}],
-		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)).URL()
+		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)
+	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9",
+		"--config="+config).URL()
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	curls, commands := 0, 0

@@ -48,7 +48,8 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 func TestReference_listsEveryFlag(t *testing.T) {
 	reference, err := os.ReadFile("../../docs/reference.md")
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|").FindAllStringSubmatch(string(reference), -1)
+	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|")
+	rows := row.FindAllStringSubmatch(string(reference), -1)
 	require.Len(t, rows, len(flags))
 	for i, f := range flags {
 		assert.Equal(t, []string{f.Name, f.Env}, rows[i][1:3])

@@ -46,7 +46,8 @@ func acme(t *testing.T) string {
 	t.Helper()
 	return productFile(t, `{
 		"products": [{"product_id": "acme", "webhook_secret": "`+webhookSecret+`", "capture_tokens": ["`+captureToken+`"],
-			"integration_config": {"zendesk": {"base_url": "https://acme.zendesk.com", "email": "bot@acme.example", "api_token": "`+apiToken+`"}}}],
+			"integration_config": {"zendesk": {"base_url": "https://acme.zendesk.com",
+				"email": "bot@acme.example", "api_token": "`+apiToken+`"}}}],
 		"keys": [{"key": "`+key+`", "external_id": "acme"}]
 	}`)
 }

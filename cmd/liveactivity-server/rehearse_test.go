@@ -32,8 +32,10 @@ type rehearsed struct {
 // withDesk returns a product file of acme with that desk.
 func withDesk(t *testing.T, desk, config string) string {
 	t.Helper()
-	return productFile(t, fmt.Sprintf(`{"products": [{"product_id": "acme", "webhook_secret": %q, "integration_config": {%q: %s,
-		"notes": {"debounce_ms": 50, "interval_s": 0}}}], "keys": [{"key": %q, "external_id": "acme"}]}`, webhookSecret, desk, config, key))
+	return productFile(t, fmt.Sprintf(`{
+		"products": [{"product_id": "acme", "webhook_secret": %q, "integration_config": {%q: %s,
+			"notes": {"debounce_ms": 50, "interval_s": 0}}}],
+		"keys": [{"key": %q, "external_id": "acme"}]}`, webhookSecret, desk, config, key))
 }
 
 // publicAddress returns an address, and a function that makes it lead to a server.

@@ -148,7 +148,8 @@ func TestStart_listsTheProducts(t *testing.T) {
 	waittest.Until(t, "it warns of the desk", func() bool { return strings.Contains(p.Stderr.String(), warning) })
 	p.Stop()
 	_, said, _ := strings.Cut(p.Stdout.String(), "\n")
-	assert.Equal(t, "product acme: intercom\nproduct globex: no desk\nconsole at "+url+"/\nthe API is described at "+url+"/openapi.json\n", said)
+	assert.Equal(t, "product acme: intercom\nproduct globex: no desk\n"+
+		"console at "+url+"/\nthe API is described at "+url+"/openapi.json\n", said)
 	assert.Equal(t, 1, strings.Count(p.Stderr.String(), warning))
 	assert.Regexp(t, `WARN.*without a key nobody can read the product's activity.* product_id=acme\n`, p.Stderr.String())
 	assert.Equal(t, 1, strings.Count(p.Stderr.String(), "without a key"))

@@ -120,8 +120,9 @@ func TestTelemetry_reachesACollector(t *testing.T) {
 	response, err := http.DefaultClient.Do(hook)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
-	status, answer := proctest.Request(t, http.MethodPost, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":
-		{"name":"get_live_user_activity","arguments":{"product_id":"acme","user_id":"ada"}}}`, "Authorization: Bearer "+key, "Content-Type: application/json")
+	status, answer := proctest.Request(t, http.MethodPost, url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call",
+		"params":{"name":"get_live_user_activity","arguments":{"product_id":"acme","user_id":"ada"}}}`,
+		"Authorization: Bearer "+key, "Content-Type: application/json")
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Contains(t, answer, "pricing")
 

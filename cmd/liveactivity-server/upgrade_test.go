@@ -31,10 +31,11 @@ func TestUpgrade_rollsFromTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	u := &upgrade{t: t, desk: helpdesktest.NewZendesk(nil)}
 	t.Cleanup(u.desk.Close)
-	args := []string{anyPort, "--redis-url=" + redistest.Start(t).URL(), "--admin-key=" + adminKey, "--config=" + productFile(t, `{
+	config := productFile(t, `{
 		"products": [{"product_id": "acme", "webhook_secret": "`+webhookSecret+`", "integration_config":
 			{"zendesk": `+string(u.desk.Config())+`, "notes": {"debounce_ms": 50, "interval_s": 0}}}],
-		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)}
+		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)
+	args := []string{anyPort, "--redis-url=" + redistest.Start(t).URL(), "--admin-key=" + adminKey, "--config=" + config}
 	before := proctest.Predecessor(t).Launch(t, nil, args...)
 	u.old, u.new = before.URL(), launch(t, nil, args...).URL()
 
@@ -88,8 +89,9 @@ func (u *upgrade) visit(user, first, second string) *customer {
 // act reports a page view of the customer.
 func (c *customer) act(server, page string) {
 	c.t.Helper()
-	post(c.t, server, fmt.Sprintf(`{"event":"$pageview","uuid":"%s-%s","distinct_id":%[1]q,"properties":{"$session_id":%[1]q,
-		"$current_url":"https://app.acme.example/%[1]s/%s"},"$set":{"email":"%[1]s@acme.example"}}`, c.user, page))
+	post(c.t, server, fmt.Sprintf(`{"event":"$pageview","uuid":"%s-%s","distinct_id":%[1]q,
+		"properties":{"$session_id":%[1]q,"$current_url":"https://app.acme.example/%[1]s/%s"},
+		"$set":{"email":"%[1]s@acme.example"}}`, c.user, page))
 }
 
 // known returns how many actions of the customer a server has.
