@@ -262,7 +262,9 @@ func keepsItsPlace(t *testing.T, browser context.Context) {
 			const list = document.querySelector(".now .list-scroll");
 			const at = list.scrollTop;
 			window.shown = [];
-			const watch = setInterval(() => { if (list.scrollTop !== at) { shown.push(list.scrollTop); clearInterval(watch) } }, 5);
+			const watch = setInterval(() => {
+				if (list.scrollTop !== at) { shown.push(list.scrollTop); clearInterval(watch) }
+			}, 5);
 			new MutationObserver(() => { if (document.querySelector(".now .list").hidden) shown.push("nobody") })
 				.observe(document.querySelector(".now"), {attributes: true, subtree: true});
 			return "" })()`)
@@ -613,7 +615,9 @@ func isMounted(t *testing.T, browser context.Context) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<!DOCTYPE html><title>Shop</title><link rel="icon" href="../console/icon.svg"><main id="beside"></main><script type="module">
+		fmt.Fprintf(w, `<!DOCTYPE html><title>Shop</title><link rel="icon" href="../console/icon.svg">
+		<main id="beside"></main>
+		<script type="module">
 			import {mount} from "../console/console.js";
 			document.getElementById("beside").style.height = "600px";
 			window.console_ = mount(document.getElementById("beside"), {key: %q, product: %q});
@@ -733,9 +737,12 @@ func fitsItsWindow(t *testing.T, browser context.Context) {
 				tab.Eval(`document.documentElement.scrollWidth + " " + document.querySelector(".main").scrollWidth`),
 				"%s at %d pixels", view, width)
 		}
-		assert.Empty(t, tab.Eval(`[...document.querySelectorAll("a, button, input, [role=slider], [role=grid], [role=meter]")].filter((e) => e.offsetHeight > 0 &&
-			!(e.innerText || e.getAttribute("aria-label") || e.labels?.length)).map((e) => e.outerHTML).join("\n")`), "%s: without a name", view)
-		assert.Equal(t, "1", tab.Eval(`String([...document.querySelectorAll("h1")].filter((e) => e.offsetHeight > 0).length)`), view)
+		unnamed := tab.Eval(`[...document.querySelectorAll("a, button, input, [role=slider], [role=grid], [role=meter]")]
+			.filter((e) => e.offsetHeight > 0 && !(e.innerText || e.getAttribute("aria-label") || e.labels?.length))
+			.map((e) => e.outerHTML).join("\n")`)
+		assert.Empty(t, unnamed, "%s: without a name", view)
+		headings := tab.Eval(`String([...document.querySelectorAll("h1")].filter((e) => e.offsetHeight > 0).length)`)
+		assert.Equal(t, "1", headings, view)
 	}
 	assert.Empty(t, tab.Complaints())
 }
@@ -750,7 +757,8 @@ func staysQuiet(t *testing.T, browser context.Context) {
 	tab.Do("ask for less motion", emulate("prefers-reduced-motion", "reduce"))
 	// The text read aloud changes with the connection, never with users' actions.
 	tab.Eval(`said = 0; for (const region of document.querySelectorAll("[role=status], [role=alert], [aria-live]"))
-		new MutationObserver(() => said++).observe(region, {childList: true, characterData: true, subtree: true, attributes: true}); ""`)
+		new MutationObserver(() => said++).observe(region,
+			{childList: true, characterData: true, subtree: true, attributes: true}); ""`)
 	for i := range 5 {
 		f.act("s1", "", "ada@example.com", fmt.Sprint("User clicked ", i), "https://app.example.com/plan", i)
 	}

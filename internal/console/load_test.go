@@ -71,7 +71,9 @@ func staysResponsive(t *testing.T, browser context.Context) {
 	}()
 
 	// The list may be drawn ten times a second, and once by the clock.
-	tab.Eval(`drawn = 0; new MutationObserver(() => drawn++).observe(document.querySelector(".now .list-space"), {subtree: true, childList: true, characterData: true, attributes: true});
+	tab.Eval(`drawn = 0;
+		new MutationObserver(() => drawn++).observe(document.querySelector(".now .list-space"),
+			{subtree: true, childList: true, characterData: true, attributes: true});
 		began = performance.now(); ""`)
 	first := measure(t, tab)
 	var slowest, slowestWall time.Duration
@@ -168,7 +170,9 @@ func longestTask(t *testing.T, tab *browsertest.Tab, while time.Duration) (cpu, 
 	}))
 	ctx, cancel := context.WithTimeout(tab.Context(), while+browsertest.Patience)
 	defer cancel()
-	_, err := chromedp.Call(ctx, tracing.Start, tracing.StartParams{TraceConfig: &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"}, ExcludedCategories: []string{"*"}}})
+	timeline := &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"},
+		ExcludedCategories: []string{"*"}}
+	_, err := chromedp.Call(ctx, tracing.Start, tracing.StartParams{TraceConfig: timeline})
 	require.NoError(t, err)
 	time.Sleep(while)
 	_, err = chromedp.Call(ctx, tracing.End, cdp.Empty{})

@@ -114,7 +114,9 @@ func newNoteKiller(s *storm) *noteKiller {
 		require.NoError(s.t, err)
 		file := filepath.Join(s.t.TempDir(), "products.json")
 		require.NoError(s.t, os.WriteFile(file, fmt.Appendf(nil, `{"products": [{"product_id": %q, "webhook_secret": %q,
-			"integration_config": {"zendesk": %s, "notes": {"debounce_ms": 50, "interval_s": 0, "summary_threshold": 10000}}}]}`, product, webhookSecret, zendesk), 0o600))
+			"integration_config": {"zendesk": %s,
+				"notes": {"debounce_ms": 50, "interval_s": 0, "summary_threshold": 10000}}}]}`,
+			product, webhookSecret, zendesk), 0o600))
 		sv.args = slices.Clone(sv.args)
 		sv.args[slices.IndexFunc(sv.args, func(arg string) bool {
 			return strings.HasPrefix(arg, "--config=")

@@ -171,7 +171,8 @@ func (v *beyond) readers() map[string]func() string {
 }
 
 // beyondPage is a page whose button does nothing.
-const beyondPage = `<!doctype html><html lang="en"><head><link rel="icon" href="data:,"><title>Checkout</title><script src="/array.js"></script><script>
+const beyondPage = `<!doctype html><html lang="en"><head><link rel="icon" href="data:,"><title>Checkout</title>
+<script src="/array.js"></script><script>
 posthog.init(%q, {api_host: %q, request_batching: false, capture_dead_clicks: true})</script></head>
 <body><input id="card" name="card"><button id="pay" type="button">Pay</button></body></html>`
 

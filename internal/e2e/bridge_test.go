@@ -167,7 +167,8 @@ func TestBridge_whatIsReportedStaysText(t *testing.T) {
 	portal.post(`{"session_id":"` + session + `","title":` + quoted + `,"description":` + quoted + `,
 		"vendor":{"id":"7","name":` + quoted + `,"status":"blocked","missing_documents":[` + quoted + `]}}`)
 
-	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked. Missing documents: "+markup+".", openChat(tab))
+	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked. "+
+		"Missing documents: "+markup+".", openChat(tab))
 	assert.Equal(t, markup, tab.Texts("#chat-log .missing li"))
 	tab.Do("ask", chromedp.Click(named("button", "What did I do?")))
 	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 2`)

@@ -72,7 +72,8 @@ func (c *chain) startOrigin(t *testing.T, args ...string) *origin {
 	require.NoError(t, os.WriteFile(path, []byte(`{
 		"products": [{"product_id": "shop", "webhook_secret": "`+chainWebhookSecret+`"}, {"product_id": "other"}],
 		"keys": [{"key": "`+chainKey+`", "external_id": "shop", "scopes": ["stream"]},
-			{"key": "`+lookupKey+`", "external_id": "shop", "scopes": ["mcp"]}, {"key": "`+othersKey+`", "external_id": "other"}]}`), 0o600))
+			{"key": "`+lookupKey+`", "external_id": "shop", "scopes": ["mcp"]},
+			{"key": "`+othersKey+`", "external_id": "other"}]}`), 0o600))
 	o := &origin{t: t, command: c.server, args: append([]string{"--config=" + path, "--addr=" + lowAddr(t),
 		"--heartbeat=200ms"}, args...)}
 	o.start()
