@@ -12,7 +12,7 @@ import (
 
 // Zendesk states its limits in the headers of its answers: of the account by the minute, which
 // [helpdesk.API] remembers, and of the updates of a ticket by one user, 30 in ten minutes. See
-// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting/
+// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting
 
 // maxPaced is how many tickets are remembered that have to wait. Only busy ones
 // have, and one that was forgotten is reminded by a 429.

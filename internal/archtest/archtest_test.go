@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,9 +82,18 @@ func list(t *testing.T) []pkg {
 // of older sources from its cache.
 func watch(t *testing.T, root string) {
 	t.Helper()
+	eachFile(t, root, func(path string) error {
+		_, err := os.Stat(path)
+		return err
+	})
+}
+
+// eachFile visits every source file.
+func eachFile(t *testing.T, root string, visit func(path string) error) {
+	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") {
-			_, err = os.Stat(path)
+			err = visit(path)
 		}
 		return err
 	}))
@@ -211,17 +221,24 @@ func TestExamplesImportNothingInternal(t *testing.T) {
 // testify's Eventually runs its condition on another goroutine, where a require cannot end the
 // test, and each call sets a limit of its own. waittest.Until does neither.
 func TestTestsWaitByWaittest(t *testing.T) {
-	const root = "../.."
-	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") {
-			return err
-		}
+	eachFile(t, "../..", func(path string) error {
 		source, err := os.ReadFile(path)
 		for _, testify := range []string{"assert", "require"} {
 			assert.NotContains(t, string(source), testify+".Eventually", path)
 		}
 		return err
-	}))
+	})
+}
+
+// A line of Go fits beside a second one on a screen. A tab counts as one column.
+func TestLinesFitOnAScreen(t *testing.T) {
+	eachFile(t, "../..", func(path string) error {
+		source, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(source), "\n") {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", path, i+1)
+		}
+		return err
+	})
 }
 
 func TestLayer(t *testing.T) {
