@@ -13,8 +13,8 @@ import (
 var _ eventlog.Log = (*Log)(nil)
 
 // users is the [recent.Store] of a log. It is in memory, and files an action when its entry is
-// published; entries that the file held when it was opened are filed by Run, and until then so
-// are those that follow them: in order, and each once.
+// published. Run files the entries that the file held when it was opened and, until it has
+// caught up, the entries published since: in order, and each once.
 //
 //	filed is open     Run files entries from the file, publish files none; lookups wait
 //	filed is closed   publish files; lookups are answered
@@ -70,8 +70,8 @@ func (u users) await(ctx context.Context, productID string) error {
 	}
 }
 
-// file files the actions of entries that were committed, unless Run is still to come to them. A
-// drop comes first: the filings are of entries after it. The product is locked.
+// file files the actions of committed entries, unless Run has yet to reach them. It first
+// applies a drop, because the filings are of entries after the drop. The product is locked.
 func (l *Log) file(b *batch) {
 	if b.dropped {
 		l.users.Drop(b.p.id)
@@ -94,13 +94,12 @@ func (p *product) isFiled() bool {
 // Now implements [eventlog.Log].
 func (l *Log) Now() time.Time { return time.Now() }
 
-// fileRetry is how long Run waits before it reads a file again that it could not
-// read.
+// fileRetry is how long Run waits before it retries a failed read of the file.
 const fileRetry = time.Second
 
-// Run implements [eventlog.Log]: it files the actions in the file as it was when it was opened,
-// for as long as it takes, one product after another. It never fails. Products that this
-// process began need nothing of it.
+// Run implements [eventlog.Log]: it files the actions that the file held when it was opened,
+// one product after another, and retries for as long as the file cannot be read. It never
+// fails. Products created by this process are already filed.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report == nil {
 		report = func(eventlog.Progress) {}
@@ -124,15 +123,16 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	return nil
 }
 
-// entries returns how many entries the file has of the product.
+// entries returns the number of the product's entries in the file.
 func (p *product) entries() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return int(p.state.Entries)
 }
 
-// fileAll files the entries of a product until there are no others, or ctx ends; then it
-// returns false. After an error it goes on behind the last entries filed, every fileRetry.
+// fileAll files the entries of a product until none are left, or until ctx ends; then it
+// returns false. After an error it waits for fileRetry and continues after the last entry
+// filed.
 func (l *Log) fileAll(
 	ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress),
 ) bool {
@@ -163,8 +163,8 @@ func (l *Log) fileAll(
 	return true
 }
 
-// endFiling reports whether everything up to the newest entry is filed; entries
-// that are published from then on are filed as they are.
+// endFiling reports whether everything up to the newest entry is filed; publish
+// files the entries from then on.
 func (p *product) endFiling(cursor eventlog.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,8 +175,8 @@ func (p *product) endFiling(cursor eventlog.ID) bool {
 	return true
 }
 
-// fileOld files entries that were read back, but those that are dropped meanwhile. The lock
-// keeps a drop from coming between the look and the filing.
+// fileOld files entries that were read back, except entries trimmed or dropped in the
+// meantime. The lock prevents a drop between the check and the filing.
 func (l *Log) fileOld(p *product, entries []eventlog.Entry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,48 +13,49 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// batch is the part of one product in a transaction. Its changes of the file are seen by the
-// operations after it. Its changes of memory are collected here, for publish.
+// batch is one product's part of a transaction. Later operations see its changes to the
+// file. Its changes to memory are collected here, for publish.
 //
-// state, last and keys are the product's as the transaction has left them so far; the product
-// itself has the ones before it. keys has only the differences, unless the product was dropped.
-// Bytes are bytes in the file; of a document written, took counts the value only.
+// state, last and keys are the product's as changed by the transaction so far; the product
+// itself still has the old ones. keys has only the differences, unless the product was dropped.
+// Bytes are bytes in the file; took counts only the value of a document.
 type batch struct {
 	t              *transaction
 	p              *product
 	bucket         *bolt.Bucket // of the product
 	log, docs, due *bolt.Bucket // in it
-	began          uint64       // the newest version of a document before the transaction
+	began          uint64       // the newest document version before the transaction
 
 	took     uint64 // bytes added
-	reviewed int    // entries and documents that were looked at, to be removed for their age or for room
+	reviewed int    // entries and documents examined for removal, by age or to free space
 
 	state   state
 	last    eventlog.ID           // the newest ID assigned
 	oldest  eventlog.ID           // the first entry at the end of the transaction, zero for none
-	added   []eventlog.Entry      // also those that were trimmed again
-	keys    map[activity.Key]bool // that changed: whether they are among those retained now
+	added   []eventlog.Entry      // including entries trimmed again
+	keys    map[activity.Key]bool // that changed: whether a retained entry has them now
 	tooMany int64                 // entries trimmed before they expired
 	filings []recent.Filing       // of the entries added
-	dropped bool                  // keys has all that are retained
+	dropped bool                  // keys has all keys of retained entries
 }
 
-// step is how many entries, and how many documents, a transaction looks at in any case to
-// remove them, see more. If it looked at fewer altogether nothing is left to do.
+// step is how many entries, and how many documents, a transaction always examines for
+// removal, see more. If it examined fewer in total, nothing is left to remove.
 const step = 500
 
-// more returns a function that reports whether to go on removing: while fewer than step entries
-// or documents were looked at, or less than twice the bytes that the transaction adds was
-// freed. So the cost of a commit follows its own size, and a product beyond a limit shrinks
-// faster than it grows. size is the bytes that are left. Every function counts by itself.
+// more returns a function that reports whether to continue removing: while fewer than step
+// entries or documents have been examined, or less than twice the bytes that the transaction
+// adds has been freed. So the cost of a commit is proportional to its own size, and a product
+// beyond a limit shrinks faster than it grows. size is the number of bytes left. Each function
+// counts separately.
 func (b *batch) more(size *uint64) func() bool {
 	reviewed, before := b.reviewed, *size
 	return func() bool { return b.reviewed-reviewed < step || before-*size < 2*b.took }
 }
 
-// open returns the product's batch. The first call in a transaction begins it, by removing
-// expired entries and documents. It creates the product's bucket if it is missing, or else
-// returns nil.
+// open returns the product's batch. The first call in a transaction creates it, and
+// removes expired entries and documents. If the product has no bucket, open creates it or,
+// unless create is set, returns nil.
 func (t *transaction) open(p *product, create bool) (b *batch, err error) {
 	if b, ok := t.batches[p]; ok {
 		return b, nil
@@ -77,7 +78,7 @@ func (t *transaction) open(p *product, create bool) (b *batch, err error) {
 	return b, b.expire()
 }
 
-// openBuckets opens the buckets in the product's, which may be missing.
+// openBuckets opens the buckets inside the product's, and creates missing ones.
 func (b *batch) openBuckets() error {
 	var buckets [len(productBuckets)]*bolt.Bucket
 	for i, name := range productBuckets {
@@ -87,15 +88,16 @@ func (b *batch) openBuckets() error {
 		}
 	}
 	b.log, b.docs, b.due = buckets[0], buckets[1], buckets[2]
-	// bbolt keeps no fill percents: every transaction sets them anew.
+	// bbolt does not store fill percents: every transaction sets them again.
 	b.log.FillPercent, b.due.FillPercent = 1, 1 // new keys come at the end
-	b.docs.FillPercent = 0.8                    // as many do: names that begin with a time
+	b.docs.FillPercent = 0.8                    // many of them do: names that begin with a time
 	return nil
 }
 
-// addition holds the entries and changes of one call, in memory of its own: the caller may be
-// gone before they are committed. An entry and its filing have the same index. The goroutine
-// that commits sets IDs, positions and version, which count only if the call succeeds.
+// addition holds the entries and changes of one call, in its own memory: the caller may have
+// returned before they are committed. An entry and its filing have the same index. The
+// goroutine that commits sets IDs, positions and version, which are valid only if the call
+// succeeds.
 type addition struct {
 	appends bool             // refused once the log is closed
 	of      document.Version // the generation that it belongs to
@@ -105,8 +107,8 @@ type addition struct {
 	version document.Version // of the documents put, once it is committed
 }
 
-// newAddition copies the entries with their keys and data, and the values of documents. The
-// names of documents are the caller's, as [document.Store] says.
+// newAddition copies the entries with their keys and data, and the values of documents. It
+// keeps the caller's document names without a copy, as [document.Store] allows.
 func newAddition(entries []eventlog.Entry, changes []document.Change) *addition {
 	a := &addition{entries: slices.Clone(entries), changes: slices.Clone(changes)}
 	for i := range a.entries {
@@ -118,8 +120,9 @@ func newAddition(entries []eventlog.Entry, changes []document.Change) *addition 
 	return a
 }
 
-// add adds everything, or nothing and returns why. All that can be refused is looked at before
-// the first change, so an error after that is of storage, and ends the transaction.
+// add adds everything, or nothing and returns a refusal. Every reason to refuse is checked
+// before the first change, so an error after that is a storage error, and ends the
+// transaction.
 func (b *batch) add(a *addition) (refusal, err error) {
 	if document.Ended(a.of, document.Version(b.state.Dropped)) {
 		return document.ErrDropped, nil
@@ -137,8 +140,8 @@ func (b *batch) add(a *addition) (refusal, err error) {
 	return nil, b.append(a)
 }
 
-// holds reports whether the key is of an entry that is retained or was added by this
-// transaction. After a drop the product's keys no longer count.
+// holds reports whether the key belongs to an entry that is retained or was added by
+// this transaction. After a drop the product's keys no longer count.
 func (b *batch) holds(key activity.Key) bool {
 	held, changed := b.keys[key]
 	if !changed && !b.dropped {
@@ -169,7 +172,7 @@ func (b *batch) append(a *addition) error {
 	return nil
 }
 
-// expire removes entries and documents whose time is over.
+// expire removes expired entries and documents.
 func (b *batch) expire() error {
 	old := b.p.expired(b.t.now, b.t.log.retention.TTL)
 	if _, err := b.trim(func(id eventlog.ID) bool { return id.Compare(old) <= 0 }); err != nil {
@@ -201,9 +204,9 @@ func (b *batch) complete() error {
 	return b.bucket.Put(keyState, value)
 }
 
-// trim removes entries from the front of the log, while they are to go, and returns their
-// number. It looks for the first one anew each time, because a bbolt cursor has no reliable
-// place after a change.
+// trim removes entries from the front of the log while goes returns true, and returns their
+// number. It seeks the first entry again each time, because a bbolt cursor has no reliable
+// position after a change.
 func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
 	c, more := b.log.Cursor(), b.more(&b.state.Bytes)
 	for k, v := c.First(); k != nil && more(); k, v = c.First() {

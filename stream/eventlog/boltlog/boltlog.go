@@ -1,5 +1,5 @@
-// Package boltlog is the [eventlog.Log] of one process that lasts: log and
-// documents in one bbolt file.
+// Package boltlog is the durable [eventlog.Log] for one process: log and documents
+// are in one bbolt file.
 //
 //	entries, err := boltlog.Open("/var/lib/liveactivity", nil)
 //	if err != nil {
@@ -11,30 +11,30 @@
 //	lookup, err := recent.NewLookup(entries.Activity(), 0)
 //
 // Acknowledged appends and writes are on the disk (fdatasync): they survive kill -9 and a power
-// failure. Calls that come while the disk is busy are committed together, in one transaction,
-// so many clients at once cost little more than one.
+// failure. Calls that arrive while the disk is busy are committed together, in one transaction,
+// so many concurrent clients cost little more than one.
 //
 // Recent entries are also kept in memory, for readers that keep up; readers far behind read the
-// file. The keys of all retained entries are in memory, some 40 bytes each. Retention.TotalBytes
-// bounds both for all products together; beyond it the product that holds most keeps fewer of
-// its recent entries in memory, and at last fewer entries in the file. The actions of users, an
-// [recent.Memory], have three eighths of StateMaxBytes; [Log.Run] files them anew from the
-// log after a restart.
+// file. The keys of all retained entries are in memory, about 40 bytes each.
+// Retention.TotalBytes bounds both for all products together; beyond it the product that uses
+// most keeps fewer of its recent entries in memory and, if that is not enough, fewer entries in
+// the file. The users' actions, in a [recent.Memory], may use three eighths of StateMaxBytes;
+// [Log.Run] files them again from the log after a restart.
 //
-// The file grows to the limits of each product, MaxBytes and StateMaxBytes, and for bbolt's own
-// needs a third more; with limits of a few megabytes it is up to as much again. Documents have
-// half of StateMaxBytes, because pages of random names are half full. Beyond it the documents
-// that expire first are evicted: of those that live equally long, roughly the least recently
-// written. The file does not shrink: space of expired data is used again. One process at a time
-// can have it open, or several that only read it.
+// The file grows to the limits of each product, MaxBytes and StateMaxBytes, plus a third for
+// bbolt's own needs; with limits of a few megabytes it may be twice as large. Documents may use
+// half of StateMaxBytes, because pages of random names are half full. Beyond that, the
+// documents that expire first are evicted: among documents with the same time to live, roughly
+// the least recently written. The file does not shrink: the space of expired data is reused.
+// Either one process has the file open, or several that only read it.
 //
-// Open reads the whole file, whose records carry checksums, and refuses one that is damaged.
-// Calls that come upon damage later fail, and the process lives. So they do while the disk is
+// Open reads the whole file, whose records carry checksums, and refuses a damaged one. Calls
+// that find damage later fail, but the process survives. The same holds while the disk is
 // full; after a failed fdatasync nothing more is written until the process is restarted, see
 // [ErrUncertain]. [Log.Ping] reports both.
 //
-// A clock that was ahead leaves entries and documents that expire late. Their time begins when
-// the file is opened again.
+// Entries and documents written while the clock was ahead expire late. Their time to live
+// starts over when the file is opened again.
 package boltlog
 
 import (
@@ -63,7 +63,7 @@ import (
 // FileName is the name of the file in its folder.
 const FileName = "liveactivity.db"
 
-// Options of a [Log]. Zero fields mean their defaults.
+// Options configures a [Log]. Zero fields mean their defaults.
 type Options struct {
 	Retention eventlog.Retention // MaxBytes is eventlog.DefaultLastingMaxBytes
 	TailBytes int64              // of a product's recent entries in memory; DefaultTailBytes
@@ -71,12 +71,13 @@ type Options struct {
 	Logger    *slog.Logger       // logs storage failures; slog.Default() for nil
 
 	// ReadOnly opens an existing file and changes nothing: calls that would change it fail.
-	// Several processes can have it open like this, and none in the usual way.
+	// Several processes can have it open this way, while no process has it open for
+	// writing.
 	ReadOnly bool
 
-	// Progress, if not nil, is called while Open reads the file, which may take long, after each
-	// entry and document: with the number of bytes read, and about how many there are. It must
-	// return at once.
+	// Progress, if not nil, is called after each entry and document while Open reads the file,
+	// which may take long. done is the number of bytes read, and total is about how many there
+	// are. It must return quickly.
 	Progress func(done, total int64)
 }
 
@@ -85,10 +86,10 @@ const DefaultTailBytes = 8 << 20
 
 // Log is an [eventlog.Log] in a file. Its documents are a [document.Store].
 //
-// mu guards products, to which a product is added when it is first asked for and from which
-// none is removed. mu may be held while a product's lock is taken, never the other way round.
-// The groups of operations are committed one at a time, in order; the goroutine that commits
-// owns commits and broken, and the other fields that change synchronize themselves.
+// mu guards products. A product is added when it is first used, and never removed. mu may be
+// held while a product's lock is taken, never the other way round. Groups of operations are
+// committed one at a time, in order; the committing goroutine owns commits and broken. The
+// other fields that change synchronize themselves.
 type Log struct {
 	retention eventlog.Retention
 	tailBytes int64
@@ -97,20 +98,20 @@ type Log struct {
 	db        *bolt.DB
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
-	commits   int                  // the newest transaction; owned, as broken is, by the goroutine that commits
-	broken    error                // why no commit can follow
+	commits   int                  // the newest transaction; owned, like broken, by the committing goroutine
+	broken    error                // why no further commit is possible, or nil
 	logger    *slog.Logger
 	shares    *fair.Shares[*product]
 	users     *recent.Memory
 
-	closed   atomic.Bool // no operation that is made from now on appends
+	closed   atomic.Bool // operations made from now on do not append
 	mu       sync.Mutex
 	products map[string]*product
 }
 
-// Open opens the log in a folder, which it creates if it is missing, unless it is only to be
-// read; opts may be nil. It reads the whole file once. The file is locked until [Log.Release].
-// All invalid arguments are reported at once, before anything is opened.
+// Open opens the log in a folder. Unless ReadOnly is set, it creates a missing folder; opts
+// may be nil. It reads the whole file once. The file is locked until [Log.Release]. All
+// invalid arguments are reported at once, before anything is opened.
 func Open(dir string, opts *Options) (*Log, error) {
 	o := *cmp.Or(opts, &Options{})
 	wrong := options.Mistakes{Package: "boltlog"}
@@ -140,8 +141,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)
-		// At most one further commit, for which the callers of this one wait, too: writers slow
-		// down while memory is over its bound.
+		// At most one further commit, which the callers of this one also wait for: it slows
+		// writers down while memory is over its bound.
 		if p := l.balance(); p != nil {
 			l.commit([]*operation{{make: p.lighten}})
 		}
@@ -158,7 +159,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	return l, nil
 }
 
-// Release closes the log and its file, which another process can open from then on. No call may
+// Release closes the log and its file, so that another process can open it. No other call may
 // be in flight or follow.
 func (l *Log) Release() error {
 	_ = l.Close() // it never fails
@@ -172,7 +173,7 @@ func (l *Log) Release() error {
 // refused.
 func (l *Log) Close() error {
 	l.closed.Store(true)
-	// Calls in flight come first; those after find the log closed.
+	// Calls in flight are committed first; later ones find the log closed.
 	_ = l.group.Do(context.Background(), &operation{make: nothing})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,8 +209,9 @@ func (l *Log) Append(
 	return nil
 }
 
-// write commits an addition. It is refused where its generation, for which ctx is asked once
-// and at once, is over by the time of the commit. Nothing is created for an empty one.
+// write commits an addition. It takes the generation from ctx once, at the start, and
+// refuses the addition if that generation has ended by the time of the commit. An empty
+// addition creates nothing.
 func (l *Log) write(ctx context.Context, productID string, a *addition) error {
 	if len(productID) > maxProductID {
 		return errors.New("boltlog: the product ID is too long")
@@ -231,7 +233,8 @@ func (l *Log) write(ctx context.Context, productID string, a *addition) error {
 // Documents implements [eventlog.Log].
 func (l *Log) Documents() document.Store { return documents{l} }
 
-// Expire implements [eventlog.Log], in small steps between which others have their turn.
+// Expire implements [eventlog.Log], in small steps, between which other operations can
+// run.
 func (l *Log) Expire(ctx context.Context) error {
 	l.users.Expire()
 	if err := l.sweepDropped(ctx); err != nil {
@@ -245,7 +248,7 @@ func (l *Log) Expire(ctx context.Context) error {
 				return nil, err
 			})
 			if err != nil {
-				return err // b may still be written
+				return err // b may still be written to
 			}
 			more = b != nil && b.reviewed >= step
 		}
@@ -267,8 +270,8 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return stats
 }
 
-// Storage implements [eventlog.Log]: the file holds entries and documents, memory the actions of
-// users.
+// Storage implements [eventlog.Log]: the file holds entries and documents, memory holds the
+// users' actions.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
 	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes,
 		StateBytes: l.users.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
@@ -284,7 +287,7 @@ func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, er
 	return s, nil
 }
 
-// all returns the products known now, in no order. Callers lock each by itself.
+// all returns the current products, in no order. Callers lock each one separately.
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()

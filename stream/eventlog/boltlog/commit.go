@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Everything that changes the file is an operation, and takes these steps:
+// Everything that changes the file is an operation, and goes through these steps:
 //
 //	do        waits in the group, behind the commit in flight
 //	make      up to maxOperations in order, each sees the changes of those before it: one
@@ -24,28 +24,28 @@ import (
 //	publish   each batch, under its product's lock: readers and lookups see it
 //	outcome   of each operation, for its caller
 //
-// All but the first run on one goroutine at a time. Until finish has returned nil, memory is as
-// before, so a failed commit needs no undoing. Documents are read from the file, so they can be
-// seen from finish on, before the entries of the same append: a reader of an entry finds
-// documents at least as new.
+// All but the first run on one goroutine at a time. Memory is unchanged until finish has
+// returned nil, so a failed commit needs no undo. Documents are read from the file, so they are
+// visible after finish, before the entries of the same append: a reader of an entry finds
+// documents that are at least as new.
 
-// maxOperations is how many operations are committed together, at most.
+// maxOperations is the most operations that are committed together.
 const maxOperations = 256
 
-// operation is the part of one call in a transaction. The goroutine that commits sets its
-// outcome before do returns. A call that has stopped waiting must not look at it, nor at
+// operation is one call's part of a transaction. The committing goroutine sets its
+// outcome before do returns. A call that has stopped waiting must not access it, or
 // anything that make refers to.
 type operation struct {
-	// make changes the transaction. A refusal means that it changed nothing, and is for its
-	// caller only; err ends the whole transaction.
+	// make changes the transaction. A refusal means that it changed nothing, and concerns
+	// only its caller; err ends the whole transaction.
 	make    func(*transaction) (refusal, err error)
 	refusal error
 	err     error // the outcome, for the caller
 }
 
-// transaction is a transaction of bbolt that writes, with the changes of memory that follow
-// once it is committed. Each product has one batch in it, however many operations open it. now
-// is the time of everything in it: of IDs, of expiry and of times to live.
+// transaction is a write transaction of bbolt, with the changes to memory that follow once it
+// is committed. Each product has one batch in it, however many operations open it. now is the
+// time used for everything in it: IDs, expiry and times to live.
 type transaction struct {
 	log     *Log
 	tx      *bolt.Tx
@@ -54,9 +54,9 @@ type transaction struct {
 	changed bool // there is something to commit
 }
 
-// do commits an operation, together with others. It returns when that is over, or ctx: the
-// operation then no longer belongs to the caller. One that was still waiting never happens; of
-// one that was being committed the outcome is unknown.
+// do commits an operation, together with others. It returns after the commit, or when ctx
+// ends: then the operation no longer belongs to the caller. An operation that was still
+// waiting never happens; the outcome of one that was being committed is unknown.
 func (l *Log) do(ctx context.Context, make func(*transaction) (refusal, err error)) error {
 	o := &operation{make: make}
 	if err := l.group.Do(ctx, o); err != nil {
@@ -65,8 +65,8 @@ func (l *Log) do(ctx context.Context, make func(*transaction) (refusal, err erro
 	return o.err
 }
 
-// commit makes the operations in one transaction. One commit runs at a time. Memory changes
-// only when the transaction can be read, so a failed commit leaves it as it was.
+// commit makes the operations in one transaction. Only one commit runs at a time. Memory
+// changes only once the transaction is committed, so a failed commit leaves it as it was.
 func (l *Log) commit(ops []*operation) {
 	batches, err := l.transact(ops)
 	for _, b := range batches {
@@ -74,7 +74,8 @@ func (l *Log) commit(ops []*operation) {
 	}
 	for _, o := range ops {
 		o.err = o.refusal
-		// Also if it was refused: the reason may not be on the disk.
+		// Even if it was refused: the state it was refused for may not be on the
+		// disk.
 		if err != nil && !errors.Is(o.refusal, eventlog.ErrClosed) {
 			o.err = fmt.Errorf("boltlog: commit: %w", err)
 		}
@@ -82,9 +83,9 @@ func (l *Log) commit(ops []*operation) {
 }
 
 // transact makes the operations in one transaction and returns the batches to publish, none
-// when nothing changed. An error is every operation's, and rolls all of them back. Nothing is
-// committed any more once the file was found damaged, or once a failed write may have reached
-// the disk: see ErrUncertain.
+// if nothing changed. An error rolls back all operations, and each one fails with it. Nothing
+// more is committed once the file was found damaged, or a failed write may have reached the
+// disk: see ErrUncertain.
 func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error) {
 	if l.broken != nil {
 		return nil, l.broken
@@ -132,10 +133,10 @@ func (t *transaction) make(ops []*operation) error {
 	return nil
 }
 
-// giveUp makes a failed commit the last one where a further one could acknowledge data that
-// is not on the disk. That is after a failed fdatasync, which the kernel reports once and
-// then forgets together with the pages, and when readers find the failed
-// transaction in the file.
+// giveUp makes a failed commit the last one if a later commit could acknowledge data that
+// is not on the disk: after a failed fdatasync, which the kernel reports only once and then
+// forgets along with the pages, and if readers can see the failed transaction in the file.
+// Damage ends commits as well.
 func (l *Log) giveUp(err error) {
 	visible := false
 	_ = l.view(func(tx *bolt.Tx) error {
@@ -143,7 +144,7 @@ func (l *Log) giveUp(err error) {
 		return nil
 	})
 	switch {
-	case errors.Is(err, ErrDamaged): // memory, read from the file, may be wrong, too
+	case errors.Is(err, ErrDamaged): // memory was read from the file and may be wrong, too
 		l.broken = err
 	case visible || syncFailed(err):
 		l.broken = fmt.Errorf("%w: %s: %w", ErrUncertain, l.path, err)
@@ -153,8 +154,8 @@ func (l *Log) giveUp(err error) {
 	l.logger.Error("storage failed; nothing can be stored until the process is restarted", "err", l.broken)
 }
 
-// syncFailed reports whether bbolt's error is an error of fdatasync or fsync. Writing and
-// truncating fail with a path, and resizing with a text.
+// syncFailed reports whether bbolt's error is an error of fdatasync or fsync. Failed
+// writes and truncations have a path, failed resizes a text.
 func syncFailed(err error) bool {
 	var errno syscall.Errno
 	var path *fs.PathError
@@ -167,16 +168,16 @@ func syncFailed(err error) bool {
 	return strings.Contains(err.Error(), "file sync error")
 }
 
-// guarded calls do, and returns an error when it comes upon damage of the file.
+// guarded calls do, and returns an error if do finds the file damaged.
 func (l *Log) guarded(do func() error) (err error) {
 	defer recoverDamage(l.path, &err)()
 	return do()
 }
 
-// view calls read with a transaction that reads: one consistent state of the file, committed
-// but perhaps not published yet. It waits for no commit, but a commit that has to map more of
-// the file waits for it, so read must be short. Memory that read gets from bbolt is part of
-// that map and must not be used after read has returned.
+// view calls read with a read transaction: a consistent snapshot of the file, committed but
+// perhaps not yet published. It does not wait for commits, but a commit that has to map more
+// of the file waits for it, so read must be short. Memory that read gets from bbolt is part
+// of that map and must not be used after read has returned.
 func (l *Log) view(read func(*bolt.Tx) error) error {
 	return l.guarded(func() error { return l.db.View(read) })
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // documents is the [document.Store] in the file. Reads go to the file and see the last commit;
-// memory holds no documents. A document that has expired is hidden from then on, and removed by
-// a later transaction of its product.
+// memory holds no documents. An expired document is hidden immediately, and removed by a later
+// transaction of its product.
 //
-// Two buckets belong together. A document that expires has one key in the due bucket, its
-// place, where the transactions look for documents to remove, in the order of the keys. A place
-// may be too early, never too late, so a renewal does not move it:
+// Two buckets belong together. A document with a time to live has one key in the due bucket,
+// its place. Transactions go through the places in the order of the keys to find documents to
+// remove. A place may be too early, but never too late, so a renewal does not move it:
 //
 //	put                    record and place at until
 //	renewed, until grows   the place stays: the next look comes too early
@@ -48,8 +48,8 @@ func (d documents) Get(_ context.Context, productID string, names ...string) ([]
 	return docs, err
 }
 
-// List implements [document.Store]. It passes over expired documents whose names begin with the
-// prefix, which cost a look each.
+// List implements [document.Store]. It skips expired documents whose names begin with the
+// prefix, but has to read each of them.
 func (d documents) List(_ context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
 	docs := []document.Document{}
 	now := time.Now().UnixMilli()
@@ -99,12 +99,13 @@ func (d documents) view(productID string, read func(*bolt.Bucket) error) error {
 	return nil
 }
 
-// document returns the record as a document that shares no memory.
+// document returns the record as a document that shares no memory with the file.
 func (r record) document(name string) document.Document {
 	return document.Document{Name: name, Version: r.version, Value: bytes.Clone(r.value)}
 }
 
-// find returns the document's record, also if it has expired; zero if there is none.
+// find returns the document's record, even if it has expired, or a zero record if
+// there is none.
 func find(docs *bolt.Bucket, name []byte) (record, error) {
 	value := docs.Get(name)
 	if value == nil {
@@ -113,9 +114,9 @@ func find(docs *bolt.Bucket, name []byte) (record, error) {
 	return parseRecord(name, value)
 }
 
-// check returns the documents before the changes, those that have expired, too, or why they
-// cannot be changed. An expired document counts as missing. The records share memory with the
-// file until the transaction ends.
+// check returns the documents as they are before the changes, including expired ones, or why
+// they cannot be changed. A change treats an expired document as missing. The records share
+// memory with the file, and are valid until the transaction ends.
 func (b *batch) check(changes []document.Change) (before []record, refusal, err error) {
 	now := b.t.now.UnixMilli()
 	before = make([]record, len(changes))
@@ -135,7 +136,8 @@ func (b *batch) check(changes []document.Change) (before []record, refusal, err 
 }
 
 // change makes the changes of documents that were checked. All documents put by one call get
-// the same version. Every call with changes takes one, also if it only checks or touches.
+// the same version. Every call with changes takes a version, even if it only checks or
+// touches.
 func (b *batch) change(a *addition, before []record) error {
 	if len(a.changes) == 0 {
 		return nil
@@ -162,9 +164,9 @@ func (b *batch) change(a *addition, before []record) error {
 	return nil
 }
 
-// renew writes a document, which was r, with a value and a time to live that begins now. It keeps
-// its place in the due bucket, unless it expires earlier: a place that is too early costs a look,
-// and another place would cost a write every time.
+// renew writes the document of record r with a value and a time to live that starts now. Its
+// place in the due bucket stays, unless the document now expires earlier or changes its class: a
+// place that is too early costs a look, but moving it would cost a write every time.
 func (b *batch) renew(name []byte, r record, c document.Change, value []byte) error {
 	due, class := int64(0), last
 	if c.Yields {
@@ -198,8 +200,8 @@ func (b *batch) move(name []byte, from, to int64) error {
 	return b.due.Put(dueKey(to, name), []byte{})
 }
 
-// put writes a document whose place in the due bucket is right, and counts it. r has the value
-// before, nil for none.
+// put writes a document and counts it. Its place in the due bucket must be right already. r
+// has the previous value, nil for none.
 func (b *batch) put(name []byte, r record, value []byte) error {
 	if r.value != nil {
 		b.uncount(name, r)
@@ -219,27 +221,27 @@ func (b *batch) remove(name []byte, r record) error {
 	return b.docs.Delete(name)
 }
 
-// uncount takes a document, as it is in the file, out of the product's sums.
+// uncount subtracts a document, as it is in the file, from the product's sums.
 func (b *batch) uncount(name []byte, r record) {
 	b.state.Documents--
 	b.state.DocumentBytes -= r.size(name)
 }
 
-// sweep removes documents whose time is over, and looks at no more than step for it.
+// sweep removes expired documents, and examines no more than step documents for it.
 func (b *batch) sweep() error {
 	more, now := b.more(&b.state.DocumentBytes), b.t.now.UnixMilli()
 	all := func(record) bool { return true }
 	return errors.Join(b.review(0, now, more, all), b.review(last, last|now, more, all))
 }
 
-// spared is how long before its end a document is left to expire by itself, where others can
-// be evicted: it may be a lease, or about something being delivered.
+// spared is the remaining time to live below which a document is left to expire on its own,
+// if others can be evicted: it may be a lease, or belong to a delivery in progress.
 const spared = 15 * time.Minute
 
-// evict removes documents beyond the product's limit, those that yield first, and of these the
-// ones that expire first: of documents that live equally long, the ones written first. The order
-// is: earlier yielding ones, this transaction's yielding ones, earlier others. This transaction's
-// others stay.
+// evict removes documents beyond the product's limit: yielding ones before others, and within
+// each class the ones that expire first, so that among equal times to live the oldest writes go
+// first. The order is: yielding documents from before the transaction, yielding ones of the
+// transaction, then other ones from before it. Other documents of the transaction stay.
 func (b *batch) evict() error {
 	limit, more := uint64(b.t.log.retention.StateMaxBytes/2), b.more(&b.state.DocumentBytes)
 	tooMuch := func() bool { return b.state.DocumentBytes > limit && more() }
@@ -260,9 +262,9 @@ func (b *batch) evict() error {
 	return nil
 }
 
-// review looks at documents that are due from one time to another, in this order, while there
-// is more to do. It removes those that go; one that was renewed it looks at again when that is
-// over. The times have their class with them, see last.
+// review examines the documents due between two times, in this order, while more returns true.
+// It removes a document if goes returns true, and moves a renewed one to its new place. The
+// times include their class, see last.
 func (b *batch) review(from, to int64, more func() bool, goes func(record) bool) error {
 	at, due := dueKey(from, nil), b.due.Cursor()
 	for ; more(); b.reviewed++ {
@@ -300,10 +302,9 @@ func (b *batch) review(from, to int64, more func() bool, goes func(record) bool)
 	return nil
 }
 
-// loadDocuments reads a product's documents, which it counts into found. It returns changes of
-// those that were written by a clock that was ahead: touches, from which their time to live
-// begins anew. Of the due bucket it checks the number of keys; review checks each of them
-// against its record.
+// loadDocuments reads a product's documents and counts them into found. For documents written
+// while the clock was ahead, it returns touches that start their time to live over. It checks
+// only the number of keys in the due bucket; review checks each key against its record.
 func loadDocuments(b *bolt.Bucket, found *state, r *reading) (ahead []document.Change, err error) {
 	due, now := 0, time.Now().UnixMilli()
 	err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Drop implements [eventlog.Log]. One commit makes everything disappear at once; further
-// commits, between which others have their turn, free the space of all dropped products. When
-// ctx ends before, the next Drop or Expire of any product goes on.
+// Drop implements [eventlog.Log]. One commit hides everything; further commits, between which
+// other operations can run, free the space of all dropped products. If ctx ends before that
+// is done, the next Drop or Expire of any product continues.
 func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	err := l.do(ctx, func(t *transaction) (refusal, err error) {
@@ -32,10 +32,10 @@ func (l *Log) Drop(ctx context.Context, productID string, through document.Versi
 	return l.sweepDropped(ctx)
 }
 
-// drop moves everything of a product but its state to the bucket of dropped products, which
-// costs the same however much it is. IDs and versions go on from the state, which says that the
-// generations up to through are over. Entries that the transaction added before are dropped,
-// too; operations after it find an empty product.
+// drop moves everything of a product except its state to the bucket of dropped products, at a
+// cost that does not depend on its size. IDs and versions continue from the state, which
+// records that the generations up to through have ended. Entries added earlier in the
+// transaction are dropped as well; later operations find an empty product.
 func (b *batch) drop(through document.Version) error {
 	dropped, err := b.t.tx.CreateBucketIfNotExists(bucketDropped)
 	if err != nil {
@@ -60,8 +60,8 @@ func (b *batch) drop(through document.Version) error {
 	return b.openBuckets()
 }
 
-// sweepDropped frees the space of all dropped products, a commit for each step. After an error
-// the rest stays in the file, unseen, for the next call.
+// sweepDropped frees the space of all dropped products, in one commit per step. After an error
+// the rest stays in the file, hidden, for the next call.
 func (l *Log) sweepDropped(ctx context.Context) error {
 	for more := true; more; {
 		err := l.do(ctx, func(t *transaction) (refusal, err error) {
@@ -69,7 +69,7 @@ func (l *Log) sweepDropped(ctx context.Context) error {
 			return nil, err
 		})
 		if err != nil {
-			return err // more may still be written
+			return err // more may still be written to
 		}
 	}
 	return nil

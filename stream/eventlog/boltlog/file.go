@@ -18,8 +18,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Errors of Open, wrapped with the path and with advice. Calls that come upon damage later
-// return ErrDamaged, too.
+// Errors of Open, wrapped with the path and with advice. Calls that find damage later
+// return ErrDamaged as well.
 var (
 	ErrInUse   = errors.New("boltlog: in use by another process")
 	ErrDamaged = errors.New("boltlog: the file is damaged")
@@ -27,15 +27,14 @@ var (
 )
 
 // ErrUncertain is returned by every write after one that may or may not have reached the
-// disk: the process must be restarted, which reads the file again. Acknowledged writes are
-// not affected.
+// disk: the process must be restarted, to read the file again. Acknowledged writes are not
+// affected.
 var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; the process must be restarted")
 
 // lockTimeout is how long Open waits for another process to release the file.
 const lockTimeout = time.Second
 
-// openFile opens the file in dir. Both are created if they are missing, unless the file is only to
-// be read.
+// openFile opens the file in dir. It creates both if they are missing, unless readOnly is set.
 func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(dir, FileName)
 	if !readOnly {
@@ -51,9 +50,9 @@ func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	return openBolt(path, readOnly)
 }
 
-// syncFolder makes the entries of a folder last, and then the folder itself and each one around
-// it: some of them may be new. It ends without an error at a folder that this process may not
-// read.
+// syncFolder makes the entries of a folder durable, and then the folder itself and each of its
+// parents, since some of them may be new. It stops without an error at a folder that this
+// process may not read.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -64,7 +63,7 @@ func syncFolder(dir string) error {
 	}
 	err = errors.Join(folder.Sync(), folder.Close())
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // the file system has no such thing
+		err = nil // the file system does not support it
 	}
 	if parent := filepath.Dir(dir); err == nil && parent != dir {
 		return syncFolder(parent)
@@ -72,10 +71,10 @@ func syncFolder(dir string) error {
 	return err
 }
 
-// create makes a new file. It gets its name when it is complete, and never takes the place of
-// one that another process has made meanwhile: a link fails where a rename would replace it.
-// Only on a file system without links is it renamed, after a look. A process killed in between
-// leaves a file named FileName.new-…, which can be deleted.
+// create makes a new file. The file gets its name when it is complete, and never replaces one
+// that another process has made in the meantime: a link fails where a rename would replace it.
+// Only on a file system without links is it renamed, after a check that the name is free. A
+// process killed in between leaves a file named FileName.new-…, which can be deleted.
 func create(dir, path string) error {
 	whole, err := os.CreateTemp(dir, FileName+".new-*")
 	if err != nil {
@@ -103,9 +102,8 @@ func create(dir, path string) error {
 	return syncFolder(dir)
 }
 
-// openBolt opens a file that exists. It refuses files that bbolt would take: an empty one,
-// which bbolt would make a new one, one that is cut short, and one without its last
-// transaction.
+// openBolt opens an existing file. It refuses files that bbolt would accept: an empty one,
+// which bbolt would initialize, a truncated one, and one that lacks its last transaction.
 func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer recoverDamage(path, &err)()
 	var file *os.File
@@ -130,16 +128,16 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	return db, nil
 }
 
-// checkWhole checks that the file has not been cut, that none of its first two pages was
-// overwritten, and that the list of its free pages is in its place. The pages are in the byte
-// order of the machine, as all of bbolt's own data.
+// checkWhole checks that the file is not truncated, that neither of its first two pages was
+// overwritten, and that the list of its free pages is in its place. Pages are in the byte
+// order of the machine, like all of bbolt's own data.
 func checkWhole(db *bolt.DB, file *os.File) error {
 	pageSize := int64(db.Info().PageSize)
 	free, err := checkMeta(file, pageSize)
 	if err != nil {
 		return err
 	}
-	var number [8]byte // with which the head of a page begins; bbolt does not look at this page's
+	var number [8]byte // begins the head of a page; bbolt does not check this page's
 	if _, err := file.ReadAt(number[:], int64(free)*pageSize); err != nil {
 		return err
 	}
@@ -155,11 +153,11 @@ func checkWhole(db *bolt.DB, file *os.File) error {
 	})
 }
 
-// checkMeta checks the first two pages and returns the number of the page with the list of the free
-// ones. Transactions end with writing one of the two, in turn; for one that is damaged bbolt
-// silently falls back to the other, and so to the transaction before the last.
+// checkMeta checks the first two pages and returns the number of the page that lists the free
+// pages. A transaction ends by writing one of the two, in turn. If one is damaged, bbolt silently
+// falls back to the other, and so to the transaction before the last.
 func checkMeta(file *os.File, pageSize int64) (free uint64, err error) {
-	// Offsets in the contents of a page, behind its head. The sum covers everything before it.
+	// Offsets in the contents of a page, after its head. The sum covers everything before it.
 	const head, freeList, transaction, sum, size = 16, 32, 48, 56, 64
 	var newest uint64
 	for n := range int64(2) {
@@ -179,8 +177,8 @@ func checkMeta(file *os.File, pageSize int64) (free uint64, err error) {
 	return free, nil
 }
 
-// openError makes an error of bolt.Open or checkWhole one that names the file and the remedy.
-// Errors of the operating system keep their kind; any other one means damage.
+// openError adds the file and the remedy to an error of bolt.Open or checkWhole. Errors of
+// the operating system keep their kind; any other error means damage.
 func openError(path string, err error) error {
 	var cause syscall.Errno
 	switch {
@@ -194,9 +192,9 @@ func openError(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 }
 
-// recoverDamage turns the consequences of reading a damaged file, panics of bbolt and faults of
-// its memory map, into an error. Other panics go on. The function it returns must be deferred,
-// by the goroutine that reads: faults become panics for this goroutine only, and until the
+// recoverDamage turns the effects of reading a damaged file, panics in bbolt and faults in its
+// memory map, into an error. Other panics continue. The function that it returns must be
+// deferred by the goroutine that reads: faults become panics for this goroutine only, until the
 // function runs.
 func recoverDamage(path string, err *error) func() {
 	faults := debug.SetPanicOnFault(true)
@@ -213,7 +211,8 @@ func recoverDamage(path string, err *error) func() {
 	}
 }
 
-// panicIsOf reports whether the current panic began in code of a package, or of one below it.
+// panicIsOf reports whether the current panic began in code of a package, or of a package
+// below it.
 func panicIsOf(pkg string) bool {
 	var stack [64]uintptr
 	frames := runtime.CallersFrames(stack[:runtime.Callers(0, stack[:])])

@@ -20,14 +20,14 @@ import (
 //	p/<product ID>   "state" is the product's state
 //	  log            ID, 16 bytes → entry, see appendEntry
 //	  documents      name → record
-//	  due            milliseconds, 8 bytes, and a name → nothing: when to look whether the
-//	                 document has expired, which it never does earlier; of documents that do
-//	                 not yield 2^62 more, so that they come last
+//	  due            milliseconds, 8 bytes, and a name → nothing: when to check whether the
+//	                 document has expired, which it never does earlier; 2^62 is added for
+//	                 documents that do not yield, so that they come last
 //	dropped
 //	  <number>       the buckets of a dropped product, whose space is still to be freed
 //
-// Numbers are big-endian, so that keys which begin with one are in its order. States, entries
-// and records begin with a sum, see seal.
+// Numbers are big-endian, so that keys that begin with a number are sorted by it. States,
+// entries and records begin with a sum, see seal.
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
@@ -41,7 +41,7 @@ var (
 )
 
 const (
-	format        = "6" // every change of the layout raises it
+	format        = "6" // raised by every change of the layout
 	productPrefix = "p/"
 	maxProductID  = bolt.MaxKeySize - len(productPrefix)
 
@@ -72,7 +72,7 @@ func checkFormat(tx *bolt.Tx) error {
 	return nil
 }
 
-// errMalformed reports a part of the file that this package did not write like that.
+// errMalformed reports a part of the file that this package cannot have written.
 var errMalformed = fmt.Errorf("%w: malformed record", ErrDamaged)
 
 // sumSize is the size of the sum at the beginning of a value, in bytes.
@@ -80,7 +80,7 @@ const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum covers the key, too, so a value that turns up under another key is refused.
+// sum also covers the key, so a value found under another key is refused.
 func sum(key, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }
@@ -107,7 +107,7 @@ func appendID(dst []byte, id eventlog.ID) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, id.Milli), id.Seq)
 }
 
-// parseID is the inverse of appendID. Its error is errMalformed, as all errors of parsing are.
+// parseID is the inverse of appendID. Its error is errMalformed, like all parse errors.
 func parseID(b []byte) (eventlog.ID, error) {
 	if len(b) != idSize {
 		return eventlog.ID{}, errMalformed
@@ -115,19 +115,21 @@ func parseID(b []byte) (eventlog.ID, error) {
 	return eventlog.ID{Milli: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}, nil
 }
 
-// keyAfter is a key behind the one of id and before all others behind it.
+// keyAfter returns a key after the one for id, and before the keys for all later
+// IDs.
 func keyAfter(id eventlog.ID) []byte { return append(appendID(make([]byte, 0, idSize+1), id), 0) }
 
-// state describes a product and sums up its buckets. Open counts them again, which shows whether
-// a page got lost. States can be compared.
+// state describes a product and has the totals of its buckets. Open counts them again to find
+// out whether a page got lost. States can be compared.
 //
-// The fields are stored in this order, 8 bytes for each number, so another field is another
-// format. A state is written with every change that it sums up, in the same transaction.
+// The fields are stored in this order, 8 bytes for each number, so another field makes
+// another format. A state is written with every change to its totals, in the same
+// transaction.
 type state struct {
-	Born      eventlog.ID // where the log began: it has lost nothing while it is trimmed to this
+	Born      eventlog.ID // where the log began; while TrimmedTo is the same, nothing was trimmed
 	TrimmedTo eventlog.ID // the newest ID dropped from the log
 	Version   uint64      // the newest version of a document
-	Dropped   uint64      // generations up to here are over
+	Dropped   uint64      // generations up to here have ended
 
 	Entries, Bytes           uint64 // of the log; bytes by entrySize
 	Documents, DocumentBytes uint64 // bytes by record.size
@@ -150,15 +152,15 @@ func parseState(b *bolt.Bucket, bucket []byte) (s state, err error) {
 	return s, err
 }
 
-// stored is an entry as it is in the file, whose memory it shares: it is usable until the
-// transaction ends.
+// stored is an entry as it is in the file. It shares the file's memory, so it is valid
+// only until the transaction ends.
 type stored struct {
 	id                  eventlog.ID
 	session, keys, data []byte
 }
 
-// appendEntry appends an entry to the room for its sum: the length of the session ID, the
-// session ID, the number of keys, the keys, the data.
+// appendEntry appends an entry to dst, which has room for its sum: the length of the
+// session ID, the session ID, the number of keys, the keys, the data.
 func appendEntry(dst []byte, e eventlog.Entry) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(e.SessionID))), e.SessionID...)
 	dst = binary.AppendUvarint(dst, uint64(len(e.Keys)))
@@ -169,7 +171,7 @@ func appendEntry(dst []byte, e eventlog.Entry) []byte {
 }
 
 // encodeEntry returns the entry as a value, with room for its sum, which seal sets. The ID is
-// no part of it: that is the key.
+// not part of the value: it is the key.
 func encodeEntry(e eventlog.Entry) []byte {
 	const lengths = 2 * binary.MaxVarintLen16 // longer ones make append grow the value
 	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(activity.Key{}) + len(e.Data)
@@ -203,9 +205,8 @@ func (s stored) entry() eventlog.Entry {
 // entrySize is the space that an entry takes in the file, in bytes.
 func entrySize(value []byte) uint64 { return uint64(pageElement + idSize + len(value)) }
 
-// cutBytes cuts a number of items of a size, in bytes, off b, which begins with the number as a
-// uvarint. The number may be wrong: it is compared with the bytes that are there before it is
-// multiplied.
+// cutBytes cuts items, of size bytes each, off b, which begins with their number as a uvarint.
+// The number may be wrong, so it is checked against the length of b before it is multiplied.
 func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 	n, width := binary.Uvarint(b)
 	if width <= 0 || n > uint64(len(b)-width)/uint64(size) {
@@ -217,12 +218,12 @@ func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 
 // record is a document in the file: a sum, the numbers in this order, 8 bytes each, and the
 // value. Times are in milliseconds since the epoch. until, due and ttl are all zero or none is:
-// a document without a time to live is not in the due bucket. until less ttl is when it was
+// a document without a time to live is not in the due bucket. until minus ttl is when it was
 // last put or touched.
 type record struct {
 	version document.Version
-	until   int64 // from when on it has expired; zero for never
-	due     int64 // its key in the due bucket, which is not there if this is zero; but for last never after until
+	until   int64 // when it expires; zero for never
+	due     int64 // its time in the due bucket, zero if it is not there; without last never after until
 	ttl     int64 // milliseconds from the last write until it expires
 	value   []byte
 }
@@ -239,7 +240,7 @@ func (r record) encode(name []byte) []byte {
 	return seal(name, append(value, r.value...))
 }
 
-// parseRecord decodes a document, whose value shares memory with the one given and is never
+// parseRecord decodes a document. Its value shares memory with the argument and is never
 // nil.
 func parseRecord(name, value []byte) (record, error) {
 	b, err := unseal(name, value)
@@ -255,7 +256,7 @@ func parseRecord(name, value []byte) (record, error) {
 func (r record) expired(now int64) bool { return r.until != 0 && r.until <= now }
 
 // size is the space that the document takes in the file, in bytes, its key in the due bucket
-// included. A document that has no such key counts as if it had.
+// included. A document without such a key counts as if it had one.
 func (r record) size(name []byte) uint64 {
 	return uint64(pageElement + len(name) + recordHead + len(r.value) + pageElement + dueHead + len(name))
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// product is a product's log in memory, which has all of its keys, and of its entries the
-// newest. The goroutine that commits is the only one to change keys, state and last, with mu
-// held, and so reads them without. mu guards tail, trimmedTo, oldest and tooMany, too; erased
-// guards itself.
+// product is a product's log in memory: all of its keys, and its newest entries. Only the
+// committing goroutine changes keys, state and last, with mu held, so it reads them without
+// mu. mu also guards tail, trimmedTo, oldest and tooMany; erased guards itself.
 //
 // Readers see the entries with trimmedTo < ID ≤ the tail's newest. The file may have more at
 // both ends: expired ones that are still to be removed, and committed ones that are still to be
@@ -50,8 +49,8 @@ func newProduct(id string, s state) *product {
 		filed: make(chan struct{})}
 }
 
-// product returns the product of that ID. It makes an empty one, in memory only, for an ID that
-// was not asked for before; that stays until the log is released.
+// product returns the product with that ID. For an ID that it does not know it makes an empty
+// product, in memory only, which stays until the log is released.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +68,8 @@ func (l *Log) product(id string) *product {
 }
 
 // publish makes a committed batch visible: it files actions, wakes readers and updates everything
-// that memory holds of the product, in one step under its lock. Appends become public nowhere else.
+// that memory holds of the product, in one step under its lock. Nothing else makes appends
+// visible.
 func (l *Log) publish(b *batch) {
 	p := b.p
 	p.mu.Lock()
@@ -94,13 +94,13 @@ func (l *Log) publish(b *batch) {
 	} else if p.oldest == (eventlog.ID{}) && len(b.added) > 0 {
 		p.oldest = b.added[0].ID
 	}
-	p.tail.Expired(b.t.now, l.retention.TTL) // it has seen them
+	p.tail.Expired(b.t.now, l.retention.TTL) // records the first sight of IDs ahead of the clock
 	p.tail.Shrink(l.tailBytes, nil)
 	p.account()
 }
 
-// trimTo trims to an ID for readers, where oldest is the first entry after it, zero for none.
-// The keys stay until the file has lost the entries. p is locked.
+// trimTo trims the log to an ID for readers; oldest is the first entry after it, zero for
+// none. The keys stay until the entries are removed from the file. p is locked.
 func (p *product) trimTo(id, oldest eventlog.ID) {
 	p.tail.DropUpTo(id, nil)
 	p.erased.DropUpTo(id)
@@ -144,7 +144,7 @@ func (l *Log) balance() *product {
 	}
 }
 
-// lighten makes the operation that trims the product's oldest entries to save memory, at most
+// lighten is the operation that trims the product's oldest entries to save memory, at most
 // step of them. The newest one stays.
 func (p *product) lighten(t *transaction) (refusal, err error) {
 	b, err := t.open(p, false)
@@ -171,9 +171,9 @@ func (r *reading) add(n int) {
 	}
 }
 
-// load reads the whole file, which is thereby checked. It returns documents that a clock left
-// that was ahead, by product: their time has to begin now. It needs no lock, for Open has not
-// returned the log yet; after an error the log is not usable.
+// load reads the whole file and so checks it. It returns, by product, changes that start the
+// time to live of documents over if they were written while the clock was ahead. It needs no
+// lock, because Open has not returned the log yet; after an error the log is not usable.
 func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 	ahead = map[string][]document.Change{}
 	err = l.view(func(tx *bolt.Tx) error {
@@ -206,9 +206,9 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 	return ahead, err
 }
 
-// loadProduct reads a product, counts its entries and documents, and compares the sums with its
-// state, which shows whether a page got lost. A product with entries is filed by Run; one
-// without is filed now.
+// loadProduct reads a product, counts its entries and documents, and compares the totals with
+// its state, which shows whether a page got lost. Run files a product with entries; one without
+// entries is already filed.
 func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ahead []document.Change, err error) {
 	if slices.ContainsFunc(productBuckets[:], func(name []byte) bool { return b.Bucket(name) == nil }) {
 		return nil, nil, errMalformed
@@ -234,8 +234,8 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 	return p, ahead, nil
 }
 
-// loadEntries reads the log, which it counts into found, and keeps its last tailBytes, as they
-// are in the file, in the tail. The IDs must grow.
+// loadEntries reads the log and counts it into found. It keeps the last tailBytes of it,
+// measured in the file, in the tail. The IDs must increase.
 func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r *reading) error {
 	return log.ForEach(func(k, v []byte) error {
 		e, err := parseEntry(k, v)

@@ -15,7 +15,7 @@ import (
 // lock: a slow disk then holds up neither appends nor other readers. Both stop at the newest
 // entry that was published.
 
-// Read implements [eventlog.Log]. It applies erasures to dst alone, without the product's lock.
+// Read implements [eventlog.Log]. It applies erasures only to dst, without the product's lock.
 func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
 	n, err := l.read(p, after, dst)
@@ -23,7 +23,7 @@ func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst [
 	return n, err
 }
 
-// read reads entries as they were appended, also those since erased.
+// read reads entries as they were appended, including entries erased since.
 func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,12 +49,12 @@ func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, er
 	return l.readFile(p, after, newest, dst)
 }
 
-// readFile reads entries up to newest. Some may have been dropped since the caller looked,
-// which is a gap like any other. p is not locked.
+// readFile reads entries up to newest. Some may have been dropped since the caller
+// checked, which is a gap like any other. p is not locked.
 func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Entry) (n int, err error) {
 	size := 0
 	err = l.view(func(tx *bolt.Tx) error {
-		// The bucket is there: a tail begins after trimmedTo only where the file has entries.
+		// The bucket exists: a tail begins after trimmedTo only if the file has entries.
 		b := tx.Bucket(p.bucket)
 		s, err := parseState(b, p.bucket)
 		if err != nil {
@@ -116,9 +116,8 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 	return p.tail.Changed()
 }
 
-// expire hides entries that are too old now, though the file still has them: transactions
-// remove them there. It looks into the file, with p locked, only when the oldest entry is one
-// of them.
+// expire hides entries that are too old now. The file still has them until a transaction
+// removes them. It reads the file, with p locked, only if the oldest entry is too old.
 func (l *Log) expire(p *product) error {
 	old := p.tail.Expired(time.Now(), l.retention.TTL)
 	if p.oldest == (eventlog.ID{}) || p.oldest.Compare(old) > 0 {

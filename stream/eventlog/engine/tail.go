@@ -188,7 +188,7 @@ func (t *Tail) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Notify wakes everyone who waits for a change.
+// Notify wakes all current waiters.
 func (t *Tail) Notify() {
 	if t.changed != nil && !t.closed {
 		close(t.changed)

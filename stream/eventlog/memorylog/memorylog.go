@@ -155,7 +155,7 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	return nil
 }
 
-// check returns the filings of entries that can be appended, or an error for others. It first
+// check returns the filings of entries that can be appended, or an error for others. It also
 // trims expired entries, which frees their keys.
 func (p *product) check(entries []eventlog.Entry, now time.Time, ttl time.Duration) ([]recent.Filing, error) {
 	if err := engine.Validate(entries); err != nil {
