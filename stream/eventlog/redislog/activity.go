@@ -13,18 +13,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// users is the [recent.Store] of a log. Memory holds no actions: each lookup is one script, at
-// one instant, and needs no Run.
+// users is the [recent.Store] of a log. Memory holds no actions: each read is one script,
+// which sees one instant, and does not need Run.
 type users struct{ log *Log }
 
 // Activity implements [eventlog.Log]. It has the actions of all servers.
 func (l *Log) Activity() recent.Store { return users{l} }
 
-// maxRun is how many actions the script files at once, in one call of HSET.
+// maxRun is the most actions that the script files in one call of HSET.
 const maxRun = 200
 
-// addActions adds the batch's actions in runs of one user in one session. Its error means that
-// an action cannot be encoded; the commit must not be made then.
+// addActions adds the batch's actions in runs of one user in one session. An error means that
+// an action cannot be encoded; the commit must then not be made.
 func (c *commit) addActions(b *activity.Batch) error {
 	for i := 0; i < len(b.Actions); {
 		user, session := b.Actions[i].UserID, b.Actions[i].SessionID
@@ -40,8 +40,8 @@ func (c *commit) addActions(b *activity.Batch) error {
 	return nil
 }
 
-// addRun adds actions of a user in a session, either of which may be empty. Actions without a
-// user outside any session are nobody's, and are left out.
+// addRun adds actions of a user in a session, either of which may be empty. Actions with
+// neither have no owner, and are left out.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
 	if user == "" && session == "" {
 		return nil
@@ -58,8 +58,8 @@ func (c *commit) addRun(user, session string, actions []activity.BatchAction) er
 	return nil
 }
 
-// addIdentity adds an identity, by the key of its entry, as a run of one record. One without a
-// session or without a key is left out.
+// addIdentity adds an identity, by the key of its entry, as a run of one record. An identity
+// without a session or a key is left out.
 func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 	if who.SessionID == "" || len(keys) == 0 {
 		return
@@ -68,12 +68,12 @@ func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 	c.addRecord(keys[0], who.At, who.UserID, string([]byte{identityMark, 0, byte(who.Standing)})+who.AnonymousID)
 }
 
-// identityMark is where the JSON of an action begins with a brace. Zero and the standing
-// follow, and then the anonymous id; identities of earlier versions, which are claims,
-// have only that.
+// identityMark begins an identity, as a brace begins the JSON of an action. A zero byte,
+// the standing and the anonymous id follow; identities of earlier versions are claims,
+// and have only the anonymous id.
 const identityMark = 'i'
 
-// beginRun adds the beginning of a run of so many records, which must follow.
+// beginRun adds the head of a run. The caller must add its n records next.
 func (c *commit) beginRun(user, session string, n int) {
 	c.args = append(c.args, user, heldName(session, user), n)
 	c.counts[2]++
@@ -81,7 +81,7 @@ func (c *commit) beginRun(user, session string, n int) {
 }
 
 // heldName returns the name that a session has in Redis. A user's actions outside
-// any session is a session of that user.
+// any session are stored as a session of that user.
 func heldName(session, user string) string {
 	if session == "" {
 		return "u:" + user
@@ -89,8 +89,9 @@ func heldName(session, user string) string {
 	return "s:" + session
 }
 
-// addRecord adds the number of the commit's next action, of seven digits, with its key, its start,
-// in microseconds since the epoch, and the record: the length of the user, the user and the text.
+// addRecord adds three arguments: the seven-digit number of the commit's next action followed by
+// its key, the action's start in microseconds since the epoch, and the record, which is the
+// length of the user, the user and the text.
 func (c *commit) addRecord(key activity.Key, start int64, user, text string) {
 	c.actions++
 	record := strconv.Itoa(len(user)) + " " + user + text
@@ -98,27 +99,30 @@ func (c *commit) addRecord(key activity.Key, start int64, user, text string) {
 	c.size += len(record)
 }
 
-// errRecord is the error of a stored action or identity that no script writes.
+// errRecord is the error for a stored action or identity that no script can have
+// written.
 var errRecord = errors.New("redislog: activity: strange record")
 
-// position returns the position of the commit of a version, which is a time in microseconds. It
-// is zero for a text that is no number.
+// position returns the position of the commit with that version, which is a time in
+// microseconds. It is zero if the text is not a number.
 func position(version string) recent.Position {
 	v, _ := strconv.ParseUint(version, 10, 64)
 	return recent.Position{Milli: v / 1000, Seq: v % 1000}
 }
 
-// numberDigits is how many digits of an action's number follow the version of its commit.
+// numberDigits is the number of digits in an action's number, which follows the version
+// of its commit.
 const numberDigits = 7
 
-// unpackHeld reads the script's record of a session, in any order. A value is one text:
+// unpackHeld parses the values that the script returns for a session, in any order. A
+// value is one text:
 //
 //	version, number of 7 digits, " ", start, " ", length of the user, " ", user, record
 //
-// The version of its commit and the number are the order of arrival. The record is the JSON of
-// an action, or an identity, see identityMark. The session's size is a value, too, without a
-// space. Actions are returned in the order of their start, and of arrival where they start
-// together, identities in the order of arrival.
+// The version of its commit and the number give the order of arrival. The record is the JSON
+// of an action, or an identity, see identityMark. The session's size is also a value, without
+// a space. Actions are returned in the order of their start, and of arrival if they start
+// together; identities are returned in the order of arrival.
 func unpackHeld(name string, values []any) (*recent.Held, error) {
 	h := &recent.Held{}
 	if session, ok := strings.CutPrefix(name, "s:"); ok {
@@ -157,7 +161,7 @@ func inOrder(values []any) []string {
 			texts = append(texts, text)
 		}
 	}
-	slices.SortFunc(texts, func(a, b string) int { // by their numbers, with which they begin
+	slices.SortFunc(texts, func(a, b string) int { // by the numbers that they begin with
 		return cmp.Or(cmp.Compare(strings.IndexByte(a, ' '), strings.IndexByte(b, ' ')), cmp.Compare(a, b))
 	})
 	return texts
@@ -166,17 +170,17 @@ func inOrder(values []any) []string {
 // found is an atomic read of activity.
 type found struct {
 	held   []*recent.Held
-	oldest int64 // microseconds since the epoch: what started earlier has expired
+	oldest int64 // microseconds since the epoch: earlier actions have expired
 	upto   recent.Position
 }
 
-// look reads the sessions of a user, or the one that is named, from the primary. After the
-// session with which the values exceed 1 MiB, the ones with older actions are left out.
+// look reads a user's sessions, or only the one that is named, from the primary. Once the
+// values exceed 1 MiB, it leaves out the sessions with older actions.
 func (u users) look(ctx context.Context, productID, userID, name string) (v found, err error) {
 	return u.lookAfter(ctx, productID, userID, name, 0)
 }
 
-// lookAfter is look without so many of the user's first sessions.
+// lookAfter is look without the user's first n sessions.
 func (u users) lookAfter(ctx context.Context, productID, userID, name string, n int) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
 	key := k.user(userID)
@@ -223,7 +227,7 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	return v.session(limit), err
 }
 
-// Sessions implements [recent.Store]. A session to which the user comes back between two reads
+// Sessions implements [recent.Store]. If the user returns to a session between two reads, it
 // moves to the front, and others are read again.
 func (u users) Sessions(
 	ctx context.Context, productID, userID string) (ids []string, outside recent.Records, err error,
@@ -253,7 +257,8 @@ func (u users) Sessions(
 	return slices.Compact(ids), v.session(u.log.opts.MaxEvents), err
 }
 
-// session returns the newest actions of the session that was read, none without one.
+// session returns the newest actions of the session that was read, or none if there
+// was no session.
 func (v found) session(limit int) recent.Records {
 	if len(v.held) == 0 {
 		return nil

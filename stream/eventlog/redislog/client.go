@@ -20,14 +20,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// target is a parsed URL. The database is selected on each node; a cluster has none but 0.
+// target is a parsed URL. The database is selected on each node; a cluster has only
+// database 0.
 type target struct {
 	options  redis.ClusterOptions
 	database int
 }
 
-// errURL describes a URL's form. The mistake itself is not
-// repeated: it may be the password.
+// errURL describes a URL's form. It does not quote the mistake, which may be the
+// password.
 var errURL = wrongURL("must look like redis://USER:PASSWORD@HOST:PORT/DATABASE or rediss://… for TLS; " +
 	"special characters of the password must be percent-encoded")
 
@@ -37,8 +38,8 @@ func wrongURL(problem string) error {
 	return &option.Error{Package: "redislog", Option: "URL", Problem: problem}
 }
 
-// parseURL reads a URL. Its errors do not contain the password. It refuses parameters with
-// which replicas are read: a lookup after an append would miss it there.
+// parseURL reads a URL. Its errors do not contain the password. It refuses parameters that
+// let replicas be read, because a lookup after an append might not find it there.
 func parseURL(raw string) (target, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" || u.Opaque != "" || u.Fragment != "" {
@@ -81,10 +82,11 @@ func isPort(s string) bool {
 	return err == nil && n > 0 && n < 1<<16
 }
 
-// Defaults of a URL's parameters. Redis is near, and a call that takes longer had better fail:
-// callers repeat it. networkTimeout is of each dial, read, write and wait for a free
+// Defaults of a URL's parameters. Redis is near, so a call that takes longer should fail:
+// callers retry it. networkTimeout applies to each dial, read, write and wait for a free
 // connection; redirects is how often a call follows a moved slot or is sent again; poolSize is
-// connections per node; the nodes of a cluster are looked for anew every reloadInterval.
+// the number of connections per node; the nodes of a cluster are looked up again every
+// reloadInterval.
 const (
 	networkTimeout = 2 * time.Second
 	redirects      = 3
@@ -92,10 +94,9 @@ const (
 	reloadInterval = 10 * time.Second
 )
 
-// redis returns the client, which the first call makes that Redis answers: only then is it
-// known whether there is a cluster. Calls that come meanwhile each make one, and all use the
-// first that is ready. It stays for the life of the log; a client that fails reconnects by
-// itself.
+// redis returns the client. The first call that Redis answers makes it, because only then is
+// it known whether there is a cluster. Concurrent calls each make one, and all use the first
+// that is ready. The client stays for the life of the log, and reconnects on its own.
 func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 	if client := l.client.Load(); client != nil {
 		return client, nil
@@ -118,8 +119,8 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 }
 
 // probe asks the nodes of the URL one after another until one answers, and returns its address
-// if it is a single server, or nothing for a cluster. A URL of several nodes cannot be of a
-// single server.
+// if it is a single server, or "" for a cluster. A URL with several nodes cannot name a single
+// server.
 func (l *Log) probe(ctx context.Context) (single string, err error) {
 	for _, addr := range l.target.options.Addrs {
 		client := l.newClient(addr)
@@ -141,7 +142,7 @@ func (l *Log) probe(ctx context.Context) (single string, err error) {
 }
 
 // isSingle reports whether the answer to CLUSTER SLOTS comes from a server
-// outside any cluster, or from one that does not tell.
+// outside any cluster, or from one that does not say.
 func isSingle(err error) bool {
 	return redis.HasErrorPrefix(err, "This instance has cluster support disabled") ||
 		redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
@@ -150,14 +151,14 @@ func isSingle(err error) bool {
 // lastSlot is the last of a cluster's hash slots.
 const lastSlot = 16383
 
-// newClient returns a client of the cluster or of a single server, which is then a node that
-// has all slots: so there is one kind of client, and every parameter of a URL has one meaning.
-// It does not connect yet. Each new connection first asks its server for the version and the
-// time, so no other command reaches a server that is too old, and the clock is known before the
-// first entry.
+// newClient returns a client for the cluster, or for a single server, which it treats as a node
+// with all slots. So there is only one kind of client, and every parameter of a URL has one
+// meaning. newClient does not connect. Each new connection first asks its server for the
+// version and the time, so no other command reaches a server that is too old, and the clock is
+// known before the first entry.
 func (l *Log) newClient(single string) *redis.ClusterClient {
 	o := l.target.options
-	o.Addrs = slices.Clone(o.Addrs) // which the client writes to
+	o.Addrs = slices.Clone(o.Addrs) // because the client writes to it
 	o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if err := checkVersion(ctx, conn); err != nil {
 			return err
@@ -181,9 +182,9 @@ func (l *Log) newClient(single string) *redis.ClusterClient {
 	return redis.NewClusterClient(&o)
 }
 
-// setDefaults sets the parameters that a URL leaves out, and those in which it has no say:
-// calls end with their contexts, and a connection begins without commands for the client's name
-// or for notices of maintenance.
+// setDefaults sets the parameters that a URL leaves out, and some that it cannot change: calls
+// end with their contexts, and a connection begins without commands for the client's name or
+// for maintenance notifications.
 func setDefaults(o *redis.ClusterOptions) {
 	for _, timeout := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout} {
 		*timeout = cmp.Or(*timeout, networkTimeout)
@@ -199,9 +200,9 @@ func setDefaults(o *redis.ClusterOptions) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the
-// error, marked as reported, of every use of the connection returned: the client would write it to
-// standard error, through a logger of the whole process.
+// dial connects to a node. It logs a failure, at most once in complainEvery, and returns a
+// connection whose every use fails with that error, marked as reported. If dial returned the
+// error, the client would write it to standard error, through a logger of the whole process.
 func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: l.target.options.DialTimeout}
 	dial := dialer.DialContext
@@ -217,15 +218,15 @@ func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	if due && l.complained.CompareAndSwap(last, now) {
 		l.opts.Logger.Warn("cannot connect to Redis", "addr", addr, "err", err)
 	}
-	unconnected, _ := net.Pipe() // which has deadlines
+	unconnected, _ := net.Pipe() // a pipe has deadlines
 	return failedConn{unconnected, outage.Mark(err)}, nil
 }
 
-// complainEvery is the least time between two logged failures to connect, to whatever node.
+// complainEvery is the least time between two logged failures to connect, to any node.
 const complainEvery = time.Minute
 
-// failedConn is a connection that could not be made. It is one end of a pipe, for its deadlines
-// and its Close; reads and writes return err at once.
+// failedConn stands for a connection that could not be made. It is one end of a pipe, for its
+// deadlines and its Close; reads and writes return err immediately.
 type failedConn struct {
 	net.Conn
 	err error

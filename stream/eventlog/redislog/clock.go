@@ -8,23 +8,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clock holds the difference between this process's clock and the one of Redis. The last
-// measurement counts. local is set once.
+// clock holds the difference between this process's clock and the clock of Redis, as
+// last measured. local is set once.
 type clock struct {
 	local func() time.Time
 	ahead atomic.Int64 // nanoseconds; negative for behind
 }
 
-// Now returns the time by the clock of Redis, which gives entries their IDs, as
-// it was found when a connection was made or, while Run does, within the last
-// second. A [eventlog.Recorder] goes by it, so that servers whose clocks differ
-// are one.
+// Now returns the time of the clock of Redis, which IDs are taken from. That clock
+// was last measured when a connection was made or, while Run is running, within the
+// last second. An [eventlog.Recorder] uses this time, so that servers with
+// different clocks agree.
 func (l *Log) Now() time.Time {
 	return l.clock.local().Add(-time.Duration(l.clock.ahead.Load()))
 }
 
-// measure reads the time of Redis. Without an answer nothing changes. The difference found is
-// the least possible one: a slow answer makes no clock differ that may agree.
+// measure reads the time of Redis. Without an answer nothing changes. It stores the least
+// possible difference, so that a slow answer does not make clocks differ that may agree.
 func (c *clock) measure(ctx context.Context, ask func(context.Context) *redis.TimeCmd) {
 	before := c.local()
 	there, err := ask(ctx).Result()
@@ -33,8 +33,8 @@ func (c *clock) measure(ctx context.Context, ask func(context.Context) *redis.Ti
 	}
 }
 
-// ahead returns by how much a clock must be ahead of another one, which was read
-// between two readings of its own: zero where they may agree.
+// ahead returns how far, at least, a clock is ahead of another one that was read
+// between two readings of the first. It is zero if the clocks may agree.
 func ahead(before, after, there time.Time) time.Duration {
 	switch {
 	case there.Before(before):

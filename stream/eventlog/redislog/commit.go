@@ -15,17 +15,17 @@ import (
 )
 
 // commit holds the changes of one call. Commits of a product share round trips. The caller
-// fills it in; from the call of commit on it belongs to the goroutine that commits, until that
-// has set err and version. args has the documents, the entries and the runs of actions, one
-// behind the other; counts says how many there are of each. Entries and arguments have memory
-// of their own.
+// fills it in. From the call of product.commit until err and version are set, it belongs to
+// the committing goroutine. args has the documents, the entries and the runs of actions, in
+// this order; counts has the number of each. Entries and arguments do not share the caller's
+// memory.
 type commit struct {
 	entries []eventlog.Entry // copies, which get their IDs
-	args    []any            // of the script, behind those that all calls share
-	size    int              // of the arguments, about, in bytes
+	args    []any            // of the script, after the ones that all calls share
+	size    int              // of the arguments, approximately, in bytes
 	counts  [3]int           // of documents, entries and runs of actions
 	actions int              // in the runs
-	work    int              // about how long Redis is busy with it: documents, keys and actions
+	work    int              // approximate work for Redis: documents, keys and actions
 	appends bool             // refused once the log is closed
 	of      document.Version // the generation that it belongs to
 	since   time.Time        // when it was ready
@@ -35,9 +35,10 @@ type commit struct {
 	version document.Version // of the documents put
 }
 
-// Append implements [eventlog.Log]. It files the actions of the entries' batches, too.
-// Everything is encoded, and may be refused, before the round trip. The commit is never sent
-// again: after an error of storage it is unknown whether the call had an effect.
+// Append implements [eventlog.Log]. It also files the actions of the entries' batches.
+// Everything is encoded, and invalid arguments are refused, before the round trip. The
+// commit is never sent again: after a storage error it is unknown whether the call had an
+// effect.
 func (l *Log) Append(
 	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
 ) error {
@@ -85,10 +86,10 @@ func (l *Log) Append(
 	return err
 }
 
-// eraseWork is about how long Redis is busy with the erasure of a session.
+// eraseWork is the approximate work of Redis for the erasure of a session.
 const eraseWork = 50
 
-// addDocuments adds changes that are valid, six arguments for each.
+// addDocuments adds valid changes, six arguments for each.
 func (c *commit) addDocuments(changes []document.Change) {
 	for i := range changes {
 		change := &changes[i]
@@ -100,9 +101,9 @@ func (c *commit) addDocuments(changes []document.Change) {
 	c.work += len(changes)
 }
 
-// order is added to the version of a document that does not yield: all such documents
-// come after the others in the order of eviction. Versions are below 2^52, and scores
-// exact up to 2^53.
+// order returns the number to add to a document's version for the order of eviction:
+// documents that do not yield come after all others. Versions are below 2^52, and
+// scores are exact up to 2^53.
 func order(c *document.Change) int64 {
 	if c.Yields {
 		return 0
@@ -110,13 +111,14 @@ func order(c *document.Change) int64 {
 	return 1 << 52
 }
 
-// milliseconds returns a time to live, rounded up, so that only zero means for ever.
+// milliseconds returns a time to live, rounded up, so that only a zero TTL means
+// forever.
 func milliseconds(ttl time.Duration) int64 {
 	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
 }
 
-// addEntries adds copies of the entries, three arguments for each; the keys, 16 bytes each, are
-// one.
+// addEntries adds copies of the entries, three arguments for each; its keys, 16 bytes each, are
+// one argument.
 func (c *commit) addEntries(entries []eventlog.Entry) {
 	c.entries = slices.Clone(entries)
 	for i := range c.entries {

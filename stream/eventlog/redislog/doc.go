@@ -1,5 +1,5 @@
-// Package redislog is an engine in Redis, so that any number of servers are one
-// service: a [eventlog.Log] with its documents and the activity of users.
+// Package redislog is an engine in Redis, so that any number of servers act as one
+// service: an [eventlog.Log] with its documents and the activity of users.
 //
 //	log, err := redislog.Open("redis://localhost:6379", nil)
 //	if err != nil {
@@ -12,79 +12,77 @@
 //	lookup, err := recent.NewLookup(log.Activity(), 0)
 //	handler, err := eventlog.NewHandler(log, nil)
 //
-// Redis, Redis Cluster and Valkey will do, from version 6.2 of Redis on, each
-// named by a URL:
+// It supports Redis from version 6.2 on, Redis Cluster and Valkey, each named by a
+// URL:
 //
 //	redis://user:password@host:6379/0             a single server and database
 //	rediss://user:password@host:6379              over TLS
 //	redis://a:6379?addr=b:6379&addr=c:6379        a cluster, by some of its nodes
 //
-// The parameters of the Go client, such as pool_size or read_timeout, are
-// understood, too. With TLS, every node's certificate must be valid for the
-// host that the URL begins with. Nothing connects before it must, and Redis may
-// go and come back: meanwhile every call returns an error within a few seconds,
-// or when its context ends, and then all of them work again. A failure to connect
-// is logged with its address, at most once a minute. Where Redis is older than
-// 6.2 every call returns a [VersionError], and where a newer program has written
-// the data, a [FormatError]: the key "format" under the prefix says which format they
-// have.
+// A URL may also have parameters of the Go client, such as pool_size or read_timeout.
+// With TLS, every node's certificate must be valid for the host that the URL begins
+// with. The log connects only when it must, and Redis may go away and come back: in
+// the meantime every call returns an error within a few seconds, or when its context
+// ends, and afterwards calls work again. A failure to connect is logged with its
+// address, at most once a minute. If Redis is older than 6.2, every call returns a
+// [VersionError]; if a newer program has written the data, a [FormatError]. The key
+// "format" under the prefix has the format of the data.
 //
 // # Durability
 //
-// An append, with its documents and its actions, is one script: Redis carries
-// out all of it or nothing, in an order that all servers see. When Append
-// returns nil, it is as safe as Redis makes any write. With
+// An append, with its documents and its actions, is one script: Redis executes all
+// of it or nothing, in one order for all servers. When Append returns nil, it is as
+// safe as Redis makes any write. With
 //
 //	appendonly yes
 //	appendfsync always
 //
 // it is on disk. With "appendfsync everysec" a crash of Redis or of the machine
-// may lose the last second or two, since Redis answers before it has written
-// while its disk is slow; without an append-only file it loses everything since
-// the last snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
-// product whose keys are gone begins anew.
+// may lose the last second or two, because Redis answers before a slow disk has
+// written; without an append-only file it loses everything since the last snapshot.
+// Redis must not evict keys (maxmemory-policy noeviction): a product whose keys are
+// gone starts over.
 //
-// After a second kill, Redis may carry out the beginning of a commit that a
-// kill cut short in its file. Such a commit is taken back, so it
-// has no effect, and the client's next attempt is not a duplicate.
+// If a kill cuts a commit short in the file of Redis, a second kill may make Redis
+// execute the beginning of that commit. Such a commit is rolled back, so it has no
+// effect, and the client's next attempt is not a duplicate.
 //
 // Replication is asynchronous, so a failover may lose entries that the old master
-// had acknowledged. IDs and versions grow all the same: the newest ID that a server
-// knows raises the next one. Redis remembers between which IDs it has
-// lost entries, of the newest 16 failovers: it is told as soon as a server that knew
-// of them appends or reads, or a reader that waits there looks again, which
-// it does within seconds after a connection was lost. An ID that only a client of a
-// stream names is no evidence: it gets a gap and everything retained. A reader that has not
-// seen them then gets a gap for each failover, at every server. A server that was up
-// forgets the lost entries that it has in memory; a reader that has seen them goes
-// on without a gap. Lookups and documents come from Redis, and views in the memory
-// of a server begin anew where [eventlog.Bounds] says that entries are lost, as
-// registrations and live sessions do; so all servers agree. Entries of which no
-// server that is left has heard are lost without a gap. Retention goes by the clock
-// of Redis, even where IDs come from a clock that was ahead.
+// had acknowledged. IDs and versions still grow: the next ones are greater than the newest
+// that a server knows. Redis keeps the ranges of IDs that it lost in the newest 16
+// failovers. It learns of a loss as soon as a server that knew the entries appends or
+// reads, or a waiting reader of that server checks again, which happens within seconds
+// after a connection was lost. An ID that only a client of a stream names is not evidence:
+// that client gets a gap and everything retained. A reader that has not seen the lost
+// entries gets a gap for each failover, at every server; a reader that has seen them
+// continues without a gap. A server that stayed up drops the lost entries from its memory.
+// Lookups and documents come from Redis, and views in a server's memory, such as
+// registrations and live sessions, start over when [eventlog.Bounds] reports a loss; so all
+// servers agree. Entries that no remaining server has heard of are lost without a gap.
+// Retention goes by the clock of Redis, even for IDs from a clock that was ahead.
 //
-// A call that fails because Redis could not be reached may have had its effect.
-// It is never retried automatically; a caller that retries it with the same
-// keys gets a DuplicateError.
+// A write that fails because Redis could not be reached may have had its effect. It
+// is never retried automatically; if it had its effect, a caller that retries it
+// with the same keys gets a DuplicateError.
 //
 // Readers that keep up are served from the memory of their server. A message of
 // Redis announces the entries of other servers; after an interruption the server
-// asks for them. A message may be lost even so, between the nodes of a cluster:
-// a product with readers is therefore asked about after it was quiet for one
+// asks for them. Even so, a message may be lost between the nodes of a cluster. The
+// server therefore asks about a product with readers after it was quiet for one
 // second, for two, four and so on up to ten minutes. Without a subscription the
-// server asks every second. A product at rest costs Redis nothing else.
+// server asks every second. An idle product costs Redis nothing else.
 //
-// While Redis Cluster moves a slot from node to node, calls that concern the
-// slot's products fail, without any effect.
+// While Redis Cluster moves a slot from node to node, calls for the slot's products
+// fail without any effect.
 //
 // # Bounds
 //
-// Retention.MaxBytes bounds the log of a product, StateMaxBytes its documents
-// and its activity, half of it each, in bytes of Redis' memory. The least recently
-// written go first, roughly. A commit that exceeds a bound removes at least as many
-// bytes as it adds. Run removes expired data in steps that keep Redis busy for
-// about a millisecond each, and adds up the sizes of the rest again: until then
-// expired data count.
+// Retention.MaxBytes bounds the log of a product. StateMaxBytes bounds its
+// documents and its activity, each by half of it. Sizes are in bytes of the memory
+// of Redis. Roughly the least recently written data go first. A commit that exceeds
+// a bound removes at least as many bytes as it adds. Run removes expired data in
+// steps that keep Redis busy for about a millisecond each, and adds up the sizes of
+// the rest again. Until then expired data count.
 //
 // # Keys
 //
@@ -106,12 +104,11 @@
 //	                                           action, or an identity; size
 //	liveactivity:{p:acme}:held:u:ID    hash    the same for a user's actions outside any session
 //
-// Only meta, and documents without a time to live and their names, stay when
-// nothing happens; the rest expires within 9/8 of the retention. The channel
+// If nothing more is written, only meta, and documents without a time to live and
+// their names, stay; the rest expires within 9/8 of the retention. The channel
 // liveactivity:changed announces each append.
 //
-// Users of Redis with restricted rights need the keys liveactivity:*, the
-// channel liveactivity:changed, and the commands of the categories @read,
-// @write, @scripting, @pubsub and @connection, time, info, and cluster|slots for
-// a cluster.
+// Redis users with restricted permissions need the keys liveactivity:*, the channel
+// liveactivity:changed, and the commands of the categories @read, @write,
+// @scripting, @pubsub and @connection, time, info, and cluster|slots for a cluster.
 package redislog

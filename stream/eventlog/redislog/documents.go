@@ -10,17 +10,17 @@ import (
 )
 
 // documents is the [document.Store] of a log. Memory holds no documents: every call asks Redis.
-// Each document has a key of its own, which Redis removes when its time is over; its name stays
-// in the sorted sets of names until a script finds it there.
+// Each document has its own key, which Redis removes when it expires; its name stays in the
+// sorted sets of names until a script finds it there.
 type documents struct{ log *Log }
 
 // Documents implements [eventlog.Log].
 func (l *Log) Documents() document.Store { return documents{l} }
 
-// Get implements [document.Store], by one command.
+// Get implements [document.Store], with one command.
 func (d documents) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
 	if len(names) == 0 {
-		return nil, nil // a command without keys is none
+		return nil, nil // a command needs at least one key
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -47,8 +47,8 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 	return docs, nil
 }
 
-// saw records the newest version of documents, which raises the next one where Redis has lost
-// it.
+// saw records the newest version of the documents, so that the next one is greater even if
+// Redis has lost it.
 func (d documents) saw(productID string, docs []document.Document) {
 	var newest document.Version
 	for _, doc := range docs {
@@ -57,8 +57,8 @@ func (d documents) saw(productID string, docs []document.Document) {
 	d.log.product(productID).sawVersion(uint64(newest))
 }
 
-// parseDocument parses a stored document: its version, a space and its value. The version alone is left of one that was
-// deleted, until the next commit.
+// parseDocument parses a stored document: its version, a space and its value. A deleted document
+// has only its version, until the next commit.
 func parseDocument(name string, stored any) (document.Document, error) {
 	if stored == nil {
 		return document.Document{Name: name}, nil
@@ -76,7 +76,7 @@ func parseDocument(name string, stored any) (document.Document, error) {
 }
 
 // Write implements [document.Store]. It shares round trips with appends of its product, in the
-// order of the calls. After an error of storage it is unknown whether the call had an effect.
+// order of the calls. After a storage error it is unknown whether the call had an effect.
 func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
 	if err := document.Validate(changes); err != nil {
 		return 0, err
@@ -96,8 +96,8 @@ const (
 	maxListedBytes = 4 << 20 // of values; exceeded by one document at most
 )
 
-// List implements [document.Store]. Each page is of one instant, the whole list is not: a
-// document that is written meanwhile may be in it or not.
+// List implements [document.Store]. Each page is a snapshot, but the whole list is not: a
+// document written in the meantime may or may not be in it.
 func (d documents) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
 	k := keysOf(d.log.opts.Prefix, productID)
 	from, to := "["+prefix, firstAfter(prefix)
@@ -132,8 +132,9 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	return docs, nil
 }
 
-// firstAfter is the end of the names that begin with prefix, as ZRANGEBYLEX takes it: the first
-// text, in the order of bytes, that comes after all of them, or "+" if none does.
+// firstAfter returns the end of the names that begin with prefix, in the form that ZRANGEBYLEX
+// takes: the first text, in the order of bytes, that comes after all of them, or "+" if none
+// does.
 func firstAfter(prefix string) string {
 	for last := len(prefix) - 1; last >= 0; last-- {
 		if prefix[last] < 0xff {

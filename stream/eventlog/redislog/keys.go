@@ -3,9 +3,10 @@ package redislog
 import "strings"
 
 // keys are the names of a product's keys in Redis; see the package comment. All of them carry
-// the same hash tag, so that a cluster keeps them on one node. The scripts make the other names
-// from base. Scripts that change a product name never, too: while its slot moves to another
-// node, a cluster refuses a script with a key that is missing before it has begun.
+// the same hash tag, so that a cluster keeps them on one node. The scripts derive the other
+// names from base. Scripts that change a product also name the key never, which is missing:
+// while the product's slot moves to another node, a cluster refuses such a script before it has
+// begun.
 type keys struct {
 	base  string // prefix of all of them
 	meta  string

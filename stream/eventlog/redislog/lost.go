@@ -7,14 +7,15 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// A failover may lose entries that Redis had acknowledged. Redis cannot know it, but the
-// servers and readers that have seen them can: commits and reads tell it the newest ID that
-// they know. Where that is beyond the newest one in Redis, or the newest entry in a server's
-// memory is not there, the script records a range of IDs without entries, and IDs go on after
-// it. The replies have the newest 16 ranges, so that all servers forget the entries in them,
-// and readers get a gap.
+// A failover may lose entries that Redis had acknowledged. Redis cannot know this, but the
+// servers and readers that have seen the entries can: commits and reads pass the newest ID
+// that they know. If that is beyond the newest one in Redis, or if Redis lacks the newest
+// entry in a server's memory, the script records a range of IDs without entries, and IDs
+// continue after it. Replies have the newest 16 ranges, so that all servers forget the
+// entries in them, and readers get a gap.
 
-// lostRange are the IDs after from up to to, whose entries Redis has lost.
+// lostRange is the range of IDs after from, up to and including to, whose entries
+// Redis has lost.
 type lostRange struct{ from, to eventlog.ID }
 
 // parseRanges reads ranges as lua/lost.lua writes them, in order; nil and "" are none.
@@ -36,8 +37,8 @@ func parseRanges(value any) ([]lostRange, error) {
 }
 
 // memory returns the newest ID that may have been read here, and the ID of the newest entry in
-// the tail, zero without one. Redis is told them, to see whether it has lost something: later
-// entries come after them even then. It takes the lock.
+// the tail, zero without one. Redis gets both, to find out whether it has lost entries, and to
+// place later entries after them even then. memory takes the lock.
 func (p *product) memory() (known, held eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +49,8 @@ func (p *product) memory() (known, held eventlog.ID) {
 	return p.known, held
 }
 
-// lose makes a tail that goes over one of these ranges begin behind all of them. Readers before that ask Redis, which
-// says that there is a gap. It is called with mu held.
+// lose restarts a tail that extends over one of these ranges after all of them. Readers before
+// that ask Redis, which reports a gap. It is called with mu held.
 func (p *product) lose(ranges []lostRange) {
 	tail := p.tail.Bounds()
 	if slices.ContainsFunc(ranges, func(r lostRange) bool {

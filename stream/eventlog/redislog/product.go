@@ -13,11 +13,11 @@ import (
 )
 
 // product is the end of a product's log, as far as this process knows it. Methods that take no
-// lock are called with mu held, except commits.
+// lock are called with mu held, except the ones that commit.
 //
-// mu guards the fields below it, but erased, which guards itself. The tail has every entry
-// between its bounds. Where it ends before known, readers fetch the entries between; whether
-// the log of Redis ends at known, isCurrent says.
+// mu guards the fields below it, except erased, which guards itself. The tail has every
+// entry between its bounds. If it ends before known, readers fetch the entries in between.
+// isCurrent reports whether the log in Redis ends at known.
 type product struct {
 	log        *Log
 	id         string
@@ -26,30 +26,30 @@ type product struct {
 	commits    *groupcommit.Group[*commit]
 
 	// These belong to the goroutine that commits.
-	failedAt time.Time // when Redis could not be reached last
+	failedAt time.Time // when Redis was last found unreachable
 	failure  error     // and why
-	turn     time.Time // of the next commit
+	turn     time.Time // when the next commit may be sent
 
-	version atomic.Uint64 // the newest that this process knows of
+	version atomic.Uint64 // the newest one that this process knows
 
 	mu        sync.Mutex
 	tail      *engine.Tail
 	share     *fair.Share[*product]
 	erased    engine.Erasures
-	erasedTo  eventlog.ID // of these, the newest that Redis has named
-	started   bool        // the tail has its place in the log
-	known     eventlog.ID // there is nothing newer, as far as this process has heard
+	erasedTo  eventlog.ID // the newest erasure read from Redis
+	started   bool        // the tail has its position in the log
+	known     eventlog.ID // the newest ID that this process has heard of
 	checkedAt time.Time   // known was the newest ID then
 	fetch     *fetch      // in flight
-	news      time.Time   // known changed last
-	watched   bool        // a reader has come to the end, or waited for a change
-	unused    eventlog.ID // no entry up to this ID ever was, or zero
+	news      time.Time   // when known last changed
+	watched   bool        // a reader has reached the end, or waited for a change
+	unused    eventlog.ID // no entry up to this ID ever existed, or zero
 
 	committing  bool      // a commit is in flight
 	committedAt time.Time // of the last commit
 	tidiedAt    time.Time // by Run
 
-	announced eventlog.ID // newest that was announced meanwhile
+	announced eventlog.ID // the newest ID announced during the commit in flight
 
 	closed bool
 	end    *eventlog.ID // after Close: where reading ends
@@ -65,7 +65,8 @@ func newProduct(l *Log, id string) *product {
 	return p
 }
 
-// arguments returns the arguments of a script that changes the product: those that all of them have, and then more.
+// arguments returns the arguments of a script that changes the product: the common ones, and then
+// more.
 func (p *product) arguments(more ...any) []any {
 	r := p.log.opts.Retention
 	return append([]any{milliseconds(r.TTL), r.MaxBytes, r.StateMaxBytes / 2}, more...)
@@ -77,8 +78,8 @@ func (p *product) sawVersion(v uint64) {
 	}
 }
 
-// Changed implements [eventlog.Log]. From the first call on, the product is one with readers,
-// about which poll asks Redis.
+// Changed implements [eventlog.Log]. From the first call on, the product has readers, and
+// poll asks Redis about it.
 func (l *Log) Changed(productID string) <-chan struct{} {
 	p := l.product(productID)
 	closed := l.closed.Load()
@@ -91,8 +92,9 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 	return p.tail.Changed()
 }
 
-// announce is learn, but hears of the newest ID after the commit in flight, if there is one: the entry may be the
-// commit's, and readers then need not ask Redis for an entry that is about to be in the tail.
+// announce is learn, but defers the newest ID until the commit in flight, if any, is done: the
+// entry may be the commit's own, and readers need not ask Redis for an entry that is about to be
+// in the tail.
 func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +106,8 @@ func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	p.hear(newest)
 }
 
-// setCommitting records whether a commit is in flight. At its end the product hears of the
-// announcement that came meanwhile.
+// setCommitting records whether a commit is in flight. When the commit ends, it applies
+// the announcement that was deferred.
 func (p *product) setCommitting(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +126,8 @@ func (p *product) hear(id eventlog.ID) {
 	}
 }
 
-// polled records the newest ID in Redis as of a time, which is before the question. Where Redis
-// has lost entries, readers ask, so that it learns of that. It takes the lock.
+// polled records the newest ID in Redis as of a time before the request. If Redis has lost
+// entries, it wakes the readers, whose requests inform Redis of the loss. It takes the lock.
 func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	p.announce(newest, trimmedTo)
 	p.mu.Lock()
@@ -139,7 +141,7 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	}
 }
 
-// check records the newest ID as of a time, which is before the question. It wakes no reader.
+// check records the newest ID as of a time before the request. It does not wake readers.
 func (p *product) check(newest eventlog.ID, at time.Time) {
 	if p.known.Compare(newest) < 0 {
 		p.known, p.news = newest, time.Now()
@@ -149,9 +151,9 @@ func (p *product) check(newest eventlog.ID, at time.Time) {
 	}
 }
 
-// appended takes over entries of this process, which get their IDs. Where the tail ends right
-// before them, at previous, it goes on with them; else another process has appended between,
-// and readers fetch them. It takes the lock. began is a time before the commit was sent.
+// appended gives entries of this process their IDs. If the tail ends right before them, at
+// previous, they extend it; otherwise another process has appended in between, and readers
+// fetch the entries. It takes the lock. began is a time before the commit was sent.
 func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo eventlog.ID, lost []lostRange,
 	began time.Time) {
 	for i := range entries {
@@ -179,10 +181,11 @@ func (p *product) forgetUpTo(id eventlog.ID) {
 	p.account()
 }
 
-// account accounts for the tail's bytes. A single entry is not given up.
+// account accounts for the tail's bytes. A tail with a single entry is not
+// shortened.
 func (p *product) account() { p.share.Set(p.tail.Bytes(), p.tail.Len() > 1) }
 
-// balance makes tails shorter while all products together hold too much. The entries stay in
+// balance shortens tails while all products together hold too much. The entries stay in
 // Redis. The caller holds no product's lock.
 func (l *Log) balance() {
 	for {
@@ -191,23 +194,24 @@ func (l *Log) balance() {
 			return
 		}
 		p.mu.Lock()
-		p.tail.Shrink(p.tail.Bytes()-1, nil) // by one entry: then another may be the one
+		p.tail.Shrink(p.tail.Bytes()-1, nil) // by one entry: then another product may be next
 		p.account()
 		p.mu.Unlock()
 	}
 }
 
-// restart makes the tail begin, empty, after an ID. Readers before it read from Redis.
+// restart replaces the tail with an empty one that begins after an ID. Readers before
+// it read from Redis.
 func (p *product) restart(at eventlog.ID) {
-	p.tail.Notify() // waiters wait for another tail
+	p.tail.Notify() // waiters must wait for the new tail
 	p.tail, p.started = engine.NewTail(at), true
 	if p.closed {
 		p.tail.Close()
 	}
 }
 
-// extend adds the entries that the tail does not have. They must go on where it ends, or
-// before. It keeps the newest ones, up to TailBytes.
+// extend adds the entries that the tail does not have. They must continue from its end,
+// or from a place before it. The tail keeps the newest ones, up to TailBytes.
 func (p *product) extend(entries []eventlog.Entry) {
 	newest := p.tail.Bounds().Newest
 	fresh := slices.IndexFunc(entries, func(e eventlog.Entry) bool { return e.ID.Compare(newest) > 0 })
@@ -218,7 +222,7 @@ func (p *product) extend(entries []eventlog.Entry) {
 }
 
 // learn records the newest ID in Redis, and forgets entries that Redis has dropped or lost.
-// Zero and nil say nothing. It takes the lock.
+// Zero and nil mean that there is no news. It takes the lock.
 func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,16 +231,16 @@ func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 	p.forgetUpTo(trimmedTo)
 }
 
-// expire forgets the entries that are too old by the clock of this process. Redis goes by its
-// own.
+// expire forgets the entries that are too old by the clock of this process. Redis uses its
+// own clock.
 func (p *product) expire() {
 	if p.tail.Len() > 0 {
 		p.forgetUpTo(eventlog.IDAt(time.Now().Add(-p.log.opts.Retention.TTL)))
 	}
 }
 
-// close ends reading after the entries that exist now, which look finds out. It may be called
-// again.
+// close ends reads after the entries that exist now; look finds out which is the last. It may
+// be called again.
 func (p *product) close() {
 	if !p.closed {
 		p.closed = true

@@ -16,7 +16,7 @@ const (
 )
 
 // Read implements [eventlog.Log]. A cursor near the end is served from memory, any other from
-// Redis. It applies erasures to dst alone.
+// Redis. It applies erasures only to dst.
 func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
 	n, err := l.readAsAppended(ctx, p, after, dst)
@@ -24,12 +24,12 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 	return n, err
 }
 
-// readAsAppended is Read without erasures. It looks into the memory, and again after each fetch
-// that it has waited for, until that gives an answer.
+// readAsAppended is Read without erasures. It looks in memory, and looks again after each fetch
+// that it has waited for, until it finds an answer.
 func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	closed := l.closed.Load()
 	began := time.Now()
-	asked := false // Redis, about this cursor
+	asked := false // whether Redis was asked about this cursor
 	for {
 		v := p.look(after, dst, began, closed, asked)
 		switch {
@@ -63,8 +63,8 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 	}
 }
 
-// view is the answer of the memory to a reader: one of n entries, done, err and a fetch, or
-// nothing, which is the answer to a cursor before the tail.
+// view is the answer of the memory to a reader: n entries, done, err or a fetch. An empty
+// view is the answer to a cursor before the tail.
 type view struct {
 	n    int
 	done bool // there is nothing to read
@@ -72,10 +72,10 @@ type view struct {
 
 	// Otherwise, the fetch to wait for, or nil for a cursor before the tail.
 	fetch *fetch
-	lead  bool // the fetch is the reader's to run
+	lead  bool // the reader must run the fetch
 }
 
-// look reads from memory, for a reader that has been at it since began.
+// look reads from memory, for a reader whose call began at began.
 //
 //	closed, the cursor is at the end   ErrClosed
 //	dst has no room                    done
@@ -84,9 +84,9 @@ type view struct {
 //	it is at the end, as of began      done
 //	otherwise                          the fetch in flight, or a new one, which this reader runs
 //
-// The zero cursor is at the end while there never was an entry. A cursor after the newest ID
-// known is of an entry that Redis has lost: it is at the end only once Redis was asked about
-// it. look takes the lock.
+// The zero cursor is at the end if there never was an entry. A cursor after the newest known
+// ID belongs to an entry that Redis has lost: it is at the end only once Redis was asked
+// about it. look takes the lock.
 func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed, asked bool) view {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	}
 	p.expire()
 	if p.closed && p.end == nil && p.isCurrent(began) {
-		// Entries that others append from now on are for other reads.
+		// Entries that others append from now on are not read here.
 		end := engine.Later(p.known, p.tail.Bounds().Newest)
 		p.end = &end
 	}
@@ -113,7 +113,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 		if n > 0 || !ok {
 			return view{n: n}
 		}
-		ahead := after.Compare(p.known) > 0 // Redis has lost it, and shall know
+		ahead := after.Compare(p.known) > 0 // Redis has lost it, and must be told
 		p.watched = true
 		if p.known.Compare(engine.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
 			return p.atEnd()
@@ -126,9 +126,9 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	return view{fetch: p.fetch, lead: true}
 }
 
-// isCurrent reports whether nothing newer than the known ID was there when the reader began, or
-// a message announces it. The first is so if Redis was asked later; the second, if it was asked
-// while messages were received, as they have been since.
+// isCurrent reports whether there was nothing newer than the known ID when the reader began, or
+// else a message will announce it. The first holds if Redis was asked after that; the second
+// holds if Redis was asked since the current subscription began.
 func (p *product) isCurrent(began time.Time) bool {
 	if !p.checkedAt.Before(began) {
 		return true
@@ -155,8 +155,8 @@ type fetch struct {
 	err   error
 }
 
-// refresh runs a fetch, and takes its entries into the tail. It goes on when the reader that
-// leads it is gone, for others may wait; eval bounds its time.
+// refresh runs a fetch, and adds its entries to the tail. It continues when the reader that
+// leads it is gone, because others may wait; eval bounds its time.
 //
 //	the tail reaches the cursor           it goes on with the entries
 //	it goes beyond, and there is a gap    entries came meanwhile: readers look again
@@ -179,7 +179,7 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	case p.started && newest.Compare(f.after) >= 0 && part.gap == nil:
 		p.extend(part.entries)
 	case p.started && newest.Compare(f.after) > 0:
-		f.gap = nil // not here, where entries came meanwhile
+		f.gap = nil // no gap here: entries came in the meantime
 	case part.gap != nil:
 		p.restart(part.gap.TrimmedTo)
 	case f.after.Compare(part.newest) <= 0:
@@ -191,7 +191,8 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	p.forgetUpTo(part.trimmedTo)
 }
 
-// finish wakes the readers that wait for a fetch. The next one that looks may begin another.
+// finish wakes the readers that wait for a fetch. The next reader that looks may begin
+// another one.
 func (p *product) finish(f *fetch) {
 	p.mu.Lock()
 	p.fetch = nil
@@ -199,8 +200,9 @@ func (p *product) finish(f *fetch) {
 	close(f.done)
 }
 
-// readOld reads entries that are no longer in memory, for one reader; they do not get there.
-// When there are none for the zero cursor it records that no entry ever was.
+// readOld reads entries that are no longer in memory, for one reader, and does not add them
+// to the tail. If there are none after the zero cursor, it records that no entry ever
+// existed.
 func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	part, err := p.read(ctx, after, len(dst), eventlog.ReadBytes)
 	if err != nil {
@@ -218,7 +220,7 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 	return copy(dst, part.entries), nil
 }
 
-// portion is a part of the log as it is in Redis, at one instant.
+// portion is a snapshot of a part of the log in Redis.
 type portion struct {
 	newest    eventlog.ID
 	trimmedTo eventlog.ID
@@ -227,13 +229,13 @@ type portion struct {
 	entries   []eventlog.Entry
 }
 
-// farthest is a cursor after every entry: numbers of IDs stay below 2^53, up to which Lua's are
-// exact.
+// farthest is a cursor after every entry: the numbers of IDs stay below 2^53, the limit of
+// exact numbers in Lua.
 var farthest = eventlog.ID{Milli: 1 << 53}
 
 // read reads at most n entries after the cursor from Redis, until their data have reached a
-// number of bytes. For n = 0 it reads the bounds, and returns a gap in any case. It tells Redis
-// which IDs this process knows, and takes over the erasures since the newest one known.
+// number of bytes. For n = 0 it reads only the bounds, and always returns a gap. It passes the
+// IDs that this process knows to Redis, and adds the erasures after the newest one known here.
 func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest
@@ -273,7 +275,8 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	return result, err
 }
 
-// erase takes over the erasures of a reply: of each, ID and data, in order. It takes the lock.
+// erase adds the erasures of a reply, which has the ID and the data of each, in order. It
+// takes the lock.
 func (p *product) erase(reply any) error {
 	values, _ := reply.([]any)
 	for i := 0; i+1 < len(values); i += 2 {
@@ -292,7 +295,7 @@ func (p *product) erase(reply any) error {
 	return nil
 }
 
-// parseID reads an ID of a reply; nil and "" are none, the zero ID.
+// parseID reads an ID of a reply; nil and "" mean the zero ID.
 func parseID(value any) (eventlog.ID, error) {
 	text, _ := value.(string)
 	if text == "" {
@@ -302,7 +305,8 @@ func parseID(value any) (eventlog.ID, error) {
 	return id, failed("read", err)
 }
 
-// parseEntries reads the entries of a reply: of each, ID, session, data and keys.
+// parseEntries reads the entries of a reply, which has the ID, session, data and
+// keys of each.
 func parseEntries(values []any) ([]eventlog.Entry, error) {
 	entries := make([]eventlog.Entry, len(values)/4)
 	for i := range entries {

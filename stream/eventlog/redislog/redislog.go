@@ -30,18 +30,19 @@ const (
 	DefaultTailBytes = 8 << 20
 )
 
-// Options of a [Log]. A zero field means its default. All servers on one Redis
-// must have the same Retention, MaxEvents and Prefix.
+// Options configures a [Log]. A zero field means its default. All servers on one
+// Redis must have the same Retention, MaxEvents and Prefix.
 type Options struct {
 	// Retention of the log and of users' actions. MaxBytes, which defaults to
 	// eventlog.DefaultLastingMaxBytes, bounds the log of each product in Redis;
-	// TotalBytes the cost of all products' newest entries in this process together.
+	// TotalBytes bounds the memory of this process for the newest entries of all
+	// products together.
 	Retention eventlog.Retention
 	MaxEvents int          // actions kept per user; recent.DefaultMaxEvents
-	TailBytes int64        // most that a product's newest entries cost in this process; DefaultTailBytes
+	TailBytes int64        // of a product's newest entries in this process; DefaultTailBytes
 	Prefix    string       // of every key and channel in Redis, without braces; DefaultPrefix
 	TLS       *tls.Config  // for rediss URLs; nil for the system's authorities
-	Logger    *slog.Logger // of failures of Redis; slog.Default() for nil
+	Logger    *slog.Logger // logs failures of Redis; slog.Default() for nil
 }
 
 // withDefaults returns a copy of the options, nil for none, with their zero fields set. It adds
@@ -67,18 +68,18 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 
 // Log is an [eventlog.Log] in Redis. Its methods are safe for concurrent use.
 //
-// mu guards products, to which a product is added when it is first asked for and from which
-// none is removed. It is never held together with a product's lock.
+// mu guards products. A product is added when it is first used, and never removed. mu is
+// never held together with a product's lock.
 type Log struct {
 	opts   Options
 	target target
 	client atomic.Pointer[redis.ClusterClient] // see redis
 	clock  clock
 
-	following atomic.Pointer[time.Time] // messages of other servers are received since then; nil for not
-	closed    atomic.Bool               // no commit that begins now appends
+	following atomic.Pointer[time.Time] // when the subscription to other servers began; nil without one
+	closed    atomic.Bool               // commits that begin now do not append
 
-	complained atomic.Int64 // in Unix nanoseconds: when a failure to connect was logged last
+	complained atomic.Int64 // when a failure to connect was last logged, in Unix nanoseconds
 
 	shares *fair.Shares[*product] // of the bytes of all tails
 
@@ -88,9 +89,9 @@ type Log struct {
 
 var _ eventlog.Log = (*Log)(nil)
 
-// Open returns the log in the Redis at a URL. It fails for a URL or options
-// that cannot be right, and does not connect: Redis may be unavailable at any
-// time. It reports all invalid arguments at once. Release frees it.
+// Open returns the log in the Redis at a URL. It fails only for an invalid URL or
+// invalid options, and does not connect: Redis may be unavailable at any time. It
+// reports all invalid arguments at once. Release frees the log.
 func Open(url string, opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "redislog"}
 	o := opts.withDefaults(&wrong)
@@ -108,10 +109,10 @@ func Open(url string, opts *Options) (*Log, error) {
 		shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}}, nil
 }
 
-// Run implements [eventlog.Log]. It hears of other servers' entries, removes expired data from
-// Redis, and survives any failure of Redis. Nothing has to be read back. While it does not run,
-// a read at the end of a log asks Redis, and a reader that waits hears of this process's
-// entries only.
+// Run implements [eventlog.Log]. It receives announcements of other servers' entries, removes
+// expired data from Redis, and survives any failure of Redis. There is no memory to restore.
+// While Run is not running, a read at the end of a log asks Redis, and a waiting reader is
+// woken only by this process's entries.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report != nil {
 		report(eventlog.Progress{Done: true})
@@ -124,8 +125,8 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	return nil
 }
 
-// Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data go by
-// themselves. It asks Redis nothing and never fails.
+// Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data are
+// removed without it. It does not call Redis, and never fails.
 func (l *Log) Expire(context.Context) error {
 	for _, p := range l.all() {
 		p.mu.Lock()
@@ -135,8 +136,8 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// product returns the product of that ID, which begins here if it is new. Redis is not asked.
-// The product stays for the life of the log.
+// product returns the product with that ID, and creates it in this process if it is new. It
+// does not ask Redis. The product stays for the life of the log.
 func (l *Log) product(id string) *product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,19 +149,19 @@ func (l *Log) product(id string) *product {
 	return p
 }
 
-// all returns the products that this process has had to do with, in no order.
+// all returns the products that this process has used, in no order.
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.products))
 }
 
-// callTimeout is how long a call to Redis may take, with everything that the
-// client does to get through.
+// callTimeout is how long a call to Redis may take, including all reconnects and
+// retries of the client.
 const callTimeout = 3 * time.Second
 
-// Ping returns nil when every master of Redis can be written to. A server that is too old is a
-// *VersionError. It writes to keys named PREFIX:ping:N, which expire by themselves.
+// Ping returns nil if every master of Redis can be written to, and a *VersionError if a server
+// is too old. It writes to keys named PREFIX:ping:N, which expire on their own.
 func (l *Log) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -180,11 +181,11 @@ func (l *Log) Ping(ctx context.Context) error {
 	return failed("ping", writing.Wait())
 }
 
-// pingBytes is how much Ping writes, as much as a usual commit: where there is
-// room for less, nothing can be written.
+// pingBytes is how much Ping writes, as much as a usual commit: with less memory
+// free, Redis cannot take a commit.
 const pingBytes = 16 << 10
 
-// pingNames is among how many keys Ping looks for one of each master. A master without slots has
+// pingNames is how many keys Ping tries, to find one for each master. A master without slots has
 // none.
 const pingNames = 1000
 
@@ -210,14 +211,14 @@ func failed(what string, err error) error {
 	return fmt.Errorf("redislog: %s: %w", what, err)
 }
 
-// Close implements [eventlog.Log] for this process: it waits for the appends
-// in flight, and accepts no more. Other processes go on, and readers here end
-// with the last entry before. Documents and activity can be used until
+// Close implements [eventlog.Log] for this process: it waits for the appends in
+// flight, and accepts no more. Other processes continue; readers in this one end
+// after the last entry before Close. Documents and activity can be used until
 // Release.
 func (l *Log) Close() error {
 	l.closed.Store(true)
 	for _, p := range l.all() {
-		_ = p.commit(context.Background(), &commit{}) // those in flight come first
+		_ = p.commit(context.Background(), &commit{}) // waits for the commits in flight
 		p.mu.Lock()
 		p.close()
 		p.mu.Unlock()
@@ -225,8 +226,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Release closes the log and its connections. Every other call fails from then on. It is called
-// last, after Run and the readers have ended.
+// Release closes the log and its connections. Every later call fails. Call Release last, after
+// Run and the readers have ended.
 func (l *Log) Release() error {
 	l.client.CompareAndSwap(nil, l.newClient("")) // so that no call makes one
 	return errors.Join(l.Close(), failed("release", l.client.Load().Close()))

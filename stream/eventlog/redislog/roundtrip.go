@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// A commit is one call of the script, which Redis carries out as a whole. Those of a product go
-// to Redis in order, one round trip at a time:
+// A commit is one call of the script, which Redis executes as a whole. The commits of a product
+// go to Redis in order, one round trip at a time:
 //
 //	commit          waits in the group, behind the round trip in flight
 //	together        as many of the first commits as share a round trip
@@ -21,29 +21,31 @@ import (
 //	send            a pipeline, with an answer for each
 //	committed       in order: the tail, if it goes on there, and waiting readers
 //
-// Commits of a round trip are independent: one may be refused, or lost with its answer, and the
-// next one happen. A commit without an answer is never sent again; its caller gets an error,
-// and may find that it has happened.
+// Commits of a round trip are independent: one may be refused, or lost along with its answer,
+// and the next one can still happen. A commit without an answer is never sent again; its caller
+// gets an error, but the commit may have happened.
 
 // Limits of the commits that share a round trip, during which Redis serves no one else: their
-// number, the bytes of their arguments, and their work. One that is larger has it for itself.
+// number, the bytes of their arguments, and their work. A commit that is larger gets a round
+// trip of its own.
 const (
 	maxCommits     = 64
 	maxCommitBytes = 1 << 20
 	maxCommitWork  = 512
 )
 
-// othersTurn is how long a product that has kept Redis busy with more than
-// maxCommitWork leaves it to others, so that a call of theirs that follows from
-// the answer to another need not wait for each of many large commits.
+// othersTurn is how long a product pauses after a commit of more than
+// maxCommitWork. Without the pause, others that make one call after another would
+// have to wait for a large commit at each call.
 const othersTurn = time.Millisecond
 
-// commit makes the commit and returns its error, or that ctx ended first. Then the commit is no
-// longer the caller's, and happens if it is being sent, or not at all if it still waits.
+// commit makes the commit and returns its error, or an error if ctx ends first. Then the commit
+// no longer belongs to the caller: it may happen if it is being sent, but not if it still
+// waits.
 func (p *product) commit(ctx context.Context, c *commit) error {
 	c.since, c.gone = time.Now(), ctx.Done()
 	if err := p.commits.Do(ctx, c); err != nil {
-		return failed("commit", err) // and it may go on
+		return failed("commit", err) // the commit may still happen
 	}
 	return c.err
 }
@@ -89,8 +91,8 @@ func together(commits []*commit) int {
 }
 
 // commitTogether makes commits in one round trip, within callTimeout, whether or not their
-// callers still wait. Those that were waiting while Redis failed to answer the ones before them
-// fail, too, without being sent: no caller should have to wait twice.
+// callers still wait. Commits that were waiting while Redis failed to answer earlier ones also
+// fail, without being sent: no caller should have to wait twice.
 func (p *product) commitTogether(commits []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -100,7 +102,7 @@ func (p *product) commitTogether(commits []*commit) {
 	var current []*commit
 	for _, c := range commits {
 		switch {
-		case len(c.args) == 0: // it waits for those before
+		case len(c.args) == 0: // it only waits for earlier commits
 			c.err = nil
 		case c.appends && p.log.closed.Load():
 			c.err = eventlog.ErrClosed
@@ -128,9 +130,9 @@ func (p *product) commitTogether(commits []*commit) {
 	}
 }
 
-// send sends commits and returns their answers, one for each, at the same index. Those that
-// Redis does not know the script of did nothing: they are sent again with the whole script,
-// after the others of this round trip, in their order.
+// send sends commits and returns their answers, one for each, at the same index. If Redis
+// does not know the script, a commit has had no effect: it is sent again with the whole
+// script, after the others of this round trip. The order of such commits stays.
 func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(commits))
 	client, err := p.log.redis(ctx)
@@ -158,9 +160,9 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 }
 
 // command returns the call of the script that makes a commit, by the script's digest or with
-// the whole script. It is not one of [redis.Script], whose calls the client sends again. The
-// newest ID and version that this process knows go with it, so that the next ones are greater
-// even where Redis has lost them.
+// the whole script. It does not use [redis.Script], because the client sends such calls
+// again. It carries the newest ID and version that this process knows, so that the next ones
+// are greater even if Redis has lost them.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o := p.log.opts
 	known, _ := p.memory()
@@ -182,8 +184,8 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 	return cmd
 }
 
-// once is a command that the client must not send again when its answer is
-// lost: it may have been carried out.
+// once is a command that the client must not send again when its answer is lost:
+// Redis may have executed it.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
@@ -200,7 +202,7 @@ const (
 
 // committed records the effect of a commit that Redis has answered, and returns the error for
 // its caller. began is a time before the commit was sent. The reply is explained in
-// lua/commit.lua; the numbers in n are the outcome, the ID before, the first ID and the
+// lua/commit.lua; the numbers in n are the outcome, the previous ID, the first ID and the
 // version.
 func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	reply, _ := cmd.Slice()
@@ -238,8 +240,8 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	return errors.Join(err, errLost)
 }
 
-// duplicates returns the error of the keys at these positions among the keys of all entries,
-// counted from one.
+// duplicates returns the error for the keys at these positions among the keys of all
+// entries, counted from one.
 func duplicates(entries []eventlog.Entry, positions []any) error {
 	var all []activity.Key
 	for _, e := range entries {

@@ -50,12 +50,12 @@ var (
 	listScript   = redis.NewScript(listSource)
 )
 
-// errReply is the error of a reply that no script returns. The script has run.
+// errReply is the error for a reply that no script returns. The script has run.
 var errReply = errors.New("strange reply")
 
-// eval calls a script that may be repeated, and returns its reply. It ends within callTimeout.
-// The client sends the script again when an answer is lost, and the whole of it when Redis does
-// not know it.
+// eval calls a script that is safe to repeat, and returns its reply. It ends within
+// callTimeout. The client sends the script again when an answer is lost, and sends its whole
+// text when Redis does not know it.
 func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -71,8 +71,9 @@ func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...
 	return reply, nil
 }
 
-// ask calls a script that reads the product, and returns its reply. A commit of which Redis has
-// kept a part only is taken back first: every script that changes the product begins with that.
+// ask calls a script that reads the product, and returns its reply. If Redis has kept only a
+// part of a commit, ask rolls the commit back first: every script that changes the product
+// begins with that.
 func (p *product) ask(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
 	reply, err := p.log.eval(ctx, s, keys, args...)
 	if !redis.HasErrorPrefix(err, "TORN") {
@@ -84,15 +85,15 @@ func (p *product) ask(ctx context.Context, s *redis.Script, keys []string, args 
 	return p.log.eval(ctx, s, keys, args...)
 }
 
-// isAway reports whether an error is one of the way to Redis, rather than an
+// isAway reports whether an error comes from the connection to Redis, and is not an
 // answer.
 func isAway(err error) bool {
 	var answer redis.Error
 	return err != nil && !errors.As(err, &answer)
 }
 
-// lost records an error: when a node cannot be reached others may have taken its place. The
-// client looks for them in the background.
+// lost handles an error: if a node cannot be reached, another one may have taken its place.
+// The client looks for it in the background.
 func (l *Log) lost(err error) {
 	if client := l.client.Load(); client != nil && isAway(err) {
 		client.ReloadState(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Stats implements [eventlog.Log], in one round trip. It is empty while Redis is away. Users
-// stay zero.
+// Stats implements [eventlog.Log], in one round trip. It is empty while Redis cannot be
+// reached. Users is always zero.
 func (l *Log) Stats() map[string]eventlog.Stats {
 	ctx, cancel := context.WithTimeout(context.Background(), networkTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 }
 
 // Storage implements [eventlog.Log]. The sizes are the sums that the scripts keep in meta, in
-// bytes of Redis' memory; expired data count until they are added up again.
+// bytes of the memory of Redis; expired data count until the sums are made again.
 func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -53,11 +53,12 @@ func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, 
 		StateBytes: f.state, StateMaxBytes: r.StateMaxBytes}, failed("storage", err)
 }
 
-// figures are counts of a product, in bytes but for entries and dropped.
+// figures are counts of a product, in bytes except for entries and dropped.
 type figures struct{ entries, log, state, dropped int64 }
 
-// askFigures asks for a product's figures. The function returns the answer once the pipeline
-// was executed. The pipeline is no transaction: the figures may be of two instants.
+// askFigures asks for a product's figures. The function that it returns has the answer once
+// the pipeline was executed. The pipeline is not a transaction: the figures may be from two
+// instants.
 func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figures, error) {
 	entries, sizes := pipe.XLen(ctx, k.log), pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts", "dropped")
 	return func() (figures, error) {
@@ -66,7 +67,7 @@ func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figur
 		}
 		v := sizes.Val()
 		f := figures{entries.Val(), number(v[0]), number(v[1]) + number(v[2]), number(v[3])}
-		if f.entries == 0 { // they have expired and are not counted yet
+		if f.entries == 0 { // they have expired, but the sum still has them
 			f.log = 0
 		}
 		return f, nil

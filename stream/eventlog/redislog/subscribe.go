@@ -15,17 +15,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// A server hears of the appends of others in two ways. While it is subscribed, following says
-// since when, and each append is a message; poll then asks only about products that were quiet
-// for long. While it is not, poll asks about every product with readers each second. Either way
-// only IDs come: readers that wait then fetch the entries.
+// A server learns of other servers' appends in two ways. While it is subscribed, since the time
+// in following, each append is a message, and poll asks only about products that were quiet for
+// long. While it is not, poll asks about every product with readers each second. Either way
+// only IDs arrive: waiting readers then fetch the entries.
 
 const (
 	// pollInterval is the interval at which Redis is asked for news while there is no subscription.
 	pollInterval = time.Second
-	// maxPollInterval bounds the interval while there is one: a product that was quiet for some
-	// time is asked about once in that time, since a message may be lost between the nodes of a
-	// cluster.
+	// maxPollInterval bounds the interval during a subscription: a product that was quiet for
+	// some time is asked about again after as much time, since a message may be lost between
+	// the nodes of a cluster.
 	maxPollInterval = 10 * time.Minute
 	// subscribeRetry is the pause before the next attempt to subscribe.
 	subscribeRetry = 100 * time.Millisecond
@@ -33,8 +33,8 @@ const (
 	pingInterval = 5 * time.Second
 )
 
-// follow hears of other servers' entries until ctx ends, and subscribes again whenever it loses
-// the connection. It logs the loss, and not each attempt after it.
+// follow receives announcements of other servers' entries until ctx ends, and subscribes again
+// whenever it loses the connection. It logs the loss, but not each attempt after it.
 func (l *Log) follow(ctx context.Context) {
 	for first := true; ctx.Err() == nil; first = false {
 		err := l.listen(ctx)
@@ -50,7 +50,7 @@ func (l *Log) follow(ctx context.Context) {
 }
 
 // listen subscribes and receives messages until the connection fails or ctx ends. A connection
-// that is silent for pingInterval is pinged, and has failed when it is silent for as long
+// that is silent for pingInterval is pinged, and has failed if it stays silent for as long
 // again.
 func (l *Log) listen(ctx context.Context) error {
 	client, err := l.redis(ctx)
@@ -79,14 +79,15 @@ func (l *Log) listen(ctx context.Context) error {
 	}
 }
 
-// isTimeout reports whether nothing came in time, which leaves the subscription as it is.
+// isTimeout reports whether nothing arrived in time, which does not end the subscription.
 func isTimeout(err error) bool {
 	var failure net.Error
 	return errors.As(err, &failure) && failure.Timeout()
 }
 
 // subscribed records that messages are received from now on, and wakes all readers: earlier
-// messages were missed. No product counts as current then, so they ask Redis.
+// messages may have been missed. No product counts as current from then on, so the readers
+// ask Redis.
 func (l *Log) subscribed() {
 	now := time.Now()
 	l.following.Store(&now)
@@ -98,9 +99,9 @@ func (l *Log) subscribed() {
 	}
 }
 
-// notice reads a message: the newest ID of a product, and the product's ID. Behind a hyphen it
-// is the ID up to which the product was dropped. Products that nobody here has asked for are
-// passed over. A message may come late or not at all.
+// notice reads a message: the newest ID of a product, and the product's ID. After a hyphen,
+// the first is the ID up to which the product was dropped. Products that this process has not
+// used are ignored. A message may arrive late or not at all.
 func (l *Log) notice(payload string) {
 	text, productID, _ := strings.Cut(payload, " ")
 	text, dropped := strings.CutPrefix(text, "-")
@@ -143,7 +144,8 @@ func (l *Log) poll(ctx context.Context) {
 const maxPolled = 256
 
 // due returns the products with readers that Redis has to be asked about. While messages are received, the intervals
-// double with the time that a product has been quiet, so that products at rest make next to no requests.
+// double with the time that a product has been quiet, so that idle products cause hardly any
+// requests.
 func (l *Log) due(now time.Time) []*product {
 	following := l.following.Load() != nil
 	return slices.DeleteFunc(l.all(), func(p *product) bool {
@@ -154,8 +156,8 @@ func (l *Log) due(now time.Time) []*product {
 	})
 }
 
-// pollOnce asks about some products in one round trip. Where Redis does not answer, readers do
-// not learn anything either.
+// pollOnce asks about some products in one round trip. If Redis does not answer, nothing
+// changes for readers.
 func (l *Log) pollOnce(ctx context.Context, products []*product) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// tidyAll removes everything that has expired or is too much, and adds up the sizes of the
-// rest, in steps between which others have their turn. It stops at the first error; the next
-// one begins anew.
+// tidyAll removes everything that has expired or exceeds a bound, and adds up the sizes of
+// the rest, in steps between which other calls can run. It stops at the first error; the
+// next call starts over.
 func (p *product) tidyAll(ctx context.Context) error {
 	for _, order := range []int{tidyDocuments, tidyActivity} {
 		for counted, bytes := int64(0), int64(0); counted >= 0; {
@@ -29,15 +29,16 @@ func (p *product) tidyAll(ctx context.Context) error {
 	return nil
 }
 
-// Whose sizes a step adds up.
+// The data whose sizes a step adds up.
 const (
 	tidyNeither = iota
 	tidyDocuments
 	tidyActivity
 )
 
-// tidyStep removes a bounded part, and adds up the sizes of some documents or activity after those counted before. It
-// returns whether there is more to remove, how many were counted in all, or -1 at the end, and their bytes.
+// tidyStep removes a bounded part, and adds up the sizes of some documents or activity after the
+// ones counted before. It returns whether there is more to remove, the total counted so far, or
+// -1 at the end, and their bytes.
 func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64) (
 	more bool, nextCounted, nextBytes int64, err error) {
 	reply, err := p.log.eval(ctx, tidyScript, p.scriptKeys, p.arguments(order, counted, bytes)...)
@@ -57,13 +58,14 @@ func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64)
 	return left > 0, nextCounted, number(reply[3]), nil
 }
 
-// Bounds of how often a product is tidied besides: eight times while something is kept, if it is written to.
+// Bounds of the interval at which products are tidied, which is an eighth of the retention's TTL.
 const (
 	minTidyInterval = time.Second
 	maxTidyInterval = 10 * time.Minute
 )
 
-// tidy tidies the products that need it again and again, one after another, until ctx ends.
+// tidy tidies the products that need it at each interval, one after another, until ctx
+// ends.
 func (l *Log) tidy(ctx context.Context) {
 	ticker := time.NewTicker(min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval))
 	defer ticker.Stop()
@@ -80,7 +82,7 @@ func (l *Log) tidy(ctx context.Context) {
 			}
 			if err := p.tidyAll(ctx); err != nil && ctx.Err() == nil {
 				l.opts.Logger.Warn("cannot remove expired data", "product_id", p.id, "err", err)
-				break // the others cannot either, most likely
+				break // the others would most likely fail, too
 			}
 			p.tidied(began)
 		}
@@ -97,8 +99,8 @@ func (p *product) untidy(now time.Time) bool {
 	return p.committedAt.After(p.tidiedAt) || p.tidiedAt.Before(expiry) && now.After(expiry) && !p.committedAt.IsZero()
 }
 
-// tidied records that the product was tidied by a call that began then: later writes make it
-// untidy.
+// tidied records that the product was tidied by a call that began at that time: later writes
+// make it untidy.
 func (p *product) tidied(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +108,8 @@ func (p *product) tidied(at time.Time) {
 }
 
 // Drop implements [eventlog.Log]. The first step ends the generations and removes the log;
-// further steps, between which others have their turn, remove documents and activity. After an
-// error some of them may be left, for the next Drop.
+// further steps, between which other calls can run, remove documents and activity. After an
+// error some of them may be left for the next Drop.
 func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	if l.closed.Load() {
 		return eventlog.ErrClosed

@@ -10,10 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The oldest Redis that will do. Valkey says which Redis it is like.
+// The oldest version of Redis that is supported. Valkey reports the version of
+// Redis that it is compatible with.
 const oldestMajor, oldestMinor = 6, 2
 
-// VersionError says that a Redis is too old. Every call returns it.
+// VersionError reports that Redis is too old. Every call then returns it.
 type VersionError struct{ Version string }
 
 func (e *VersionError) Error() string {
@@ -24,8 +25,8 @@ func (e *VersionError) Error() string {
 // versionLine finds the version in a reply to INFO, and its first two numbers.
 var versionLine = regexp.MustCompile(`(?m)^redis_version:((\d+)\.(\d+)[^\r\n]*)`)
 
-// checkVersion refuses a connection to a Redis that is too old. A server that does not tell its
-// version, such as one that does not let this user ask, is taken.
+// checkVersion refuses a connection to a Redis that is too old. A server that does not report
+// its version, such as one that does not let this user ask, is accepted.
 func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx, "server").Result()
 	if isAway(err) {
@@ -43,12 +44,13 @@ func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	return nil
 }
 
-// format is the version of the layout of everything under a prefix. Every change that an older
-// program does not understand raises it. It is in the key "format" under the prefix, in decimal
-// digits, without a time to live.
+// format is the version of the layout of everything under a prefix. It is raised by every
+// change that an older program does not understand. It is stored in the key "format" under the
+// prefix, in decimal digits, without a time to live.
 const format = 1
 
-// FormatError says that a newer program has written the data. Every call returns it.
+// FormatError reports that a newer program has written the data. Every call then
+// returns it.
 type FormatError struct {
 	Prefix string
 	Format int
@@ -59,8 +61,8 @@ func (e *FormatError) Error() string {
 		"use a newer version, or another prefix", e.Prefix, e.Format, format)
 }
 
-// checkFormat refuses data of a newer format. Where nothing is written yet it writes the
-// format, unless Redis takes no writes. It is called once for each client, before the first
+// checkFormat refuses data of a newer format. If no format is stored yet, it writes its
+// own, unless Redis refuses writes. It is called once for each client, before the first
 // use.
 func (l *Log) checkFormat(ctx context.Context, client redis.Cmdable) error {
 	key := l.opts.Prefix + ":format"
