@@ -363,9 +363,10 @@ type Retention struct {
 
 	// StateMaxBytes bounds a product's other state. Documents have half of it.
 	// Actions have half of it in Redis, and three eighths in memory, where the rest
-	// is for other views of the log. Beyond its share, the oldest writes are
-	// evicted first; reads do not renew them. Documents without a time to live
-	// count, but are never evicted. The default is the engine's.
+	// is for other views of the log. Beyond its share, roughly the least recently
+	// written are evicted first or, in a file, the documents that expire first;
+	// reads do not renew them. Documents without a time to live count, but are
+	// never evicted. The default is the engine's.
 	StateMaxBytes int64
 
 	// TotalBytes bounds the process's memory for the logs of all products together.
