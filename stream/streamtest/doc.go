@@ -1,8 +1,9 @@
 // Package streamtest helps test readers of a service's stream, such as a
 // [stream.Consumer] with its handlers.
 //
-// [Server] serves the stream of one product: it sends the test's events, and
-// fails on demand. Its frames, ids, gaps and heartbeats are the real service's.
+// [Server] serves the stream of one product: it sends the test's events, and fails
+// on demand. Its frames, ids, gaps and heartbeats are the same as the real
+// service's.
 //
 //	server, err := streamtest.NewServer(nil)
 //	defer server.Close()
@@ -11,7 +12,7 @@
 //	err = server.WaitConnected(ctx)
 //	server.Send(activity.Batch{SessionID: "s1", Actions: actions})
 //
-// Cases for a test of a consumer, and their calls:
+// Cases to test a consumer with, and the calls for them:
 //
 //   - a connection that ends: [Server.Disconnect]; the consumer resumes with
 //     the id of its last acknowledged event, see [Server.Requests]

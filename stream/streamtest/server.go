@@ -32,14 +32,13 @@ const (
 // ServerOptions configures a [Server]; a zero field means its default.
 type ServerOptions struct {
 	ProductID string             // the only product; DefaultProductID
-	Token     string             // the key that opens its stream; DefaultToken
+	Token     string             // the key for its stream; DefaultToken
 	Heartbeat time.Duration      // how long a stream may be silent; eventlog.DefaultHeartbeat
 	Retention eventlog.Retention // of the log; the default of a memorylog.Log
 
 	// InMemory is for tests inside a testing/synctest bubble, where real
-	// connections do not work: the server does not listen and is reachable
-	// only by its Client. Its connections do not buffer: a write ends when it
-	// has been read.
+	// connections do not work. The server does not listen, and only its Client can
+	// reach it. Connections have no buffer: a write ends when it has been read.
 	InMemory bool
 }
 
@@ -61,7 +60,7 @@ type Server struct {
 	requests []Request
 	conns    map[*conn]struct{}
 	came     chan struct{} // closed and replaced when a reader connects
-	refusal  int           // the status of refused requests
+	refusal  int           // the status for refused requests
 	refusals int           // number of further refusals, negative for all
 	tears    []int
 	stalled  chan struct{} // closed by Resume; nil unless stalled
@@ -70,7 +69,7 @@ type Server struct {
 // Request is one request that a [Server] received.
 type Request struct {
 	At          time.Time
-	LastEventID string // of the header or, without it, of the query
+	LastEventID string // from the header or, without it, from the query
 	Since       string // the query parameter, unparsed
 	SessionID   string // the query parameter
 	Authorized  bool   // whether the token was valid
@@ -135,14 +134,14 @@ func (s *Server) Client() *http.Client { return s.http.Client() }
 // Token returns the key that opens the stream, as a bearer token.
 func (s *Server) Token() string { return s.token }
 
-// hangUpTime is how long a write in flight may take once its connection is to
-// be cut.
+// hangUpTime is how long a write in flight may still take when its connection is
+// cut.
 const hangUpTime = time.Second
 
-// Close stops the server as the real one stops: every reader is sent its
-// unread entries, then the end of the stream. Readers that do not read, and
-// all readers of a stalled server, are cut off. Close returns when all
-// goroutines of the server have ended, and may be called more than once.
+// Close stops the server as the real one stops: every reader gets its unread
+// entries, then the end of the stream. Close cuts off readers that do not read, and
+// all readers of a stalled server. Close returns when all goroutines of the server
+// have ended, and may be called more than once.
 func (s *Server) Close() {
 	s.stop()
 	_ = s.log.Close() // cannot fail
@@ -155,12 +154,11 @@ func (s *Server) Close() {
 	}
 }
 
-// Send appends batches to the stream and returns their event ids. Connected
-// readers are sent them at once, others when they resume. Zero fields that the
-// real stream always sets are filled in: the batch's Type, ProductID, Count
-// and ForwardedAt, and its actions' SessionID, UserID, Email and
-// ConversationID from the batch. The same batch may be sent again. After Close
-// nothing is sent.
+// Send appends batches to the stream and returns their event ids. Connected readers
+// get them immediately, others when they resume. Zero fields that the real stream
+// always sets are filled in: the batch's Type, ProductID, Count and ForwardedAt,
+// and its actions' SessionID, UserID, Email and ConversationID from the batch. The
+// same batch may be sent again. After Close nothing is sent.
 func (s *Server) Send(batches ...activity.Batch) (ids []string) {
 	entries := make([]eventlog.Entry, len(batches))
 	for i, b := range batches {
@@ -175,7 +173,7 @@ func (s *Server) complete(b activity.Batch) activity.Batch {
 	b.ProductID = cmp.Or(b.ProductID, s.productID)
 	b.Count = cmp.Or(b.Count, len(b.Actions))
 	b.ForwardedAt = cmp.Or(b.ForwardedAt, activity.Seconds(time.Now()))
-	actions := make([]activity.BatchAction, len(b.Actions)) // the caller's are not changed
+	actions := make([]activity.BatchAction, len(b.Actions)) // the caller's actions are not changed
 	for i, a := range b.Actions {
 		a.SessionID = cmp.Or(a.SessionID, b.SessionID)
 		a.UserID = cmp.Or(a.UserID, b.UserID)
@@ -187,8 +185,8 @@ func (s *Server) complete(b activity.Batch) activity.Batch {
 	return b
 }
 
-// SendSummary appends a summary to the stream and returns its event id. Zero
-// Type, ProductID and ForwardedAt are set.
+// SendSummary appends a summary to the stream and returns its event id. It fills in
+// Type, ProductID and ForwardedAt if they are zero.
 func (s *Server) SendSummary(sum stream.Summary) (id string) {
 	sum.Type = cmp.Or(sum.Type, stream.SummaryType)
 	sum.ProductID = cmp.Or(sum.ProductID, s.productID)
@@ -196,8 +194,9 @@ func (s *Server) SendSummary(sum stream.Summary) (id string) {
 	return s.appendOne(eventlog.Entry{SessionID: sum.SessionID, Data: encode(sum)})
 }
 
-// SendErase appends an erasure to the stream and returns its event id. Zero ProductID and
-// SessionIDs are set. As with the real service, events that it covers are not sent again.
+// SendErase appends an erasure to the stream and returns its event id. It sets Type, and
+// fills in ProductID and SessionIDs if they are zero. As with the real service, events
+// that it covers are not sent again.
 func (s *Server) SendErase(e stream.Erasure) (id string) {
 	e.Type = activity.EraseType
 	e.ProductID = cmp.Or(e.ProductID, s.productID)
@@ -216,8 +215,8 @@ func (s *Server) SendRaw(data string) (id string) {
 	return s.appendOne(eventlog.Entry{Data: []byte(data)})
 }
 
-// encode returns the JSON of v. A value without JSON, such as a time that is
-// NaN, is a mistake in the test.
+// encode returns the JSON of v. A value that JSON cannot represent, such as a time
+// that is NaN, is a mistake in the test.
 func encode(v any) []byte {
 	data, err := jsontext.Marshal(v)
 	if err != nil {
@@ -242,11 +241,11 @@ func (s *Server) append(entries ...eventlog.Entry) (ids []string) {
 	return ids
 }
 
-// Refuse answers the next requests with the status and the real service's
-// detail, if it has one: as many as times, or all if times is negative; 429
-// and 503 come with a Retry-After of one second. It replaces an earlier
-// Refuse; zero times ends it. Open connections stay open. It panics if the
-// status cannot end a request.
+// Refuse answers the next requests, as many as times or all if times is negative,
+// with the status and with the detail that the real service gives for it, if any.
+// 429 and 503 come with a Retry-After of one second. A call replaces an earlier
+// one, and zero times ends the refusals. Open connections stay open. Refuse panics
+// if the status cannot end a request.
 func (s *Server) Refuse(status, times int) {
 	if status < 200 || status > 999 {
 		panic(fmt.Sprintf("streamtest: status %d cannot end a request", status))
@@ -258,7 +257,7 @@ func (s *Server) Refuse(status, times int) {
 
 // Disconnect cuts all connections between two events; a connection whose
 // reader does not accept a write in flight within a second is cut in the
-// middle. Readers are sent the missing events when they resume.
+// middle. Readers get the missing events when they resume.
 func (s *Server) Disconnect() {
 	s.mu.Lock()
 	conns := s.conns
@@ -279,7 +278,7 @@ func (s *Server) Disconnect() {
 
 // Tear cuts a connection in the middle of the next event with an id, after n
 // bytes or, for an event that is not longer, before its last byte. Readers
-// that resume still get the event. Calls add up: each tears one event.
+// that resume still get the event. Calls add up: each one tears one event.
 func (s *Server) Tear(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +295,7 @@ func (s *Server) Stall() {
 	}
 }
 
-// Resume ends a Stall. Connected readers are sent everything they missed.
+// Resume ends a Stall. Connected readers get everything that they missed.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +351,7 @@ func (s *Server) WaitConnected(ctx context.Context) error {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, server: s, number: s.note(r)}
 	if !s.await(r.Context().Done()) {
-		if r.Context().Err() == nil { // closed, since the client is still there
+		if r.Context().Err() == nil { // the server was closed, since the client is still there
 			httpx.WriteError(a, r, httpx.Unavailable(nil))
 		}
 		return

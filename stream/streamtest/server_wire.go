@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// answer records the status of a response, also when the handler hijacks the
+// answer records the status of a response, even if the handler hijacks the
 // connection.
 type answer struct {
 	http.ResponseWriter
@@ -57,7 +57,8 @@ type conn struct {
 	writing  sync.Mutex // held during a write
 }
 
-// NetConn returns the underlying connection, whose buffers the handler bounds.
+// NetConn returns the underlying connection, so that the handler can bound its
+// buffers.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // Write writes whole events, or the rest of them. Its deadline starts after
@@ -69,7 +70,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if err := c.Conn.SetWriteDeadline(time.Now().Add(eventlog.DefaultWriteTimeout)); err != nil {
-		return 0, err // it was cut, so it tears no event
+		return 0, err // the connection was cut, so this tears no event
 	}
 	part, torn := c.server.tear(p)
 	n, err := c.Conn.Write(part)
@@ -84,7 +85,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// connected records that a reader was sent something.
+// connected records that a reader's connection has carried a response.
 func (s *Server) connected(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +96,9 @@ func (s *Server) connected(c *conn) {
 	}
 }
 
-// tear returns the part of p to write before the connection is cut, if an
-// event is to be torn. The handler writes events with an id apart from others.
+// tear returns the part of p to write and, if an event is to be torn, true: the
+// caller then cuts the connection. The handler does not write events with an id
+// together with others.
 func (s *Server) tear(p []byte) (part []byte, torn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +126,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// cut ends the connection, which is not counted from then on.
+// cut ends the connection, which no longer counts as connected.
 func (c *conn) cut() {
 	c.once.Do(func() {
 		c.server.mu.Lock()
