@@ -20,9 +20,9 @@ import (
 
 // TestActivity checks that the logs returned by open file the actions of the
 // entries that they append. It runs the suites of package activitytest, and checks
-// that an append and its actions are one. Every call of open must return a new
-// empty log of these bounds, where MaxBytes bounds the users' actions, and zero is
-// the default; open registers its cleanup with t.Cleanup.
+// that an append and its actions are atomic. Every call of open must return a new
+// empty log with these bounds. MaxBytes bounds the users' actions; zero means the
+// default. open must register its cleanup with t.Cleanup.
 func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) eventlog.Log) {
 	openFiler := func(t *testing.T, o activitytest.Options) activitytest.Engine { return NewFiler(open(t, o)) }
 	t.Run("Store", func(t *testing.T) { activitytest.TestStore(t, openFiler) })
@@ -36,7 +36,7 @@ func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) 
 	})
 }
 
-// Filer is a log as an [activitytest.Engine].
+// Filer makes a log an [activitytest.Engine].
 type Filer struct {
 	recent.Store
 	log eventlog.Log
@@ -65,7 +65,7 @@ func (f Filer) Identify(ctx context.Context, who activity.Identity) error {
 		Keys: []activity.Key{activity.EventKey(uuid.NewString())}}})
 }
 
-// batchEntry returns an entry as a recorder makes it.
+// batchEntry returns an entry like the ones that a recorder makes.
 func batchEntry(b activity.Batch) (eventlog.Entry, error) {
 	data, err := b.AppendJSON(nil)
 	e := eventlog.Entry{SessionID: b.SessionID, Data: data, Batch: &b}
@@ -86,7 +86,7 @@ func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
 
 const page = "https://app.acme.example/reports/42"
 
-// click returns an entry of one click of a user.
+// click returns an entry with one click of a user.
 func (f fixture) click(user string) eventlog.Entry {
 	f.Helper()
 	return BatchEntry(f, activitytest.NewBatch(product, "s", user, activitytest.Click(time.Now(), "Save", page)))
@@ -135,8 +135,8 @@ var filingTests = []struct {
 	{"a retry is a duplicate only once the action is filed", testRetries},
 }
 
-// testRetries appends while the caller gives up at any moment, and then once more. The second
-// append may be a duplicate or not; in both cases the action can be looked up.
+// testRetries appends with a caller that may give up at any moment, and then appends again.
+// The second append may or may not be a duplicate; in both cases the action can be looked up.
 func testRetries(f fixture) {
 	const tries = 200
 	duplicates := 0

@@ -61,7 +61,7 @@ var appendTests = []test{
 func testProductsApart(f fixture) {
 	products := []string{"a", "a:b", "a/b", "A", "ä", "a b", "a*"}
 	want := map[string][]eventlog.Entry{}
-	for i, id := range products { // the same keys everywhere, in different numbers
+	for i, id := range products { // the same keys everywhere, but not the same number of entries
 		want[id] = Append(f, f.log, id, Entries("session", i+1)...)
 	}
 	for _, id := range products {
@@ -97,8 +97,8 @@ func testCallerReusesMemory(f fixture) {
 	f.append(eventlog.Entry{Keys: []activity.Key{activity.EventKey("another")}, Data: []byte(`{}`)})
 }
 
-// A caller whose context ends takes its memory back, while its entries may
-// still be about to be written.
+// A caller whose context ends reuses its memory, while its entries may still be
+// waiting to be written.
 func testCallerGivesUp(f fixture) {
 	const writers, calls = 8, 40
 	start := f.bounds().Newest

@@ -39,8 +39,8 @@ var changedTests = []test{
 	}},
 }
 
-// The next entry is appended only when the last one has been read, so each depends on its own
-// wake-up, at any point of the reader's work.
+// Each entry is appended only after the previous one was read, so it depends on its own
+// wake-up, which may come at any point of the reader's work.
 func testNoWakeUpMissed(f fixture) {
 	const rounds = 300
 	start := f.bounds().Newest

@@ -18,16 +18,16 @@
 //
 //	go test -race ./mylog -run TestLog
 //
-// For retention by time the suite uses a short one and polls: an engine may
-// trim expired entries a few seconds late, but must do so automatically.
+// For retention by time the suite uses a short TTL and polls: an engine may trim
+// expired entries a few seconds late, but must do so without a call of Expire.
 //
 // The documents that Append changes have a separate suite, in
-// [github.com/liveactivity/liveactivity/activity/document/documenttest]: run
-// it, too, on the store that Documents returns.
+// [github.com/liveactivity/liveactivity/activity/document/documenttest]: run that
+// suite as well, on the store that Documents returns.
 //
-// [TestState] checks the bounds of these documents, and [TestStorage] an
+// [TestState] checks the bounds of these documents, and [TestStorage] checks an
 // engine's report on its storage.
 //
 // [Entry], [Entries] and [Sized] make entries with distinct data; [Append],
-// [Bounds], [ReadAll] and [Retained] are calls that must not fail.
+// [Bounds], [ReadAll] and [Retained] make calls that must not fail.
 package eventlogtest

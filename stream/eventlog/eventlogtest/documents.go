@@ -42,7 +42,7 @@ func (f fixture) change(entries []eventlog.Entry, changes ...document.Change) {
 	require.NoError(f, f.log.Append(f.Context(), product, entries, changes...))
 }
 
-// conflict appends the entries with changes that must conflict on the named
+// conflict appends the entries with changes that must conflict at the named
 // document.
 func (f fixture) conflict(name string, entries []eventlog.Entry, changes ...document.Change) {
 	f.Helper()
@@ -159,7 +159,8 @@ func testInvalidChanges(f fixture) {
 }
 
 // Writers number entries with a document: each number is assigned once, in the order of the
-// log, under concurrent writes. A reader of an entry finds the document at least as new.
+// log, under concurrent writes. A reader of an entry finds a document that is at least as
+// new.
 func testCounter(f fixture) {
 	const writers, entries = 8, 20
 	start := f.bounds().Newest

@@ -24,12 +24,12 @@ func generation(ctx context.Context, g document.Version) context.Context {
 	return document.WithGenerations(ctx, func(string) document.Version { return g })
 }
 
-// rounds is how often generations follow each other under load.
+// rounds is how many generations follow each other under load.
 const rounds = 30
 
-// succession drops generation g, by several callers and while others write in it, and then writes
-// in generation g+1. It returns the number of old entries and documents that remain, and the number
-// of new ones that are missing.
+// succession drops generation g by several concurrent calls, while others write in it, and then
+// writes in generation g+1. It returns the number of old entries and documents that remain, and
+// the number of new ones that are missing.
 func (f fixture) succession(g document.Version) (mixed, lost int) {
 	const writers, documents = 8, 700 // several steps of a drop
 	var running sync.WaitGroup
@@ -51,7 +51,7 @@ func (f fixture) succession(g document.Version) (mixed, lost int) {
 		})
 	}
 	drop := func() { assert.NoError(f, f.log.Drop(f.Context(), product, g)) }
-	for range 3 { // which may be slow
+	for range 3 { // which may be late
 		running.Go(drop)
 	}
 	drop()
@@ -114,7 +114,7 @@ var dropTests = []test{
 		require.Len(f, distinct(f.refused(Entries("a", 3)...).Keys), 3)
 	}},
 	{name: "does not change other products", run: func(f fixture) {
-		const other = "acme*" // as a pattern it matches the product
+		const other = "acme*" // as a pattern it would match the product
 		before, err := f.log.Bounds(f.Context(), other)
 		require.NoError(f, err)
 		want := Entries("a", 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// EraseEntry returns the entry of an erasure.
+// EraseEntry returns an entry with an erasure.
 func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
 	t.Helper()
 	e.Type = activity.EraseType
@@ -24,8 +24,8 @@ func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
 	return eventlog.Entry{Data: data}
 }
 
-// Told returns the entries of a product's log as its readers get them, in order: for a batch the
-// users of its actions, for another entry its type.
+// Told returns the entries of a product's log as readers get them, in order: the users of the
+// actions for a batch, and the type for any other entry.
 func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 	t.Helper()
 	for _, e := range Retained(t, log, productID) {
@@ -49,7 +49,7 @@ func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 	return all
 }
 
-// act returns an entry of an action of each user in a session.
+// act returns an entry with one action of each user in a session.
 func (f fixture) act(session string, users ...string) eventlog.Entry {
 	f.Helper()
 	var b activity.Batch

@@ -24,13 +24,14 @@ func Bounds(t testing.TB, log eventlog.Log, productID string) eventlog.Bounds {
 	return b
 }
 
-// Retained returns all entries that a product's log still has. It may have trimmed some.
+// Retained returns all entries that a product's log has not trimmed.
 func Retained(t testing.TB, log eventlog.Log, productID string) []eventlog.Entry {
 	t.Helper()
 	return ReadAll(t, log, productID, Bounds(t, log, productID).TrimmedTo, 1000)
 }
 
-// ReadAll returns the entries after the cursor, and reads at most so many at once.
+// ReadAll returns the entries after the cursor, and reads at most atOnce in one
+// call.
 func ReadAll(t testing.TB, log eventlog.Log, productID string, after eventlog.ID, atOnce int) (all []eventlog.Entry) {
 	t.Helper()
 	dst := make([]eventlog.Entry, atOnce)

@@ -49,7 +49,7 @@ type test struct {
 	run       func(f fixture)
 }
 
-// product is the product of tests for which any will do.
+// product is the product of tests that can use any product.
 const product = "acme"
 
 // fixture is a log under test.
@@ -58,8 +58,8 @@ type fixture struct {
 	log eventlog.Log
 }
 
-// append appends to the product, which must succeed, and returns the entries
-// with their IDs.
+// append appends entries to the product, which must succeed, and returns them with
+// their IDs.
 func (f fixture) append(entries ...eventlog.Entry) []eventlog.Entry {
 	f.Helper()
 	return Append(f, f.log, product, entries...)
@@ -97,13 +97,13 @@ func (f fixture) read(after eventlog.ID, n int) ([]eventlog.Entry, error) {
 	return dst[:n], err
 }
 
-// readAll reads the entries after the cursor, at most so many at once.
+// readAll reads the entries after the cursor, at most atOnce in one call.
 func (f fixture) readAll(after eventlog.ID, atOnce int) []eventlog.Entry {
 	f.Helper()
 	return ReadAll(f, f.log, product, after, atOnce)
 }
 
-// gap reads after a cursor where entries were trimmed and returns the error.
+// gap reads after a cursor whose next entries were trimmed, and returns the error.
 func (f fixture) gap(after eventlog.ID) *eventlog.GapError {
 	f.Helper()
 	entries, err := f.read(after, 1)
@@ -169,7 +169,7 @@ func items(entries []eventlog.Entry) []item {
 	return list
 }
 
-// requireGrowing fails the test unless the IDs grow strictly.
+// requireGrowing fails the test unless the IDs strictly increase.
 func requireGrowing(t testing.TB, entries []eventlog.Entry) {
 	t.Helper()
 	for i := range len(entries) - 1 {

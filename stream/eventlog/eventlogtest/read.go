@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// smallLog is a size limit that is reached soon.
+// smallLog is a size limit that tests reach quickly.
 const smallLog = 64 << 10
 
 // Retentions under test. The default keeps everything.
@@ -87,8 +87,8 @@ var readTests = []test{
 	}},
 }
 
-// readsAsMuchAsItMay fails the test unless each read returns as many entries as it
-// may, and these.
+// readsAsMuchAsItMay fails the test unless the reads return the wanted entries, and
+// each one as many as it may.
 func (f fixture) readsAsMuchAsItMay(after eventlog.ID, want []eventlog.Entry) {
 	f.Helper()
 	for len(want) > 0 {
@@ -132,7 +132,7 @@ var retentionTests = []test{
 		f.append(Entries("before", 3)...)
 		for n := range 3 {
 			large := f.append(Sized(Entry("large", n), 3*smallLog))
-			for range 2 { // the excess goes before a call returns, or with the next ones
+			for range 2 { // the excess is trimmed before a call returns, or by the next calls
 				f.write(product, document.Put(f.document("a"), nil, 0))
 				rest := f.readAll(f.bounds().TrimmedTo, 10)
 				require.Equal(f, items(large), items(rest[len(rest)-1:]))

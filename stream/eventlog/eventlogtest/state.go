@@ -16,7 +16,7 @@ import (
 // TestState checks that the logs returned by open bound the documents of each
 // product by half of [eventlog.Retention].StateMaxBytes. Every call of open
 // must return a new empty log, which the suite closes. The total bound of an
-// in-memory engine must exceed the suite's writes, some megabytes.
+// in-memory engine must exceed the suite's writes, which are a few megabytes.
 //
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.
@@ -38,7 +38,7 @@ const (
 
 func filler(n int) string { return fmt.Sprintf("filler/%04d", n) }
 
-// write makes changes of a product's documents that must succeed.
+// write makes changes to a product's documents, which must succeed.
 func (f fixture) write(productID string, changes ...document.Change) document.Version {
 	f.Helper()
 	version, err := f.log.Documents().Write(f.Context(), productID, changes...)
@@ -46,7 +46,7 @@ func (f fixture) write(productID string, changes ...document.Change) document.Ve
 	return version
 }
 
-// names returns the names of a product's documents with that prefix.
+// names returns the names with that prefix among a product's documents.
 func (f fixture) names(productID, prefix string) []string {
 	f.Helper()
 	docs, err := f.log.Documents().List(f.Context(), productID, prefix, "", 1<<20)
@@ -64,8 +64,8 @@ func (f fixture) file(productID, name string, ttl time.Duration) {
 	f.write(productID, document.Put(named(name), make([]byte, fillerBytes), ttl))
 }
 
-// fill creates four times as many documents as fit. It calls before, if not
-// nil, ahead of each.
+// fill creates four times as many documents as fit. It calls before, if not nil,
+// before each of them.
 func (f fixture) fill(before func(n int)) {
 	f.Helper()
 	for n := range fillers {

@@ -10,9 +10,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// TestStorage checks the reports on their storage, see [eventlog.Storage], of the logs returned by
-// open. A report names this engine. Every call of open must return a new empty log, which the suite
-// closes.
+// TestStorage checks the storage reports, see [eventlog.Storage], of the logs returned by open. A
+// report must name the given engine. Every call of open must return a new empty log, which the
+// suite closes.
 func TestStorage(t *testing.T, engine string, open func(t *testing.T, r eventlog.Retention) eventlog.Log) {
 	limits := eventlog.Storage{Engine: engine, LogMaxBytes: smallLog, StateMaxBytes: 2 * documentBytes}
 	for _, test := range storageTests {
@@ -26,7 +26,7 @@ func TestStorage(t *testing.T, engine string, open func(t *testing.T, r eventlog
 
 type storageFixture struct {
 	fixture
-	empty eventlog.Storage // of a product without any entries or documents
+	empty eventlog.Storage // of a product without entries or documents
 }
 
 func (f storageFixture) storage(productID string) eventlog.Storage {
