@@ -11,7 +11,7 @@ import (
 )
 
 var getTests = []test{
-	{name: "returns the documents in the order of the names, also of one that is missing or comes twice", run: func(f fixture) {
+	{name: "returns the documents in the order of the names, also a missing or repeated one", run: func(f fixture) {
 		a, b, c := f.put("a", "1", 0), f.put("b", "2", 0), f.put("c", "3", 0)
 		want := items([]document.Document{c, a, a, named("x"), b, named("x"), a})
 		require.Equal(f, want, items(f.get("c", "a", "a", "x", "b", "x", "a")))

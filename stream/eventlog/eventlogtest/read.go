@@ -169,7 +169,7 @@ var retentionTests = []test{
 			return errors.As(err, &gap)
 		})
 	}},
-	{name: "by time empties an idle log, gives readers a gap, and never reuses an ID", retention: brief, run: func(f fixture) {
+	{name: "by time empties an idle log, gives readers a gap, and reuses no ID", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		given := f.append(Entries("a", 3)...)
 		last := given[2].ID
