@@ -26,7 +26,7 @@ const maxMerged = 500
 // WriterOptions configures a [Writer]. A zero field means its default.
 type WriterOptions struct {
 	// Debounce is how long a session must be quiet before its pending batches
-	// are written as one. Zero writes each batch at once and unmerged.
+	// are written as one. Zero writes each batch immediately and unmerged.
 	Debounce time.Duration
 	// Summarizer, if not nil, summarizes the written batches.
 	Summarizer *Summarizer

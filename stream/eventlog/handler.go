@@ -82,9 +82,9 @@ type HandlerOptions struct {
 // sent. A silent stream is kept alive by "event:
 // heartbeat".
 //
-// Where [HandlerOptions] has Keys, a stream ends when its key is removed: no entry
-// is sent from then on, and the stream is closed by [Handler.EndRevoked] or the
-// next heartbeat.
+// If [HandlerOptions] has Keys, a stream ends when its key is removed: no entry is
+// sent after that, and [Handler.EndRevoked] or the next heartbeat closes the
+// stream.
 //
 // A reader costs little more than its connection: the handler hijacks HTTP/1.1
 // connections, so [http.Server.Shutdown] does not wait for them. To stop, close the

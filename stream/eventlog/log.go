@@ -156,7 +156,7 @@ var (
 
 // GapError reports that entries after a cursor are no longer retained.
 type GapError struct {
-	TrimmedTo ID // where to read on from
+	TrimmedTo ID // the cursor to continue from
 	Oldest    ID // the first entry after TrimmedTo, zero if there is none
 }
 

@@ -118,7 +118,7 @@ func (r *reader) run(ctx context.Context) error {
 //
 //	nothing found        when the log changes, or a heartbeat is due
 //	entries to the end   after Coalesce, so that others gather
-//	more entries         at once
+//	more entries         immediately
 //	a failed read        after storageRetry, or earlier for a heartbeat
 func (r *reader) step(ctx context.Context) (pace, error) {
 	began := time.Now()

@@ -16,8 +16,8 @@ import (
 
 // Everything that changes the file is an operation, and goes through these steps:
 //
-//	do        waits in the group, behind the commit in flight
-//	make      up to maxOperations in order, each sees the changes of those before it: one
+//	do        waits in the group for the commit in flight
+//	make      up to maxOperations in order, each sees the changes of earlier ones: one
 //	          transaction of bbolt, with a batch for each product that they open
 //	complete  each batch once: limits and the product's state
 //	finish    bbolt's commit, with its fdatasync

@@ -23,7 +23,7 @@ import (
 //	put                    record and place at until
 //	renewed, until grows   the place stays: the next look comes too early
 //	review, due < until    the place moves to until
-//	review, due = until    record and place are removed, if the document goes
+//	review, due = until    record and place are removed, unless the document stays
 type documents struct{ log *Log }
 
 // Get implements [document.Store]. All documents are from one transaction of the file.

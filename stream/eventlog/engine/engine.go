@@ -152,7 +152,7 @@ func ParseKeys[T ~string | ~[]byte](packed T) []activity.Key {
 	return keys
 }
 
-// Later returns the later one of two IDs.
+// Later returns the later of two IDs.
 func Later(a, b eventlog.ID) eventlog.ID {
 	if a.Compare(b) < 0 {
 		return b

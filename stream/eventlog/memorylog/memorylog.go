@@ -64,8 +64,8 @@ type Log struct {
 	closed   bool
 }
 
-// product is the log of one product. mu guards everything but share, which is set once, and
-// erased, which guards itself. keys has the keys of the tail's entries.
+// product is the log of one product. mu guards everything except share, which is set once,
+// and erased, which guards itself. keys has the keys of the tail's entries.
 type product struct {
 	mu      sync.Mutex
 	share   *fair.Share[*product]

@@ -55,7 +55,7 @@ type product struct {
 	end    *eventlog.ID // after Close: where reading ends
 }
 
-// newProduct returns a product of which nothing is known. Redis is not asked.
+// newProduct returns a product about which nothing is known. It does not ask Redis.
 func newProduct(l *Log, id string) *product {
 	k := keysOf(l.opts.Prefix, id)
 	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}),

@@ -158,8 +158,8 @@ type fetch struct {
 // refresh runs a fetch, and adds its entries to the tail. It continues when the reader that
 // leads it is gone, because others may wait; eval bounds its time.
 //
-//	the tail reaches the cursor           it goes on with the entries
-//	it goes beyond, and there is a gap    entries came meanwhile: readers look again
+//	the tail reaches the cursor           the entries extend it
+//	it goes beyond, and there is a gap    entries came in the meantime: readers look again
 //	there is a gap                        the tail begins after it
 //	the cursor is in the log              the tail begins there
 //	the cursor is after every entry       a first tail begins at the newest; another one stays

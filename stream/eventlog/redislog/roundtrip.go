@@ -15,11 +15,11 @@ import (
 // A commit is one call of the script, which Redis executes as a whole. The commits of a product
 // go to Redis in order, one round trip at a time:
 //
-//	commit          waits in the group, behind the round trip in flight
+//	commit          waits in the group for the round trip in flight
 //	together        as many of the first commits as share a round trip
-//	commitTogether  drops those that cannot or need not be sent
+//	commitTogether  drops the ones that cannot or need not be sent
 //	send            a pipeline, with an answer for each
-//	committed       in order: the tail, if it goes on there, and waiting readers
+//	committed       in order: extends the tail, if it ends there, and wakes readers
 //
 // Commits of a round trip are independent: one may be refused, or lost along with its answer,
 // and the next one can still happen. A commit without an answer is never sent again; its caller

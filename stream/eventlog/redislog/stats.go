@@ -36,7 +36,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 }
 
 // Storage implements [eventlog.Log]. The sizes are the sums that the scripts keep in meta, in
-// bytes of the memory of Redis; expired data count until the sums are made again.
+// bytes of the memory of Redis; expired data count until the sums are recomputed.
 func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
