@@ -374,7 +374,6 @@ type outcome struct {
 	// yes answers a question to the desk: the write in doubt was found, the message is the
 	// requester's, the conversation is removed.
 	yes     bool
-	done    int // how many of several notes are redacted, also where the next one failed
 	contact helpdesk.Contact
 }
 
@@ -404,9 +403,8 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.text); return err })
 		}
 	case kindRedaction:
-		o.done = len(s.redact)
 		if j.can.Redactor != nil {
-			o.done, o.err = j.redact(ctx, id, s.redact)
+			ask(func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, id, s.redact[0]) })
 		}
 	case kindDraft:
 		j.draft(s, *j.r.session(s.session))
@@ -513,12 +511,7 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	case kindNote, kindSummary:
 		return j.settleNote(ctx, s, o)
 	case kindRedaction:
-		err := o.err
-		if o.done > 0 {
-			done := s.redact[:o.done]
-			err = errors.Join(j.update(ctx, func(c *conversation) error { c.Redact = without(c.Redact, done); return nil }), err)
-		}
-		return err
+		return j.settleRedaction(ctx, s, o)
 	case kindContact:
 		return j.settleContact(ctx, s, o)
 	case kindDrop, kindWhose, kindReply:

@@ -260,9 +260,7 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 // due summary, or redacts the notes that a summary replaces, but nothing of strangers.
 //
 // A note that an earlier owner has begun waits until settled, since its request may still be in
-// flight; one of this process's own has had its pause by the back-off. Redactions come when no
-// note or summary is due, a few in a step: each takes one request, and a message that comes
-// meanwhile is answered after the step.
+// flight; one of this process's own has had its pause by the back-off.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
@@ -275,24 +273,33 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 		return s, time.Time{}
 	}
 	s, due := c.nextNoteOf(v, false)
-	if s == nil && due.IsZero() && len(c.Redact) > 0 && c.owned() {
-		return &step{kind: kindRedaction, redact: c.Redact[:min(maxRedactions, len(c.Redact))]}, time.Time{}
+	if s == nil && due.IsZero() && c.owned() {
+		return c.nextRedaction(v), time.Time{}
 	}
 	return s, due
 }
 
-// maxRedactions is how many notes are redacted in one step.
-const maxRedactions = 4
+// nextRedaction redacts a note, or forgets all that are to be where the desk cannot redact. It comes
+// when no note or summary is due.
+func (c *conversation) nextRedaction(v *view) *step {
+	switch {
+	case len(c.Redact) == 0:
+		return nil
+	case v.can.Redactor == nil:
+		return &step{kind: kindRedaction, redact: c.Redact}
+	}
+	return &step{kind: kindRedaction, redact: c.Redact[:1]}
+}
 
-// nextStrange writes notes of sessions that only strangers have linked. It redacts one note at a
-// time: each request needs a turn of its own. A draft takes none, as it asks no desk.
+// nextStrange writes notes of sessions that only strangers have linked. A draft takes no turn, as it
+// asks no desk.
 func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 	if c.Writing != nil || v.hold {
 		return nil, time.Time{}
 	}
 	s, due := c.nextNoteOf(v, true)
-	if s == nil && due.IsZero() && len(c.Redact) > 0 {
-		s = &step{kind: kindRedaction, redact: c.Redact[:1]}
+	if s == nil && due.IsZero() {
+		s = c.nextRedaction(v)
 	}
 	if s != nil {
 		s.strange = s.kind != kindDraft

@@ -76,22 +76,15 @@ func (j *job) count(w *writing) {
 	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
 }
 
-// redact redacts notes until one fails for now, and returns how many are done. One
-// that the desk refuses to redact is done, unless the conversation is gone. The rest is another
-// step, after the error's pause.
-func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
-	for _, noteID := range noteIDs {
-		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
-		if isFinal(err) && !helpdesk.IsGone(err) {
-			j.logger().Warn("the desk refuses to redact a note", "err", err)
-			err = nil
-		}
-		if err != nil {
-			return done, err
-		}
-		done++
+// settleRedaction records that a note is redacted, or that the desk refuses to.
+func (j *job) settleRedaction(ctx context.Context, s *step, o outcome) error {
+	if o.err != nil && (!isFinal(o.err) || helpdesk.IsGone(o.err)) {
+		return o.err
 	}
-	return done, nil
+	if o.err != nil {
+		j.logger().Warn("the desk refuses to redact a note", "err", o.err)
+	}
+	return j.update(ctx, func(c *conversation) error { c.Redact = without(c.Redact, s.redact); return nil })
 }
 
 // lost counts and logs actions that are in no note; zero or fewer are none.
