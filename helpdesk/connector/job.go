@@ -302,7 +302,7 @@ func (j *job) view() *view {
 		for i, again := range m.again {
 			v.again[i] = d.store.logTime(again)
 		}
-		v.draft, v.drafting, v.match, v.begun = m.draft, m.drafting, m.match, m.begun
+		v.draft, v.drafting, v.match = m.draft, m.drafting, m.match
 		v.theirs, v.answer, v.composing = m.theirs, m.answer, m.composing
 	}
 	if j.product.offers(j.account.desk) {

@@ -57,7 +57,6 @@ type more struct {
 	machine *snapshot // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
-	begun time.Time // of the note whose answer was lost
 	// draft is the result of the last call of a model for a summary, until its note is written;
 	// drafting says that a call goes on. So do answer and composing for a reply.
 	draft    *draft

@@ -99,8 +99,7 @@ type offering struct {
 // is not taken; zero is no such time.
 type view struct {
 	now     time.Time
-	settled time.Time // a note that an earlier owner has begun is looked for from then on
-	begun   time.Time // of the note that this process has begun and whose answer was lost
+	settled time.Time // a write that an earlier owner has begun is looked for from then on
 	calm    time.Time // no note of actions is begun before
 	strange time.Time // nor, before this, one of a session that only a stranger has linked
 	hold    bool      // nothing is done for such sessions
@@ -259,11 +258,11 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 // nextNote finishes the note in the outbox. Otherwise it writes notes of actions or a
 // due summary, or redacts the notes that a summary replaces, but nothing of strangers.
 //
-// A note that an earlier owner has begun waits until settled, since its request may still be in
-// flight; one of this process's own has had its pause by the back-off.
+// The note in the outbox waits until settled: an earlier owner's request may still be in flight. One
+// of this owner's has had its pause by the back-off, which is no shorter.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
-	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
+	case c.Writing != nil && v.settled.After(v.now):
 		return nil, v.settled
 	case c.Writing != nil && v.hold && !c.owned():
 		return nil, time.Time{}

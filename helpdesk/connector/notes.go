@@ -31,7 +31,6 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
 		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
 	default:
-		j.locked(func() { j.lane.rare().begun = s.writing.Begun })
 		return o.err
 	}
 	w, now := s.writing, j.d.store.now()
