@@ -43,8 +43,7 @@
 //
 // Everything that follows a log runs the same loop with a function of its own: wait
 // for a change, read after the cursor, process, advance. [Handler] writes to a
-// client, [Replay] restores an engine's memory, and a [Source] feeds a consumer in
-// this process without HTTP:
+// client, and a [Source] feeds a consumer in this process without HTTP:
 //
 //	source, err := eventlog.NewSource(entries, "acme")
 //	consumer, err := stream.NewSourceConsumer(source, handlers, nil)

@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -130,34 +131,38 @@ func (p *product) entries() int {
 	return int(p.state.Entries)
 }
 
-// fileAll files the entries of a product until none are left, or until ctx ends; then it
-// returns false. After an error it waits for fileRetry and continues after the last entry
-// filed.
+// filedAtOnce is how many entries are filed at a time, at most.
+const filedAtOnce = 512
+
+// fileAll files the entries of a product until there are no others, or ctx ends; then it
+// returns false. Where entries are trimmed meanwhile it goes on behind them. After an error it
+// goes on behind the last entries filed, every fileRetry.
 func (l *Log) fileAll(
 	ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress),
 ) bool {
 	var cursor eventlog.ID
+	into := make([]eventlog.Entry, filedAtOnce)
 	for !p.endFiling(cursor) {
-		end, err := eventlog.Replay(ctx, l, p.id, cursor, func(entries []eventlog.Entry) error {
-			if err := l.fileOld(p, entries); err != nil {
-				return err
-			}
-			progress.Read += int64(len(entries))
-			cursor = entries[len(entries)-1].ID
-			report(*progress)
-			return nil
-		})
+		n, err := l.Read(ctx, p.id, cursor, into)
 		if err == nil {
-			cursor = end
-			continue
+			err = l.fileOld(p, into[:n])
 		}
-		if ctx.Err() == nil {
-			l.logger.Warn("the log cannot be read back; retrying", "product_id", p.id, "err", err)
-		}
-		select {
-		case <-ctx.Done():
+		var gap *eventlog.GapError
+		switch {
+		case ctx.Err() != nil:
 			return false
-		case <-time.After(fileRetry):
+		case errors.As(err, &gap):
+			cursor = gap.TrimmedTo
+		case err != nil:
+			l.logger.Warn("the log cannot be read back; retrying", "product_id", p.id, "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(fileRetry):
+			}
+		case n > 0:
+			cursor = into[n-1].ID
+			progress.Read += int64(n)
+			report(*progress)
 		}
 	}
 	return true
@@ -175,9 +180,14 @@ func (p *product) endFiling(cursor eventlog.ID) bool {
 	return true
 }
 
-// fileOld files entries that were read back, except entries trimmed or dropped in the
-// meantime. The lock prevents a drop between the check and the filing.
-func (l *Log) fileOld(p *product, entries []eventlog.Entry) error {
+// fileOld files entries that were read back, but those that are dropped meanwhile. The lock
+// keeps a drop from coming between the look and the filing.
+func (l *Log) fileOld(p *product, entries []eventlog.Entry) (err error) {
+	for i := range entries {
+		if entries[i].Batch, err = entries[i].Decode(); err != nil {
+			return err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(entries) > 0 && entries[0].ID.Compare(p.trimmedTo) <= 0 {
