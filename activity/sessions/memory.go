@@ -122,80 +122,43 @@ func (m *Memory) unlist(held *fair.Entry[string, session]) {
 	}
 }
 
-const (
-	maxExamined = 10_000 // sessions examined by a call of List
-	listStep    = 1000   // of these, while holding the lock
-)
+// maxExamined is how many sessions a call of List looks at, which takes a few milliseconds at most.
+const maxExamined = 10_000
 
-// List returns live sessions of a product. It examines at most 10,000 of them, so with a prefix, a
-// listing other than the last may have fewer sessions than requested, or none. Its error is a
-// *[activity.QueryError]. It releases the lock between steps, so that writers can proceed.
+// List returns the sessions of a product that are there now. It looks at no more than 10,000 of
+// them: with a prefix, a listing that is not the last may have fewer sessions than asked for,
+// or none. Its error is a *[activity.QueryError].
 func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
-	at, err := q.check()
+	at, err := q.check() // the session that was looked at last
 	if err != nil {
 		return Listing{}, err
 	}
-	l := list{
-		listing: Listing{Sessions: []Session{}}, limit: q.limit(), at: at,
-		prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix),
-	}
-	for l.examined < maxExamined && !l.done {
-		m.step(productID, &l, now)
-	}
-	if !l.done {
-		l.next()
-	}
-	return l.listing, nil
-}
-
-// list is the state of a call of List.
-type list struct {
-	listing    Listing
-	prefix     string
-	characters int // of the prefix
-	limit      int
-	at         place // of the last examined session
-	examined   int
-	done       bool
-}
-
-// step examines some sessions. It sets done at the end of the list or with a full listing.
-func (m *Memory) step(productID string, l *list, now time.Time) {
+	l := Listing{Sessions: []Session{}}
+	limit, characters, examined := q.limit(), utf8.RuneCountInString(q.Prefix), 0
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	oldest := now.UnixMicro() - m.ttl
-	until := l.examined + listStep
-	l.done = true // unless there is more
 	order, ok := m.orders[productID]
 	if !ok {
-		return
+		return l, nil
 	}
-	order.AscendGreaterOrEqual(&session{place: l.at}, func(s *session) bool {
+	order.AscendGreaterOrEqual(&session{place: at}, func(s *session) bool {
 		switch {
-		case s.last < oldest:
+		case s.last < now.UnixMicro()-m.ttl:
 			return false
-		case s.place == l.at:
+		case s.place == at:
 			return true
-		case len(l.listing.Sessions) == l.limit:
-			l.next()
-			return false
-		case l.examined == until:
-			l.done = false
+		case len(l.Sessions) == limit || examined == maxExamined:
+			next := at.cursor()
+			l.Next = &next
 			return false
 		}
-		l.examined++
-		l.at = s.place
-		if s.matches(l.prefix, l.characters) {
-			l.listing.Sessions = append(l.listing.Sessions, s.row())
+		examined++
+		if at = s.place; s.matches(q.Prefix, characters) {
+			l.Sessions = append(l.Sessions, s.row())
 		}
 		return true
 	})
-}
-
-// next ends the listing at the present place, with more to come.
-func (l *list) next() {
-	next := l.at.cursor()
-	l.listing.Next = &next
+	return l, nil
 }
 
 // Session returns a live session. It reports false for any other.
