@@ -74,7 +74,10 @@ func NewIntercom(opts *IntercomOptions) *Intercom {
 	f.opts = *cmp.Or(opts, &IntercomOptions{})
 	f.requests = window{limit: cmp.Or(f.opts.RequestsPer10s, DefaultRequestsPer10s), length: 10 * time.Second}
 	f.Server = NewServer(f.handler(), &ServerOptions{InMemory: f.opts.InMemory, Name: "intercom",
-		ErrorBody: func(status int) string { return intercomError(status).Error() }})
+		ErrorBody: func(status int) string {
+			_, body := intercomRefusal(status)
+			return string(mustMarshal(body))
+		}})
 	return f
 }
 
@@ -84,15 +87,6 @@ func (f *Intercom) Config() json.RawMessage {
 		"base_url": f.URL(), "access_token": IntercomAccessToken, "admin_id": IntercomAdminID,
 		"client_secret": IntercomClientSecret,
 	})
-}
-
-// mustMarshal encodes a value that always can be.
-func mustMarshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 // IntercomContact is the contact of a conversation.
@@ -242,6 +236,9 @@ func (f *Intercom) DeleteConversation(conversationID string) {
 	delete(f.conversations, conversationID)
 }
 
+// conversation returns a conversation, nil if there is none of this id.
+func (f *Intercom) conversation(id string) *intercomConversation { return f.conversations[id] }
+
 func (f *Intercom) mustConversation(id string) *intercomConversation {
 	c := f.conversations[id]
 	if c == nil {
@@ -293,9 +290,6 @@ func (f *Intercom) setBody(p *IntercomPart, html string) {
 		p.Body = p.Text
 	}
 }
-
-// object is a JSON object.
-type object map[string]any
 
 // show returns a conversation, with these of its parts, as the API shows it.
 func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email bool) object {

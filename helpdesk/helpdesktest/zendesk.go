@@ -85,16 +85,8 @@ type zendeskTicket struct {
 	id        int64
 	requester *zendeskUser
 	status    string
-	comments  []*zendeskComment
+	comments  []Comment
 	updates   window
-}
-
-type zendeskComment struct {
-	id     int64
-	author *zendeskUser
-	public bool
-	html   string
-	at     time.Time
 }
 
 type zendeskWebhook struct {
@@ -144,6 +136,8 @@ type Comment struct {
 	HTML   string // as it was kept
 	Text   string // as an agent sees it, with its lines
 	At     time.Time
+
+	authorID int64
 }
 
 // Comments returns the comments of a ticket in the order in which they were written. The first is
@@ -151,16 +145,10 @@ type Comment struct {
 func (z *Zendesk) Comments(ticketID string) []Comment {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	ticket := z.ticket(ticketID)
-	if ticket == nil {
-		return nil
+	if ticket := z.ticket(ticketID); ticket != nil {
+		return slices.Clone(ticket.comments)
 	}
-	var all []Comment
-	for _, c := range ticket.comments {
-		all = append(all, Comment{strconv.FormatInt(c.id, 10), c.author.email, c.public, c.html, plainText(c.html),
-			c.at})
-	}
-	return all
+	return nil
 }
 
 // Notes returns the text of the internal notes of a ticket that were written by
@@ -338,11 +326,15 @@ func (z *Zendesk) mustTicket(id string) *zendeskTicket {
 	return ticket
 }
 
-func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string, public bool) *zendeskComment {
-	c := &zendeskComment{z.nextID(), author, public, cutBytes(html, maxZendeskBody), time.Now()}
+func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string, public bool) Comment {
+	c := Comment{ID: strconv.FormatInt(z.nextID(), 10), Author: author.email, authorID: author.id, Public: public,
+		At: time.Now()}
+	c.setHTML(cutBytes(html, maxZendeskBody))
 	ticket.comments = append(ticket.comments, c)
 	return c
 }
+
+func (c *Comment) setHTML(html string) { c.HTML, c.Text = html, plainText(html) }
 
 // window is a rate limit by the clock.
 type window struct {

@@ -38,76 +38,52 @@ func jsonError(code, description string) string {
 	return fmt.Sprintf(`{"error":%q,"description":%q}`, code, description)
 }
 
-// endpoint answers a request with a status and a body: nil for none, a text as it is, and anything
-// else as JSON. It is called with z.mu held.
-type endpoint func(r *http.Request) (status int, body any)
-
-// ServeHTTP implements [http.Handler].
-func (serve endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status, body := serve(r)
-	w.WriteHeader(status)
-	switch body := body.(type) {
-	case nil:
-	case string:
-		_, _ = w.Write([]byte(body))
-	default:
-		_, _ = w.Write(mustMarshal(body))
-	}
-}
-
-// handler is the API. Paths may end in .json.
+// handler is the API.
 func (z *Zendesk) handler() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, serve := range map[string]endpoint{
+	ofTicket := func(serve func(*http.Request, *zendeskTicket) (int, any)) endpoint {
+		return about(z.ticket, notFound, serve)
+	}
+	ofWebhook := func(serve func(*http.Request, *zendeskWebhook) (int, any)) endpoint {
+		return z.byAdmin(about(z.webhook, noWebhook, serve))
+	}
+	return newAPI(&z.mu, z.admit, map[string]endpoint{
 		"/":                                        noEndpoint,
 		"POST /oauth/tokens":                       z.mint,
 		"GET /api/v2/users/me":                     z.me,
 		"DELETE /api/v2/users/{id}":                z.byAdmin(z.deleteUser),
 		"POST /api/v2/tickets":                     z.createTicket,
-		"GET /api/v2/tickets/{id}":                 z.ofTicket(z.showTicket),
-		"PUT /api/v2/tickets/{id}":                 z.ofTicket(z.update),
-		"DELETE /api/v2/tickets/{id}":              z.byAdmin(z.ofTicket(z.deleteTicket)),
-		"GET /api/v2/tickets/{id}/comments":        z.ofTicket(z.listComments),
+		"GET /api/v2/tickets/{id}":                 ofTicket(z.showTicket),
+		"PUT /api/v2/tickets/{id}":                 ofTicket(z.update),
+		"DELETE /api/v2/tickets/{id}":              z.byAdmin(ofTicket(z.deleteTicket)),
+		"GET /api/v2/tickets/{id}/comments":        ofTicket(z.listComments),
 		"PUT /api/v2/comment_redactions/{id}":      z.redact,
 		"GET /api/v2/webhooks":                     z.byAdmin(z.listWebhooks),
 		"POST /api/v2/webhooks":                    z.byAdmin(z.createWebhook),
-		"PATCH /api/v2/webhooks/{id}":              z.byAdmin(z.moveWebhook),
-		"DELETE /api/v2/webhooks/{id}":             z.byAdmin(z.deleteWebhook),
-		"GET /api/v2/webhooks/{id}/signing_secret": z.byAdmin(z.signingSecret),
+		"PATCH /api/v2/webhooks/{id}":              ofWebhook(z.moveWebhook),
+		"DELETE /api/v2/webhooks/{id}":             ofWebhook(z.deleteWebhook),
+		"GET /api/v2/webhooks/{id}/signing_secret": ofWebhook(z.signingSecret),
 		"GET /api/v2/triggers":                     z.byAdmin(z.listTriggers),
 		"POST /api/v2/triggers":                    z.byAdmin(z.createTrigger),
 		"DELETE /api/v2/triggers/{id}":             z.byAdmin(z.deleteTrigger),
-	} {
-		mux.Handle(pattern, serve)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		z.mu.Lock()
-		defer z.mu.Unlock()
-		z.header = w.Header()
-		z.header.Set("Content-Type", "application/json; charset=utf-8")
-		z.header.Set("X-Zendesk-Request-Id", fmt.Sprintf("%x", z.nextID()))
-		r.URL.Path = strings.TrimSuffix(r.URL.Path, ".json")
-		z.admit(r, mux).ServeHTTP(w, r)
 	})
 }
 
-// admit returns the API for a request whose credentials, rate and type are right.
-func (z *Zendesk) admit(r *http.Request, api http.Handler) http.Handler {
+// admit checks a request's credentials, rate and type. Paths may end in .json.
+func (z *Zendesk) admit(answer http.Header, r *http.Request) (refused int, body any) {
+	z.header = answer
+	z.header.Set("X-Zendesk-Request-Id", fmt.Sprintf("%x", z.nextID()))
+	r.URL.Path = strings.TrimSuffix(r.URL.Path, ".json")
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	refused := func(status int, body any) endpoint {
-		return func(*http.Request) (int, any) { return status, body }
-	}
 	switch {
 	case r.URL.Path == "/oauth/tokens":
 	case !z.authorized(r):
-		return refused(refusal(http.StatusUnauthorized))
+		return refusal(http.StatusUnauthorized)
 	case !z.withinLimit():
-		return refused(refusal(http.StatusTooManyRequests))
+		return refusal(http.StatusTooManyRequests)
 	case r.Method != http.MethodGet && r.Method != http.MethodDelete && kind != "application/json":
-		return refused(http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType",
-			"Content-Type must be application/json"))
+		return http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType", "Content-Type must be application/json")
 	}
-	return api
+	return 0, nil
 }
 
 // byAdmin refuses the requests of agents.
@@ -117,17 +93,6 @@ func (z *Zendesk) byAdmin(serve endpoint) endpoint {
 			return refusal(http.StatusForbidden)
 		}
 		return serve(r)
-	}
-}
-
-// ofTicket passes the ticket on that a request is about.
-func (z *Zendesk) ofTicket(serve func(*http.Request, *zendeskTicket) (int, any)) endpoint {
-	return func(r *http.Request) (int, any) {
-		ticket := z.ticket(r.PathValue("id"))
-		if ticket == nil {
-			return refusal(http.StatusNotFound)
-		}
-		return serve(r, ticket)
 	}
 }
 
@@ -148,6 +113,16 @@ func (z *Zendesk) authorized(r *http.Request) bool {
 
 func noEndpoint(*http.Request) (int, any) {
 	return http.StatusNotFound, jsonError("InvalidEndpoint", "Not found")
+}
+
+func notFound(*http.Request) (int, any) { return refusal(http.StatusNotFound) }
+
+func noWebhook(*http.Request) (int, any) {
+	return http.StatusNotFound, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`
+}
+
+func invalidWebhook() (int, any) {
+	return http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook"}]}`
 }
 
 func (z *Zendesk) me(*http.Request) (int, any) {
@@ -244,10 +219,8 @@ func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 		value := trigger["actions"].([]zendeskAction)[0].Value
 		body := strings.NewReplacer("{{ticket.id}}", strconv.FormatInt(ticket.id, 10), "{{ticket.requester.email}}",
 			ticket.requester.email).Replace(value[1])
-		for _, hook := range z.webhooks {
-			if hook.ID == value[0] && hook.Status == "active" {
-				z.deliver(z.sign(hook.Endpoint, []byte(body)))
-			}
+		if hook := z.webhook(value[0]); hook != nil && hook.Status == "active" {
+			z.deliver(z.sign(hook.Endpoint, []byte(body)))
 		}
 	}
 }
@@ -317,8 +290,8 @@ func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
 	public := comment.Public == nil || *comment.Public // public unless it says otherwise
 	written := z.write(ticket, z.userOf(ZendeskEmail, ""), html, public)
 	return http.StatusOK, object{"ticket": ticket.json(), "audit": object{
-		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id,
-		"created_at": written.at.UTC().Format(time.RFC3339),
+		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.authorID,
+		"created_at": written.At.UTC().Format(time.RFC3339),
 		"events": []any{object{"id": z.nextID(), "type": "Change", "field_name": "status",
 			"value": ticket.status}, written.json()},
 	}}
@@ -327,7 +300,7 @@ func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
 func (z *Zendesk) listComments(r *http.Request, ticket *zendeskTicket) (int, any) {
 	var all []object
 	for _, c := range ticket.comments {
-		if !c.public || !z.opts.Messaging {
+		if !c.Public || !z.opts.Messaging {
 			all = append(all, c.json())
 		}
 	}
@@ -349,9 +322,9 @@ func (z *Zendesk) redact(r *http.Request) (int, any) {
 		return http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON")
 	}
 	if ticket := z.tickets[in.TicketID]; ticket != nil {
-		for _, c := range ticket.comments {
-			if strconv.FormatInt(c.id, 10) == r.PathValue("id") {
-				c.html = blanked(in.HTMLBody)
+		for i := range ticket.comments {
+			if c := &ticket.comments[i]; c.ID == r.PathValue("id") {
+				c.setHTML(blanked(in.HTMLBody))
 				return http.StatusOK, object{"comment": c.json()}
 			}
 		}
@@ -368,7 +341,7 @@ func (z *Zendesk) createWebhook(r *http.Request) (int, any) {
 		hook.RequestFormat != "json" ||
 		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 ||
 		!strings.HasPrefix(hook.Endpoint, "http") {
-		return webhookError(http.StatusBadRequest)
+		return invalidWebhook()
 	}
 	hook.ID = fmt.Sprintf("01HW%d", z.nextID())
 	hook.secret = "secret-of-" + hook.ID
@@ -376,51 +349,36 @@ func (z *Zendesk) createWebhook(r *http.Request) (int, any) {
 	return http.StatusCreated, object{"webhook": hook}
 }
 
-// webhook returns the place of the webhook that a request is about, -1 for none.
-func (z *Zendesk) webhook(r *http.Request) int {
-	return slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == r.PathValue("id") })
-}
-
-func webhookError(status int) (int, any) {
-	if status == http.StatusNotFound {
-		return status, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`
+// webhook returns a webhook, nil if there is none of this id.
+func (z *Zendesk) webhook(id string) *zendeskWebhook {
+	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
+	if i < 0 {
+		return nil
 	}
-	return status, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook"}]}`
+	return z.webhooks[i]
 }
 
 // moveWebhook changes the endpoint of a webhook.
-func (z *Zendesk) moveWebhook(r *http.Request) (int, any) {
+func (z *Zendesk) moveWebhook(r *http.Request, hook *zendeskWebhook) (int, any) {
 	var in struct{ Webhook struct{ Endpoint string } }
-	i := z.webhook(r)
-	switch {
-	case i < 0:
-		return webhookError(http.StatusNotFound)
-	case json.NewDecoder(r.Body).Decode(&in) != nil || !strings.HasPrefix(in.Webhook.Endpoint, "http"):
-		return webhookError(http.StatusBadRequest)
+	if json.NewDecoder(r.Body).Decode(&in) != nil || !strings.HasPrefix(in.Webhook.Endpoint, "http") {
+		return invalidWebhook()
 	}
-	z.webhooks[i].Endpoint = in.Webhook.Endpoint
+	hook.Endpoint = in.Webhook.Endpoint
 	return http.StatusNoContent, nil
 }
 
 // deleteWebhook removes a webhook that no trigger calls.
-func (z *Zendesk) deleteWebhook(r *http.Request) (int, any) {
-	i := z.webhook(r)
-	switch {
-	case i < 0:
-		return webhookError(http.StatusNotFound)
-	case strings.Contains(fmt.Sprint(z.triggers), z.webhooks[i].ID):
-		return webhookError(http.StatusBadRequest)
+func (z *Zendesk) deleteWebhook(_ *http.Request, hook *zendeskWebhook) (int, any) {
+	if strings.Contains(fmt.Sprint(z.triggers), hook.ID) {
+		return invalidWebhook()
 	}
-	z.webhooks = slices.Delete(z.webhooks, i, i+1)
+	z.webhooks = slices.DeleteFunc(z.webhooks, func(other *zendeskWebhook) bool { return other == hook })
 	return http.StatusNoContent, nil
 }
 
-func (z *Zendesk) signingSecret(r *http.Request) (int, any) {
-	i := z.webhook(r)
-	if i < 0 {
-		return webhookError(http.StatusNotFound)
-	}
-	return http.StatusOK, object{"signing_secret": object{"secret": z.webhooks[i].secret, "algorithm": "SHA256"}}
+func (z *Zendesk) signingSecret(_ *http.Request, hook *zendeskWebhook) (int, any) {
+	return http.StatusOK, object{"signing_secret": object{"secret": hook.secret, "algorithm": "SHA256"}}
 }
 
 func (z *Zendesk) listTriggers(r *http.Request) (int, any) { return paged(r, "triggers", z.triggers) }
@@ -442,12 +400,9 @@ func (z *Zendesk) createTrigger(r *http.Request) (int, any) {
 	}
 	err := decodeStrictly(r, &in)
 	t := in.Trigger
-	known := func(id string) bool {
-		return slices.ContainsFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.ID == id })
-	}
 	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
 		t.Actions[0].Field != "notification_webhook" ||
-		len(t.Actions[0].Value) != 2 || !known(t.Actions[0].Value[0]) {
+		len(t.Actions[0].Value) != 2 || z.webhook(t.Actions[0].Value[0]) == nil {
 		return invalidRecord("base", "Trigger is not valid")
 	}
 	trigger := object{"id": z.nextID(), "title": t.Title, "active": t.Active,
@@ -469,11 +424,10 @@ func (t *zendeskTicket) json() object {
 	return object{"id": t.id, "status": t.status, "requester_id": t.requester.id}
 }
 
-func (c *zendeskComment) json() object {
-	text := plainText(c.html)
-	return object{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public, "html_body": c.html,
-		"plain_body": text, "body": strings.Join(strings.Fields(text), " "),
-		"created_at": c.at.UTC().Format(time.RFC3339)}
+func (c Comment) json() object {
+	return object{"id": json.Number(c.ID), "type": "Comment", "author_id": c.authorID, "public": c.Public,
+		"html_body": c.HTML, "plain_body": c.Text, "body": strings.Join(strings.Fields(c.Text), " "),
+		"created_at": c.At.UTC().Format(time.RFC3339)}
 }
 
 // paged returns the page of a list that a request asks for.

@@ -1,0 +1,76 @@
+package helpdesktest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// object is a JSON object.
+type object map[string]any
+
+// endpoint answers a request with a status and a body: nil for none, a text as it is, and anything
+// else as JSON.
+type endpoint func(r *http.Request) (status int, body any)
+
+// ServeHTTP implements [http.Handler].
+func (serve endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, body := serve(r)
+	w.WriteHeader(status)
+	switch body := body.(type) {
+	case nil:
+	case string:
+		_, _ = io.WriteString(w, body)
+	default:
+		_, _ = w.Write(mustMarshal(body))
+	}
+}
+
+// newAPI returns an API of endpoints by their patterns. It takes one request at a time, with the
+// mutex held. admit returns the answer to a request that it refuses, and a status of zero for others.
+func newAPI(mu *sync.Mutex, admit func(answer http.Header, r *http.Request) (refused int, body any),
+	endpoints map[string]endpoint) http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range endpoints {
+		mux.Handle(pattern, serve)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		if status, body := admit(w.Header(), r); status != 0 {
+			endpoint(func(*http.Request) (int, any) { return status, body }).ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// about returns an endpoint that is about what find returns for the ID in the path. What is nil is
+// missing.
+func about[T any](find func(id string) *T, missing endpoint, serve func(*http.Request, *T) (int, any)) endpoint {
+	return func(r *http.Request) (int, any) {
+		if found := find(r.PathValue("id")); found != nil {
+			return serve(r, found)
+		}
+		return missing(r)
+	}
+}
+
+// decodeStrictly decodes a request's body, which must have no other fields and no
+// other types.
+func decodeStrictly(r *http.Request, v any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// mustMarshal encodes a value that always can be.
+func mustMarshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
