@@ -66,28 +66,35 @@ func (s *Scanner) Offset() int64 { return int64(s.pos) }
 // 'f', 'n', '-' and digits where it is valid. It is 0 at the end of the input, which is a
 // mistake.
 func (s *Scanner) Kind() byte {
-	for s.pos < len(s.buf) {
-		switch c := s.buf[s.pos]; c {
+	for {
+		switch c := s.next(); c {
 		case ' ', '\t', '\r', '\n':
 			s.pos++
+		case 0:
+			s.fail()
+			return 0
 		default:
 			return c
 		}
 	}
-	s.end()
+}
+
+// next returns the next byte without reading it, 0 at the end of the input, as for a byte that
+// may be nowhere.
+func (s *Scanner) next() byte {
+	if s.pos < len(s.buf) {
+		return s.buf[s.pos]
+	}
 	return 0
 }
 
-// end notes that the input breaks off.
-func (s *Scanner) end() {
-	if s.err == nil {
-		s.err = io.ErrUnexpectedEOF
-	}
-}
-
-// fail notes a mistake at the next byte; there is no more after it.
+// fail notes a mistake at the next byte, or that the input breaks off. There is no more after it.
 func (s *Scanner) fail() {
-	if s.err == nil {
+	switch {
+	case s.err != nil:
+	case s.pos == len(s.buf):
+		s.err = io.ErrUnexpectedEOF
+	default:
 		s.err = &SyntaxError{Offset: s.Offset()}
 		s.buf = s.buf[:s.pos]
 	}
@@ -168,10 +175,9 @@ func (s *Scanner) End() {
 		return
 	}
 	s.Kind()
-	if s.pos < len(s.buf) {
-		s.fail()
-	} else {
-		s.err = nil // the end of the input, which Kind has taken for a mistake
+	s.fail()
+	if s.err == io.ErrUnexpectedEOF {
+		s.err = nil
 	}
 }
 
@@ -280,19 +286,17 @@ func (s *Scanner) str(limit int) []byte {
 	for out := s.scratch[:0]; ; end = plainEnd(s.buf, s.pos) {
 		out = append(out, s.buf[s.pos:min(end, s.pos+limit-len(out))]...)
 		s.pos = end
-		switch {
-		case end == len(s.buf):
-			s.end()
-			return nil
-		case s.buf[end] == '"':
+		switch s.next() {
+		case '"':
 			s.pos++
 			s.scratch = out
 			return out
-		case s.buf[end] != '\\':
+		case '\\':
+			s.pos++
+		default:
 			s.fail()
 			return nil
 		}
-		s.pos++
 		if r := s.escaped(); len(out)+utf8.RuneLen(r) > limit {
 			limit = len(out) // a character without room ends the string
 		} else {
@@ -308,12 +312,7 @@ var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 // escaped reads the characters behind a backslash, and a second escape that completes the
 // surrogate pair begun by the first. Half a pair is U+FFFD.
 func (s *Scanner) escaped() rune {
-	if s.pos == len(s.buf) {
-		s.end()
-		return 0
-	}
-	c := s.buf[s.pos]
-	switch {
+	switch c := s.next(); {
 	case escapes[c] != 0:
 		s.pos++
 		return escapes[c]
@@ -340,11 +339,7 @@ func (s *Scanner) escaped() rune {
 // hex reads the four digits of \u, of either case.
 func (s *Scanner) hex() (r rune) {
 	for range 4 {
-		if s.pos == len(s.buf) {
-			s.end()
-			return 0
-		}
-		switch c := s.buf[s.pos]; {
+		switch c := s.next(); {
 		case '0' <= c && c <= '9':
 			r = r<<4 | rune(c-'0')
 		case 'a' <= c|0x20 && c|0x20 <= 'f':
@@ -380,7 +375,7 @@ func (s *Scanner) number() []byte {
 
 // accept reads the next byte if it is one of set.
 func (s *Scanner) accept(set string) bool {
-	if s.pos == len(s.buf) || strings.IndexByte(set, s.buf[s.pos]) < 0 {
+	if strings.IndexByte(set, s.next()) < 0 {
 		return false
 	}
 	s.pos++
@@ -390,14 +385,10 @@ func (s *Scanner) accept(set string) bool {
 // digits reads digits, of which there must be one.
 func (s *Scanner) digits() {
 	start := s.pos
-	for s.pos < len(s.buf) && '0' <= s.buf[s.pos] && s.buf[s.pos] <= '9' {
+	for '0' <= s.next() && s.next() <= '9' {
 		s.pos++
 	}
-	switch {
-	case s.pos > start:
-	case s.pos == len(s.buf):
-		s.end()
-	default:
+	if s.pos == start {
 		s.fail()
 	}
 }
@@ -405,14 +396,9 @@ func (s *Scanner) digits() {
 // literal reads a word that begins with the next byte.
 func (s *Scanner) literal(word string) {
 	for i := range len(word) {
-		if s.pos == len(s.buf) {
-			s.end()
-			return
-		}
-		if s.buf[s.pos] != word[i] {
+		if !s.accept(word[i : i+1]) {
 			s.fail()
 			return
 		}
-		s.pos++
 	}
 }
