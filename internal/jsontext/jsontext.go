@@ -49,57 +49,24 @@ func AppendField(dst []byte, before, s string) []byte {
 	return AppendString(append(dst, before...), s)
 }
 
-// verbatim are the bytes that stand for themselves in a JSON string: all but the bytes below
-// the space, quote, backslash and the bytes of longer characters.
-var verbatim = func() (table [256]bool) {
-	for c := ' '; c < utf8.RuneSelf; c++ {
-		table[c] = c != '"' && c != '\\'
-	}
-	return table
-}()
-
 // AppendString appends a string as Marshal writes it, byte for byte: an entry that was encoded
 // by hand equals one that was not. Invalid UTF-8 becomes an escaped U+FFFD.
 func AppendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	done := 0 // bytes of s that were appended
-	for i := 0; i < len(s); {
-		if verbatim[s[i]] {
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r >= utf8.RuneSelf && size > 1 && r != '\u0085' && r != '\u2028' && r != '\u2029' {
-			i += size
-			continue
-		}
-		dst = append(dst, s[done:i]...)
-		dst = appendEscaped(dst, r)
-		i += size
-		done = i
+	if strings.ContainsFunc(s, mayBeEscaped) {
+		text, _ := Marshal(s) // there is JSON of every string
+		return append(dst, text...)
 	}
-	dst = append(dst, s[done:]...)
+	dst = append(dst, '"')
+	dst = append(dst, s...)
 	return append(dst, '"')
 }
 
-// appendEscaped appends the escape of a character of at most 16 bits.
-func appendEscaped(dst []byte, r rune) []byte {
+func mayBeEscaped(r rune) bool {
 	switch r {
-	case '"', '\\':
-		return append(dst, '\\', byte(r))
-	case '\b':
-		return append(dst, `\b`...)
-	case '\f':
-		return append(dst, `\f`...)
-	case '\n':
-		return append(dst, `\n`...)
-	case '\r':
-		return append(dst, `\r`...)
-	case '\t':
-		return append(dst, `\t`...)
+	case '"', '\\', '\u0085', '\u2028', '\u2029', utf8.RuneError:
+		return true
 	}
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[r>>12], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
+	return r < ' '
 }
 
 // AppendTime appends a number of seconds as encoding/json writes it. The error is for NaN and
