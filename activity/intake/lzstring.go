@@ -1,6 +1,8 @@
 package intake
 
 import (
+	"bytes"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -40,7 +42,9 @@ type lzEntry struct{ start, end uint32 }
 // text can expand to a long one, so output beyond limit units, or limit bytes as UTF-8, is refused
 // as soon as a run exceeds it, and output beyond smallBody units needs room.
 func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
-	bits := lzBits{text: text}
+	digits := bytes.TrimRight(text, "=")
+	packed, _ := decodeBase64(slices.Concat(digits, []byte("AAA"))) // zeros, which complete the last byte
+	bits := lzBits{bytes: packed, end: min(6*len(digits), 8*len(packed))}
 	entries := make([]lzEntry, lzEnd+1, 256)
 	var out []uint16
 	var last lzEntry
@@ -76,10 +80,9 @@ func (u *unpacker) unpackLZ64(text []byte) ([]byte, error) {
 			return nil, err
 		}
 		next.end = uint32(len(out))
-		switch {
-		case last.end == 0:
-			width = 3 // the first unit only widens the codes
-		default:
+		if last.end == 0 {
+			width = 3 // the first unit widens codes once, and adds no other entry
+		} else {
 			if code <= lzUnit16 && len(entries) == 1<<width {
 				width++
 			}
@@ -123,38 +126,20 @@ func appendUTF8(dst []byte, units []uint16, limit int64) ([]byte, error) {
 	return dst, nil
 }
 
-// lzBits reads numbers from base64 digits.
+// lzBits reads numbers from the bits of bytes, the highest bit of each first.
 type lzBits struct {
-	text  []byte
-	digit int8 // the last digit read
-	left  uint // the number of its unread bits
+	bytes   []byte
+	at, end int // of the bits, the next one and the number
 }
 
-// read reads a number of n bits, lowest first. It reports false if the digits end before, or another
-// byte follows.
+// read reads a number of n bits, the lowest first; false if the bits end before the last of them.
 func (b *lzBits) read(n uint) (v uint32, ok bool) {
 	for i := range n {
-		if b.left == 0 {
-			if len(b.text) == 0 || lzDigits[b.text[0]] < 0 {
-				return 0, false
-			}
-			b.digit, b.left, b.text = lzDigits[b.text[0]], 6, b.text[1:]
+		if b.at == b.end {
+			return 0, false
 		}
-		b.left--
-		v |= uint32(b.digit>>b.left&1) << i
+		v |= uint32(b.bytes[b.at/8]>>(7-b.at%8)&1) << i
+		b.at++
 	}
 	return v, true
 }
-
-// lzDigits are the values of base64 digits of both alphabets, -1 for other bytes. A space stands for
-// a plus sign that was not escaped in a form.
-var lzDigits = func() (values [256]int8) {
-	for c := range values {
-		values[c] = -1
-	}
-	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
-		values[c] = int8(i)
-	}
-	values[' '], values['-'], values['_'], values['='] = 62, 62, 63, 0
-	return values
-}()
