@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/jsontext"
@@ -52,19 +53,27 @@ type API struct {
 	// vendor's own body. It may be nil.
 	Explain func(e *APIError, r Request, header http.Header, body []byte)
 
-	hold hold
+	mu     sync.Mutex // guards the fields below
+	until  time.Time  // before it requests are refused
+	answer APIError   // that named the time
+	near   time.Time  // before it a request would come near a rate limit
+	rate   int        // the lowest limit, in requests; zero while unknown
 }
 
 // Pause returns how long to make no request: the desk has asked for none, or no more than a
 // twentieth is left of one of its Limits, which is for others. It is zero if the desk takes requests.
-func (a *API) Pause() time.Duration { return a.hold.pause() }
+func (a *API) Pause() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(0, time.Until(a.until), time.Until(a.near))
+}
 
 // Rate returns the lowest of the Limits that the desk has last stated, in requests; zero while it
 // has stated none.
 func (a *API) Rate() int {
-	a.hold.mu.Lock()
-	defer a.hold.mu.Unlock()
-	return a.hold.rate
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.rate
 }
 
 // Bounds of an [API].
@@ -160,7 +169,7 @@ func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any
 // was sent, for Refused. A request that fails without an answer is ambiguous unless no
 // connection was made.
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
-	if err := a.hold.refuse(r.Op); err != nil {
+	if err := a.refuse(r.Op); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -188,7 +197,7 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	defer func() { _ = response.Body.Close() }()
 	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if a.Limits != nil {
-		a.hold.limit(a.Limits(r, response.Header))
+		a.limited(a.Limits(r, response.Header))
 	}
 	if response.StatusCode/100 != 2 {
 		return a.failure(r, response, data)
@@ -230,7 +239,7 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	if a.Explain != nil {
 		a.Explain(e, r, response.Header, body)
 	}
-	a.hold.observe(e)
+	a.observe(e)
 	return e
 }
 

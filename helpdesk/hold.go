@@ -4,20 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
-
-// hold is the time until which a desk wants no request, and its rate limit. It is safe for
-// concurrent use. The zero hold refuses nothing and knows no limit.
-type hold struct {
-	// mu guards the fields below.
-	mu     sync.Mutex
-	until  time.Time // before it requests are refused
-	answer APIError  // that named the time
-	near   time.Time // before it a request would come near a rate limit
-	rate   int       // the lowest limit, in requests; zero while unknown
-}
 
 // Limit is a rate limit of an account, as an answer of the desk states it.
 type Limit struct {
@@ -29,51 +17,44 @@ type Limit struct {
 // integrations, and requests in flight: one in so many.
 const reserve = 20
 
-// limit takes in the limits that an answer states. Answers may arrive in another order than they
+// limited takes in the limits that an answer states. Answers may arrive in another order than they
 // were made in, so a pause only grows. The lowest limit is the rate: it is hit first.
-func (h *hold) limit(limits []Limit) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (a *API) limited(limits []Limit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	rate := 0
 	for _, l := range limits {
-		if until := time.Now().Add(l.Resets); l.Remaining <= l.Total/reserve && until.After(h.near) {
-			h.near = until
+		if until := time.Now().Add(l.Resets); l.Remaining <= l.Total/reserve && until.After(a.near) {
+			a.near = until
 		}
 		if l.Total > 0 && (rate == 0 || l.Total < rate) {
 			rate = l.Total
 		}
 	}
-	h.rate = cmp.Or(rate, h.rate)
-}
-
-// pause returns how long to make no request.
-func (h *hold) pause() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return max(0, time.Until(h.until), time.Until(h.near))
+	a.rate = cmp.Or(rate, a.rate)
 }
 
 // observe takes in a failed request: one that concerns the whole account holds all. A shorter
 // pause than the present one changes nothing.
-func (h *hold) observe(e *APIError) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if until := time.Now().Add(e.Wait); e.Wait > 0 && e.AccountWide() && until.After(h.until) {
-		h.until, h.answer = until, *e
+func (a *API) observe(e *APIError) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if until := time.Now().Add(e.Wait); e.Wait > 0 && e.AccountWide() && until.After(a.until) {
+		a.until, a.answer = until, *e
 	}
 }
 
 // refuse returns the error of a request that must not be made yet: the desk's last
 // answer, with the rest of its time. It is not ambiguous, as nothing is sent. It is nil where the
 // request may be made.
-func (h *hold) refuse(op string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	wait := time.Until(h.until)
+func (a *API) refuse(op string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wait := time.Until(a.until)
 	if wait <= 0 {
 		return nil
 	}
-	e := h.answer
+	e := a.answer
 	e.Op, e.Wait, e.Ambiguous, e.Err = op, wait, false, errHeld
 	return &e
 }
