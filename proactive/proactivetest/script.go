@@ -2,6 +2,7 @@ package proactivetest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,23 +94,20 @@ func parse(script string) (steps []step, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for len(tokens) > 0 {
-			end := 0
-			for end < len(tokens) && (tokens[end].quoted || tokens[end].text != ";") {
-				end++
+		for more := true; more; {
+			var one []token
+			if one, tokens, more = cut(tokens, ";"); len(one) == 0 {
+				continue
 			}
-			if end > 0 {
-				s, err := parseStep(tokens[:end])
-				if err != nil {
-					return nil, err
-				}
-				if s.at < last {
-					return nil, s.position.errorf("the time is before the previous step's, %v", last)
-				}
-				last = s.at
-				steps = append(steps, s)
+			s, err := parseStep(one)
+			if err != nil {
+				return nil, err
 			}
-			tokens = tokens[min(end+1, len(tokens)):]
+			if s.at < last {
+				return nil, s.position.errorf("the time is before the previous step's, %v", last)
+			}
+			last = s.at
+			steps = append(steps, s)
 		}
 	}
 	return steps, nil
@@ -181,15 +179,21 @@ func parseStep(tokens []token) (s step, err error) {
 	if s.at, err = time.ParseDuration(offset); err != nil || s.at < 0 || s.at > maxTime {
 		return s, first.errorf("%q is not a time such as t+4s or t+1m30s, at most t+1000h", first.text)
 	}
-	arrow := 1
-	for arrow < len(tokens) && (tokens[arrow].quoted || tokens[arrow].text != "→") {
-		arrow++
-	}
-	if s.do, err = parseAction(tokens[1:arrow]); err != nil || arrow == len(tokens) {
+	do, expected, isArrow := cut(tokens[1:], "→")
+	if s.do, err = parseAction(do); err != nil || !isArrow {
 		return s, err
 	}
-	s.expect, err = parseExpectations(tokens[arrow], tokens[arrow+1:])
+	s.expect, err = parseExpectations(tokens[1+len(do)], expected)
 	return s, err
+}
+
+// cut cuts tokens at the first that is this sign.
+func cut(tokens []token, sign string) (before, after []token, found bool) {
+	i := slices.IndexFunc(tokens, func(t token) bool { return !t.quoted && t.text == sign })
+	if i < 0 {
+		return tokens, nil, false
+	}
+	return tokens[:i], tokens[i+1:], true
 }
 
 func join(tokens []token) string {
@@ -228,24 +232,18 @@ func parseAction(tokens []token) (action, error) {
 
 // parseExpectations parses the part behind an arrow.
 func parseExpectations(arrow token, tokens []token) (all []expectation, err error) {
-	for {
-		end := 0
-		for end < len(tokens) && (tokens[end].quoted || tokens[end].text != ",") {
-			end++
-		}
-		if end == 0 {
+	for more := true; more; {
+		var one []token
+		if one, tokens, more = cut(tokens, ","); len(one) == 0 {
 			return nil, arrow.errorf("something must be expected after → and each comma")
 		}
-		e, err := parseExpectation(tokens[:end])
+		e, err := parseExpectation(one)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, e)
-		if end == len(tokens) {
-			return all, nil
-		}
-		tokens = tokens[end+1:]
 	}
+	return all, nil
 }
 
 func parseExpectation(tokens []token) (expectation, error) {
