@@ -168,12 +168,8 @@ func after(t time.Time, d time.Duration) time.Time {
 func (j *job) run(ctx context.Context) error {
 	err := j.countTrimmed(ctx)
 	for err == nil {
-		v := j.view()
-		s, due := j.r.next(v)
+		s, own, due := j.r.next(j.view())
 		if s == nil || !j.admit(s) {
-			// The lane needs two due times: of everything, and without the strangers' notes.
-			v.hold = true
-			_, own := j.r.next(v)
 			j.done(j.d.store.hostTime(due), j.d.store.hostTime(own), s != nil)
 			return nil
 		}

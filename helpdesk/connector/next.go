@@ -102,7 +102,6 @@ type view struct {
 	settled time.Time // a write that an earlier owner has begun is looked for from then on
 	calm    time.Time // no note of actions is begun before
 	strange time.Time // nor, before this, one of a session that only a stranger has linked
-	hold    bool      // nothing is done for such sessions
 	going   string    // but for this session, whose actions do not fit into one note
 	again   [classes]time.Time
 
@@ -138,10 +137,10 @@ type composed struct {
 	outcome string // of a message that is not answered; empty otherwise
 }
 
-// next returns the next step for a conversation, or nil and when there may be one,
-// zero for not before something happens. It is pure: it changes nothing that it is
-// given, and the same is the answer to the same. The steps come in this order, the most urgent
-// first:
+// next returns the next step for a conversation, or nil and when there may be one, zero for not
+// before something happens: due of any sort, own of one that is no stranger's. Beside a stranger's
+// step, own is set, too. It is pure: it changes nothing that it is given, and the same is the answer
+// to the same. The steps come in this order, the most urgent first:
 //
 //	nextOffer     the moment of an offer passes
 //	nextContact   an answer needs to know the contact
@@ -152,20 +151,21 @@ type composed struct {
 //
 // A class that waits for its next attempt is passed over; due is the earliest of these times and
 // of the steps' own.
-func (c *conversation) next(v *view) (s *step, due time.Time) {
+func (c *conversation) next(v *view) (s *step, own, due time.Time) {
 	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
+		own = due
 		if again := v.again[[...]class{offers, contacts, answers, notes, offers, notes}[i]]; again.After(v.now) {
 			due = sooner(due, again)
 			continue
 		}
 		s, at := of(v)
 		if s != nil {
-			return s, time.Time{}
+			return s, own, due
 		}
 		due = sooner(due, at)
 	}
-	return nil, due
+	return nil, own, due
 }
 
 // sooner returns the earlier of two times, of which zero is never.
@@ -255,61 +255,35 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 	return &step{kind: kindContact, contact: *c.Contact}, time.Time{}
 }
 
-// nextNote finishes the note in the outbox. Otherwise it writes notes of actions or a
-// due summary, or redacts the notes that a summary replaces, but nothing of strangers.
-//
-// The note in the outbox waits until settled: an earlier owner's request may still be in flight. One
-// of this owner's has had its pause by the back-off, which is no shorter.
-func (c *conversation) nextNote(v *view) (*step, time.Time) {
-	switch {
-	case c.Writing != nil && v.settled.After(v.now):
-		return nil, v.settled
-	case c.Writing != nil && v.hold && !c.owned():
-		return nil, time.Time{}
-	case c.Writing != nil:
-		s := c.resume()
-		s.strange = !c.owned() // else an owner's notes wait for it
-		return s, time.Time{}
-	}
-	s, due := c.nextNoteOf(v, false)
-	if s == nil && due.IsZero() && c.owned() {
-		return c.nextRedaction(v), time.Time{}
-	}
-	return s, due
-}
-
-// nextRedaction redacts a note, or forgets all that are to be where the desk cannot redact. It comes
-// when no note or summary is due.
-func (c *conversation) nextRedaction(v *view) *step {
-	switch {
-	case len(c.Redact) == 0:
-		return nil
-	case v.can.Redactor == nil:
-		return &step{kind: kindRedaction, redact: c.Redact}
-	}
-	return &step{kind: kindRedaction, redact: c.Redact[:1]}
-}
+// nextNote writes notes, but nothing of strangers.
+func (c *conversation) nextNote(v *view) (*step, time.Time) { return c.nextNoteOf(v, false) }
 
 // nextStrange writes notes of sessions that only strangers have linked. A draft takes no turn, as it
 // asks no desk.
 func (c *conversation) nextStrange(v *view) (*step, time.Time) {
-	if c.Writing != nil || v.hold {
-		return nil, time.Time{}
-	}
 	s, due := c.nextNoteOf(v, true)
-	if s == nil && due.IsZero() {
-		s = c.nextRedaction(v)
-	}
 	if s != nil {
 		s.strange = s.kind != kindDraft
 	}
 	return s, due
 }
 
-// nextNoteOf writes notes of actions or a due summary of the sessions that only strangers
-// have linked, or of the others. The calm delays a note of actions, and any summary behind it, but
-// not the rest of actions that did not fit into one note.
+// nextNoteOf finishes the note in the outbox, which is a stranger's where the conversation is nobody
+// else's. Otherwise it writes notes of actions or a due summary of the sessions that only strangers
+// have linked, or of the others, or redacts the notes that a summary replaces.
+//
+// The note in the outbox waits until settled: an earlier owner's request may still be in flight. One
+// of this owner's has had its pause by the back-off, which is no shorter. The calm delays a note of
+// actions, and any summary behind it, but not the rest of actions that did not fit into one note.
 func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
+	switch {
+	case c.Writing != nil && c.owned() == strange:
+		return nil, time.Time{}
+	case c.Writing != nil && v.settled.After(v.now):
+		return nil, v.settled
+	case c.Writing != nil:
+		return c.resume(), time.Time{}
+	}
 	if s := c.nextActions(v, strange); s != nil {
 		calm := v.calm
 		if strange {
@@ -320,7 +294,21 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 		}
 		return s, time.Time{}
 	}
-	return c.nextSummary(v, strange), time.Time{}
+	if s := c.nextSummary(v, strange); s != nil || !strange && !c.owned() {
+		return s, time.Time{}
+	}
+	return c.nextRedaction(v), time.Time{}
+}
+
+// nextRedaction redacts a note, or forgets all that are to be where the desk cannot redact.
+func (c *conversation) nextRedaction(v *view) *step {
+	switch {
+	case len(c.Redact) == 0:
+		return nil
+	case v.can.Redactor == nil:
+		return &step{kind: kindRedaction, redact: c.Redact}
+	}
+	return &step{kind: kindRedaction, redact: c.Redact[:1]}
 }
 
 // nextActions writes a note of the actions of one session: of the one that is being

@@ -44,6 +44,7 @@ func TestNext(t *testing.T) {
 		doubt  bool
 		due    time.Duration // where nothing is next; zero for never
 		none   bool
+		own    time.Duration // from now on, when something else may be next than a stranger's step
 	}{
 		"nothing": {none: true},
 		"actions": {c: conversation{Sessions: linked},
@@ -91,12 +92,13 @@ func TestNext(t *testing.T) {
 			Redact: []string{"1"}}, change: func(v *view) { v.wants = pages(); v.wants[0].session = "s2" }, want: kindRedaction},
 		"a stranger's note after an ignored offer": {c: conversation{Machine: shown(), Sessions: []session{{ID: "s"}}},
 			change: func(v *view) { v.wants = pages() }, want: kindRemove},
-		"a stranger's note that is held": {c: conversation{Sessions: []session{{ID: "s"}}},
-			change: func(v *view) { v.wants, v.hold = pages(), true }, none: true},
-		"a stranger's outbox that is held": {c: conversation{Sessions: []session{{ID: "s"}},
-			Writing: &writing{}}, change: func(v *view) { v.hold = true }, none: true},
-		"a stranger's summary that is held": {c: conversation{Sessions: []session{{ID: "s", Written: 3,
-			History: digested}}}, change: func(v *view) { v.hold = true }, none: true},
+		"a stranger's note before an offer that failed": {c: conversation{Sessions: []session{{ID: "s"}}},
+			change: func(v *view) { v.wants, v.again[offers] = pages(), now.Add(time.Second) },
+			want:   kindNote, own: time.Second},
+		"a stranger's outbox": {c: conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{}}, want: kindNote,
+			doubt: true},
+		"a stranger's note while it is calm": {c: conversation{Sessions: []session{{ID: "s"}}},
+			change: func(v *view) { v.wants, v.strange = pages(), now.Add(time.Second) }, none: true, due: time.Second},
 		"an ignored offer without assistance": {c: conversation{Machine: shown()},
 			change: func(v *view) { v.rules = nil }, none: true},
 	} {
@@ -106,7 +108,7 @@ func TestNext(t *testing.T) {
 			if tt.change != nil {
 				tt.change(v)
 			}
-			s, due := tt.c.next(v)
+			s, own, due := tt.c.next(v)
 			if tt.none {
 				require.Nil(t, s)
 				if tt.due == 0 {
@@ -117,6 +119,9 @@ func TestNext(t *testing.T) {
 				return
 			}
 			require.NotNil(t, s)
+			if s.strange {
+				assert.Equal(t, tt.own, max(0, own.Sub(now)))
+			}
 			assert.Equal(t, tt.want, s.kind)
 			assert.Equal(t, tt.doubt, s.doubt)
 			assert.Equal(t, !tt.c.owned() && s.kind <= kindRedaction, s.strange)

@@ -215,10 +215,10 @@ func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testin
 	c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}}}
 	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{belongs: belongs{userID: "alice"}, session: "s",
 		found: []found{{Action: *did("alice", "a", 0).Action, kept: true}}}}}
-	step, _ := c.next(v)
+	step, _, _ := c.next(v)
 	assert.Nil(t, step)
 	c.Sessions[0].UserID = "alice"
-	step, _ = c.next(v)
+	step, _, _ = c.next(v)
 	assert.NotNil(t, step)
 }
 
@@ -244,7 +244,7 @@ func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
 	v := &view{notes: DefaultNotes(), models: true, draft: &draft{"s", "alice", summed{Upto: 20, Text: "what alice did"}}}
 	for user, want := range map[string]kind{"alice": kindSummary, "bob": kindDraft} {
 		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
-		step, _ := c.next(v)
+		step, _, _ := c.next(v)
 		require.NotNil(t, step, user)
 		assert.Equal(t, want, step.kind, user)
 	}
