@@ -3,10 +3,12 @@ package intake
 import (
 	"bytes"
 	"compress/gzip"
+	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -98,6 +100,25 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 	all := in.room.Arriving.Begin(func() {})
 	defer all.Release()
 	require.NoError(t, all.Grow(in.room.Arriving.Limit()))
+}
+
+// Recordings of apps are not looked at, so they are not kept, either: however many come, they take no room from events.
+func TestIntake_discardsBodiesWithoutAPageInNoRoom(t *testing.T) {
+	in := musttest.New(New(noSink{}, noProducts{}, nil))
+	all := in.room.Arriving.Begin(func() {})
+	defer all.Release()
+	require.NoError(t, all.Grow(in.room.Arriving.Limit()))
+	all.Arrived()
+	discard := func(size int, origin string) error {
+		r := httptest.NewRequest("POST", "/s/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", size))))
+		r.Header.Set("Origin", origin)
+		return in.Discard(httptest.NewRecorder(), r, nil, 100)
+	}
+	assert.NoError(t, discard(100, ""))
+	assert.ErrorIs(t, discard(100, "https://app.acme.example"), admission.ErrBusy)
+	var tooLarge *httpx.Error
+	require.ErrorAs(t, discard(101, ""), &tooLarge)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, tooLarge.Status)
 }
 
 type noSink struct{ activity.Sink }

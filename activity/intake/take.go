@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -95,18 +96,24 @@ func isClientError(err error) bool {
 	return ok && answer.Status < http.StatusInternalServerError
 }
 
-// Discard reads and drops a body of at most limit bytes. It refuses a request from a page that may
-// not send events to the product of the body's token. A body without events, or one that there is
-// no room to unpack, has no token.
+// Discard reads a body of at most limit bytes and forgets it. It refuses one from
+// a page that may not report to the product that the body names. A body that does not hold
+// events, or no room is left to unpack, names none. A body without a page holds no room.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
+	if r.Header.Get("Origin") == "" && r.ContentLength <= limit {
+		switch _, err := io.CopyN(io.Discard, r.Body, limit+1); err {
+		case io.EOF:
+			return nil
+		case nil:
+			return httpx.TooLarge(limit)
+		}
+		return httpx.BadRequest("The request body broke off before its end.")
+	}
 	b, err := in.receive(w, r, limit)
 	if err != nil {
 		return err
 	}
 	defer b.Release()
-	if r.Header.Get("Origin") == "" {
-		return nil // not from a page
-	}
 	p, err := src.open(r.Context(), b)
 	if err != nil {
 		return nil
