@@ -8,29 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
-
-func TestRecords_areTheSameOnBothWays(t *testing.T) {
-	t.Parallel()
-	stream := newStream(t)
-	s := follow(t, stream)
-	for _, thing := range []string{"a", "b", "c", "d", "e", "f"} {
-		stream.Send(did("s1", "ada@example.com", thing))
-		waittest.Until(t, "it knows "+thing, func() bool {
-			return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing)
-		})
-	}
-	assert.Equal(t, []string{"f", "e", "d", "c", "b", "a"}, s.records("s1"), "one of each batch, newest first")
-	assert.Equal(t, s.get("/events?session_id=s1"), s.get("/events?email=ada@example.com"))
-
-	status, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", retrieveS1,
-		"Content-Type: application/json") // as Dify does
-	assert.Equal(t, http.StatusOK, status)
-	assert.Equal(t, []string{"f", "e", "d", "c", "b"}, said(t, body), "the top_k newest")
-	s.Stop()
-	assert.NotContains(t, s.Stderr.String(), "ada@example.com")
-}
 
 func TestRoutes_areTheseOnly(t *testing.T) {
 	t.Parallel()
