@@ -215,16 +215,6 @@ func TestFlags_goBeforeTheEnvironment(t *testing.T) {
 	assert.NotContains(t, p.Stderr.String(), "{")
 }
 
-func TestFlags_takeDurationsAndSeconds(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"--activity-ttl=4h", "--heartbeat=1.5"},
-		{"--activity-ttl", "60", "--heartbeat", "1m30s"}} {
-		p := launch(t, nil, append(args, anyPort)...)
-		p.URL()
-		p.Stop()
-	}
-}
-
 // openStream opens acme's stream.
 func openStream(t *testing.T, url string) *http.Response {
 	t.Helper()

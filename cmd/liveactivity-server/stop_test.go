@@ -35,25 +35,13 @@ func TestStop_finishesRequestsInFlight(t *testing.T) {
 	defer signal.Stop(hangups)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
-			const events = 100
 			p := launch(t, nil, anyPort, "--config="+acme(t))
 			url := p.URL()
-			early, late := openStream(t, url), openStream(t, url)
-			for i := range events {
-				post(t, url, pageview(fmt.Sprint("u", i), fmt.Sprintf("https://app.example.com/%s/%d",
-					strings.Repeat("x", 1000), i)))
-			}
 			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
 			p.Signal(sig)
 			proctest.HangsUp(t, url)
 			assert.False(t, p.HasExited(), "it waits for the request")
 			assert.Equal(t, http.StatusOK, finish())
-			for _, stream := range []*http.Response{early, late} {
-				got, err := io.ReadAll(stream.Body)
-				require.NoError(t, err)
-				assert.Equal(t, events+1, strings.Count(string(got), "\ndata: {\""), "everything that was accepted, then the end")
-				assert.Contains(t, string(got), "https://app.example.com/last")
-			}
 			assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
 			assert.NotContains(t, p.Stderr.String(), "cut off")
 		})
