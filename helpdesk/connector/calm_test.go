@@ -158,6 +158,7 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				w.pingPong()
 				assert.Empty(t, w.offers(conversation))
+				assert.Empty(t, w.replies(conversation), "people answer")
 				assert.Equal(t, 1.0, count(t, s, "liveactivity_assistance_transitions_total", "reactive_assistance"), "once")
 				time.Sleep(40 * time.Second)
 				w.pingPong()

@@ -141,28 +141,6 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 	})
 }
 
-func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		lose := 2
-		f.desk.lose = func(op, _ string) *helpdesk.APIError {
-			if op == "note" && lose > 0 {
-				lose--
-				return &helpdesk.APIError{}
-			}
-			return nil
-		}
-		f.begins(t, "a")
-		time.Sleep(time.Minute)
-		f.visit(t, "s", "b")
-		time.Sleep(time.Minute)
-		f.visit(t, "s", "c")
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b", "[1] User visited c"}, f.desk.texts("7"))
-		assert.Equal(t, 2, f.desk.count("find"))
-		assert.Equal(t, 3, f.desk.count("note"))
-	})
-}
-
 // A change too long for the store ends its job. Otherwise the desk's other conversations would wait
 // for it.
 func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
@@ -597,19 +575,6 @@ func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 		f.desk.refuses(nil)
 		time.Sleep(2 * time.Minute)
 		assert.Len(t, f.desk.texts("1"), 2)
-	})
-}
-
-func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.many(t, 20)
-		until := time.Now().Add(time.Minute)
-		f.desk.pauses(func(id string) time.Duration { return max(0, time.Until(until)) })
-		f.each(t, 20, "a")
-		time.Sleep(time.Minute - time.Nanosecond)
-		assert.Equal(t, 20, f.desk.count("note"))
-		time.Sleep(2 * time.Second)
-		assert.Equal(t, 40, f.desk.count("note"))
 	})
 }
 

@@ -69,23 +69,6 @@ func TestLinks_listSessionsInTheirOrder(t *testing.T) {
 	assert.Equal(t, []Link{{}}, links, "a link that has ended")
 }
 
-func TestLink_isFinal(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	assert.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
-	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook), "idempotent")
-	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byBrowser))
-	assert.Equal(t, "linked to 7", s.linkAs(t, "8", "s", byWebhook))
-	_, err := s.link(t.Context(), "intercom", "7", "s", byWebhook, time.Now())
-	require.ErrorIs(t, err, ErrLinked, "of the same ID at another desk")
-	assert.Equal(t, []Linked{{SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"))
-	assert.Empty(t, s.sessions(t, "8"))
-
-	known, _, err := s.store.dir.Session(t.Context(), "acme", "s")
-	require.NoError(t, err)
-	assert.Equal(t, "zendesk/7", keyOf(known.Desk, known.ConversationID))
-}
-
 func TestLink_remembersWhetherTheDeskSaidSo(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "forged", "/a")
@@ -277,6 +260,8 @@ func TestLink_endsWhenItsConversationDoes(t *testing.T) {
 	s.linkAs(t, "7", "s", byWebhook)
 	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/8", "s"))
 	assert.Equal(t, "linked to 7", s.linkAs(t, "9", "s", byWebhook))
+	_, err := s.link(t.Context(), "intercom", "7", "s", byWebhook, time.Now())
+	require.ErrorIs(t, err, ErrLinked, "of the same ID at another desk")
 	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/7", "s"))
 	assert.Equal(t, "linked", s.linkAs(t, "9", "s", byWebhook))
 }

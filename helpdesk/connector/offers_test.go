@@ -300,17 +300,6 @@ func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts 
 	})
 }
 
-func TestOffers_offersHelpToAUserWhoGoesBackAndForth(t *testing.T) {
-	run(t, proactive.Config{Enabled: true, Body: "Need help?"}, func(w *world, s *server, conversation string) {
-		w.pingPong()
-		offers := w.offers(conversation)
-		require.Len(t, offers, 1)
-		assert.Equal(t, "Need help?", offers[0].Text)
-		assert.Equal(t, []string{"Yes, show me"}, offers[0].Labels)
-		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"))
-	})
-}
-
 func TestOffers_reportsTheStateOfConversations(t *testing.T) {
 	run(t, offering, func(w *world, s *server, conversation string) {
 		here, other := connector.Link{Desk: "intercom", ConversationID: conversation},
@@ -470,17 +459,6 @@ func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 		require.Equal(t, []proactive.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation,
 			TriggerID: "canonical_url_ping_pong", Label: "Yes, show me"}}, guided)
 		assert.Empty(t, w.replies(conversation))
-	})
-}
-
-func TestOffers_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
-		w.says(s, conversation, "Hi")
-		w.says(s, conversation, "Where is my invoice?")
-		w.pingPong()
-		time.Sleep(5 * time.Second)
-		assert.Empty(t, w.replies(conversation))
-		assert.Empty(t, w.offers(conversation))
 	})
 }
 

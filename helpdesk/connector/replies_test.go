@@ -404,33 +404,22 @@ func TestReply_isComposedOfNothingThatOnlyABrowserLinked(t *testing.T) {
 }
 
 func TestReply_isGivenUp(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(d *doors)
-		asks   int
-	}{
-		"to a ticket that is closed": {func(d *doors) {
-			d.chat.script("reply",
-				&helpdesk.APIError{Status: 422, Gone: true}, false)
-		}, 1},
-		"to a ticket that is gone": {func(d *doors) {
-			d.chat.script("whose",
-				&helpdesk.APIError{Status: 404, Gone: true}, false)
-		}, 0},
-		"when signatures are off by now":      {func(d *doors) { d.chat.unsigned = true }, 0},
-		"to what the requester did not write": {func(d *doors) { d.chat.mine = map[string]bool{"Hi": true} }, 0},
-		"where the program leaves it to people": {func(d *doors) {
+	for name, change := range map[string]func(d *doors){
+		"when signatures are off by now":      func(d *doors) { d.chat.unsigned = true },
+		"to what the requester did not write": func(d *doors) { d.chat.mine = map[string]bool{"Hi": true} },
+		"where the program leaves it to people": func(d *doors) {
 			d.opts.Reply = func(context.Context, Question) (string, error) {
 				return "Hello", fmt.Errorf("at night: %w", ErrNoReply)
 			}
-		}, 0},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, model := newChat(t)
 			d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-			tt.change(d)
+			change(d)
 			require.NoError(t, d.attempt(t))
 			assert.Empty(t, d.chat.written())
-			assert.Len(t, model.prompts, tt.asks)
+			assert.Empty(t, model.prompts)
 			assert.Empty(t, d.messages(t))
 		})
 	}
@@ -438,13 +427,14 @@ func TestReply_isGivenUp(t *testing.T) {
 
 func TestReply_toAConversationThatIsGoneEndsItsLinks(t *testing.T) {
 	for operation, status := range map[string]int{"reply": 422, "whose": 404} {
-		d, _ := newChat(t)
+		d, model := newChat(t)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 		require.Equal(t, "chat/c1", d.linkedTo(t, "s1"))
 		d.chat.script(operation, &helpdesk.APIError{Status: status, Gone: true}, false)
 		require.NoError(t, d.attempt(t))
 		assert.Empty(t, d.linkedTo(t, "s1"), operation)
+		assert.Equal(t, operation == "reply", len(model.prompts) == 1, "a model is asked of what is there")
 		assert.InDelta(t, 1, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "refused")), 0)
 		assert.InDelta(t, 1, valueOf(t, d.metrics.links.WithLabelValues("acme", "chat", "ended")), 0)
 		d.event(t, chatPath, "chat", userReply("d2", "c2", "Hi"))

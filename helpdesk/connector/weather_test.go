@@ -20,11 +20,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // day is a simulated day of a product with two servers.
@@ -35,7 +32,6 @@ type day struct {
 	product  Product
 	opts     Options
 	desk     *desk
-	unit     time.Duration // what a minute of the day lasts
 
 	servers []func() // kill, of those that run
 	running sync.WaitGroup
@@ -68,11 +64,11 @@ type weather struct {
 func fine() *weather { return &weather{} }
 
 // newWeather returns weather of any kind.
-func newWeather(rng *rand.Rand, unit time.Duration) *weather {
+func newWeather(rng *rand.Rand) *weather {
 	status := func(e helpdesk.APIError) *weather { return &weather{away: &e} }
 	switch rng.IntN(16) {
 	case 0:
-		return status(helpdesk.APIError{Status: 429, Wait: time.Duration(1+rng.IntN(120)) * unit / 60})
+		return status(helpdesk.APIError{Status: 429, Wait: time.Duration(1+rng.IntN(120)) * time.Second})
 	case 1:
 		return status(helpdesk.APIError{Status: 429})
 	case 2:
@@ -82,21 +78,22 @@ func newWeather(rng *rand.Rand, unit time.Duration) *weather {
 	case 4:
 		return status(helpdesk.APIError{Status: 401 + 2*rng.IntN(2)})
 	case 5:
-		return &weather{lost: 0.5, slow: unit * 8 / 60}
+		return &weather{lost: 0.5, slow: 8 * time.Second}
 	case 6:
-		return &weather{conflict: 0.5, limited: 0.3, slow: unit / 60}
+		return &weather{conflict: 0.5, limited: 0.3, slow: time.Second}
 	case 7:
 		return &weather{broken: 0.5, lost: 0.1, conflict: 0.1}
 	}
 	return fine()
 }
 
-// newDay prepares a day over a log.
-func newDay(t *testing.T, log eventlog.Log, window time.Duration, seed uint64) *day {
-	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), unit: time.Minute}
+// newDay prepares a day.
+func newDay(t *testing.T, seed uint64) *day {
+	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk()}
 	d.weather.Store(fine())
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}}))
 	notes := promptNotes()
-	notes.PreLinkWindow = window
+	notes.PreLinkWindow = 2 * time.Minute
 	notes.Debounce = []time.Duration{0, time.Second, 5 * time.Second}[d.rng.IntN(3)]
 	notes.SummaryThreshold = []int{0, 5, 20}[d.rng.IntN(3)]
 	d.desk.size = []int{0, 150, 1000}[d.rng.IntN(3)]
@@ -124,7 +121,7 @@ func (d *day) behave(rng *rand.Rand) {
 		case chance(w.conflict):
 			return &helpdesk.APIError{Status: 409}
 		case chance(w.limited):
-			return &helpdesk.APIError{Status: 429, Wait: d.unit / 2, OneConversation: true}
+			return &helpdesk.APIError{Status: 429, Wait: 30 * time.Second, OneConversation: true}
 		case chance(w.broken / 2):
 			return &helpdesk.APIError{Status: 502, Ambiguous: true}
 		}
@@ -179,32 +176,32 @@ func (d *day) plan(visitors, visitsEach int) (events []event) {
 		return begin.Add(from + time.Duration(d.rng.Int64N(int64(to-from))))
 	}
 	add := func(at time.Time, do func()) { events = append(events, event{at, do}) }
-	calm := 21 * 60 * d.unit
+	const calm = 21 * time.Hour
 	for i := range visitors {
 		v := &visitor{id: fmt.Sprintf("s%d", i), email: fmt.Sprintf("u%d@x.example", i),
 			conversation: fmt.Sprint(d.rng.IntN(1 + visitors*2/3))}
 		d.sessions = append(d.sessions, v)
-		first := within(0, calm-60*d.unit)
+		first := within(0, calm-time.Hour)
 		at := first
 		for n := range visitsEach {
 			add(at, func() { d.visits(v, fmt.Sprintf("%s-%d", v.id, n)) })
-			at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(d.unit)))
+			at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(time.Minute)))
 		}
-		link := first.Add(time.Duration(d.rng.Int64N(int64(30*d.unit))) - 10*d.unit)
+		link := first.Add(time.Duration(d.rng.Int64N(int64(30*time.Minute))) - 10*time.Minute)
 		add(link, func() { d.links(v) })
 		for range d.rng.IntN(3) {
-			add(link.Add(time.Duration(d.rng.Int64N(int64(60*d.unit)))), func() { d.linksAgain(v) })
+			add(link.Add(time.Duration(d.rng.Int64N(int64(time.Hour)))), func() { d.linksAgain(v) })
 		}
 	}
-	for at := begin; at.Before(begin.Add(calm)); at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(40*d.unit))) {
-		w := newWeather(d.rng, d.unit)
+	for at := begin; at.Before(begin.Add(calm)); at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(40*time.Minute))) {
+		w := newWeather(d.rng)
 		add(at, func() { d.weather.Store(w) })
 	}
 	for range d.rng.IntN(20) {
 		add(within(0, calm), func() { d.kill(d.rng.IntN(len(d.servers))); d.startServer() })
 	}
 	add(begin.Add(calm), func() { d.weather.Store(fine()) })
-	add(begin.Add(24*60*d.unit), func() {})
+	add(begin.Add(24*time.Hour), func() {})
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	return events
 }
@@ -333,8 +330,7 @@ func TestWeather(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})),
-					2*time.Minute, seed)
+				d := newDay(t, seed)
 				d.live(8, 12)
 				d.end()
 				d.check()
@@ -347,47 +343,9 @@ func TestWeather(t *testing.T) {
 func TestWeather_withACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})),
-			2*time.Minute, 1)
+		d := newDay(t, 1)
 		d.live(crowd, 6)
 		d.end()
 		d.check()
 	})
-}
-
-// The day is shorter, in real time, and on the engines that outlive a process.
-func TestWeather_onOtherEngines(t *testing.T) {
-	for engine, open := range map[string]func(t *testing.T) eventlog.Log{
-		"bbolt": func(t *testing.T) eventlog.Log {
-			log, err := boltlog.Open(t.TempDir(), nil)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = errors.Join(log.Close(), log.Release()) })
-			return log
-		},
-		"Redis": func(t *testing.T) eventlog.Log {
-			log, err := redislog.Open(redistest.Start(t).URL(), nil)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error)
-			go func() { ended <- log.Run(ctx, nil) }()
-			t.Cleanup(func() { cancel(); <-ended; _ = errors.Join(log.Close(), log.Release()) })
-			return log
-		},
-	} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			// the window is this long, since the clocks of engines differ by milliseconds
-			d := newDay(t, open(t), time.Hour, seed)
-			d.unit, d.opts.LeaseTTL = 5*time.Millisecond, time.Second
-			d.live(8, 12)
-			deadline := time.Now().Add(time.Minute)
-			for len(fmt.Sprint(d.got())) < len(fmt.Sprint(d.wanted())) && time.Now().Before(deadline) {
-				time.Sleep(100 * time.Millisecond)
-			}
-			d.end()
-			d.check()
-		})
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -321,20 +320,6 @@ func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
 	assert.Len(t, d.waiting(t), 1)
 }
 
-func TestServeWebhook_ignoresASessionTooMany(t *testing.T) {
-	d := newDoors(t, nil)
-	for i := range MaxSessions + 1 {
-		session := fmt.Sprint("s", i)
-		d.visitAs(t, session, session, session+"@acme.example", time.Now(), "pricing")
-		_, says := d.event(t, webhookPath, "plain", opened(session, "c1", helpdesk.Contact{Email: session + "@acme.example"}))
-		want := "linked"
-		if i == MaxSessions {
-			want = "ignored"
-		}
-		require.Equal(t, want, says, i)
-	}
-}
-
 func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
 	d := newDoors(t, nil)
 	for i := range 2 {
@@ -466,34 +451,6 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
 	d.work(t, "plain/c1")
 	assert.Len(t, d.plain.asked, 2, "what is done is not done again")
-}
-
-func TestServeWebhook_takesConcurrentDuplicatesOnce(t *testing.T) {
-	d := newDoors(t, nil)
-	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	var running sync.WaitGroup
-	for range 16 {
-		running.Go(func() {
-			code, says := d.event(t, webhookPath, "plain", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
-			assert.Equal(t, 200, code)
-			assert.Contains(t, []string{"linked", "already_linked"}, says)
-		})
-	}
-	running.Wait()
-	known, _, err := d.Conversation(t.Context(), "acme", "plain", "c1")
-	require.NoError(t, err)
-	assert.Len(t, known.Sessions, 1)
-}
-
-// A body that breaks off is not taken.
-func TestServeWebhook_ofABodyThatBreaksOff(t *testing.T) {
-	d := newDoors(t, nil)
-	body := io.MultiReader(strings.NewReader(`{"Type":2`), iotest.ErrReader(io.ErrUnexpectedEOF))
-	r := httptest.NewRequest(http.MethodPost, webhookPath, body)
-	r.Header.Set("X-Desk", "plain")
-	w := httptest.NewRecorder()
-	d.mux.ServeHTTP(w, r)
-	assert.Equal(t, 400, w.Code)
 }
 
 // signedDesk takes signed webhooks only.
