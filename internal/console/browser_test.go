@@ -54,6 +54,7 @@ func TestConsole(t *testing.T) {
 		"names pages as the service does":                    namesPages,
 		"renders notes without their markup":                 rendersNotes,
 		"reads events however the stream is cut":             readsFrames,
+		"leaves out an answer that a later one overtook":     leavesOutOvertakenAnswers,
 		"fits its window and has a name for every control":   fitsItsWindow,
 		"stays quiet where motion is not wanted":             staysQuiet,
 	} {
@@ -718,6 +719,26 @@ func readsFrames(t *testing.T, browser context.Context) {
 	endless := evalAsync[string](tab, t, `import("./console/stream.js").then(({Frames}) => { const f = new Frames(); `+
 		`try { for (let i = 0; i < 100; i++) f.take("x".repeat(100000)); return "taken" } catch { return "refused" } })`)
 	assert.Equal(t, "refused", endless, "an event without end")
+}
+
+// A session in an answer from before the list was read anew may have been erased since.
+func leavesOutOvertakenAnswers(t *testing.T, browser context.Context) {
+	tab := open(t, browser, serveFake(t, newFake()), "", fakeKey)
+	got := evalAsync[map[string]int](tab, t, `import("./console/sessions.js").then(async ({Sessions}) => {
+		const kept = {};
+		for (const ask of ["refresh", "more"]) {
+			const answers = [];
+			const list = new Sessions({get: () => new Promise((answer) => answers.push(answer))});
+			const before = list[ask](""), anew = list.reload();
+			answers[1]({sessions: [], next: null});
+			await anew;
+			answers[0]({sessions: [{session_id: "erased", last_seen: 1}], next: null});
+			await before;
+			kept[ask] = list.byID.size;
+		}
+		return kept;
+	})`)
+	assert.Equal(t, map[string]int{"refresh": 0, "more": 0}, got)
 }
 
 func fitsItsWindow(t *testing.T, browser context.Context) {
