@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,17 +215,18 @@ func TestOpen_refusesForeignFiles(t *testing.T) {
 		"zeros":  {make([]byte, len(whole)), boltlog.ErrForeign},
 		"sqlite": {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"),
 			make([]byte, 8192)...), boltlog.ErrForeign},
-		"another bbolt file":         {boltFile(t, nil), boltlog.ErrForeign},
-		"of a later format":          {boltFile(t, map[string]string{"format": "7"}), boltlog.ErrForeign},
-		"of an earlier format":       {boltFile(t, map[string]string{"format": "4"}), boltlog.ErrForeign},
-		"of no format":               {boltFile(t, map[string]string{"other": "1"}), boltlog.ErrForeign},
-		"a page of it":               {cut(4096), boltlog.ErrDamaged},
-		"two pages of it":            {cut(8192), boltlog.ErrDamaged},
-		"three pages of it":          {cut(12288), boltlog.ErrDamaged},
-		"a third of it":              {cut(len(whole) / 3), boltlog.ErrDamaged},
-		"a third of it, not rounded": {cut(len(whole)/3 + 77), boltlog.ErrDamaged},
-		"without its beginning":      {whole[4096:], boltlog.ErrDamaged},
-		"with foreign free pages":    {withFreePages(whole), boltlog.ErrDamaged},
+		"another bbolt file":          {boltFile(t, nil), boltlog.ErrForeign},
+		"of a later format":           {boltFile(t, map[string]string{"format": "7"}), boltlog.ErrForeign},
+		"of an earlier format":        {boltFile(t, map[string]string{"format": "4"}), boltlog.ErrForeign},
+		"of no format":                {boltFile(t, map[string]string{"other": "1"}), boltlog.ErrForeign},
+		"a page of it":                {cut(4096), boltlog.ErrDamaged},
+		"two pages of it":             {cut(8192), boltlog.ErrDamaged},
+		"three pages of it":           {cut(12288), boltlog.ErrDamaged},
+		"a third of it":               {cut(len(whole) / 3), boltlog.ErrDamaged},
+		"a third of it, not rounded":  {cut(len(whole)/3 + 77), boltlog.ErrDamaged},
+		"without its beginning":       {whole[4096:], boltlog.ErrDamaged},
+		"with foreign free pages":     {withFreePages(whole), boltlog.ErrDamaged},
+		"the same, its metas swapped": {withFreePages(metasSwapped(whole)), boltlog.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -242,17 +242,38 @@ func TestOpen_refusesForeignFiles(t *testing.T) {
 	}
 }
 
-// withFreePages returns a file in which every list of free pages is replaced by another page that
-// lists page 4 as free. A page begins with its number, its kind, and the number of its items.
+// metas returns the contents of the first two pages of a file, which tell its last two
+// transactions, behind their heads.
+func metas(file []byte) (a, b []byte) {
+	const head, size = 16, 64
+	other := file[os.Getpagesize():]
+	return file[head : head+size], other[head : head+size]
+}
+
+// metasSwapped returns a file whose last transaction is in the other of the first two pages.
+func metasSwapped(file []byte) []byte {
+	swapped := bytes.Clone(file)
+	a, b := metas(file)
+	newA, newB := metas(swapped)
+	copy(newA, b)
+	copy(newB, a)
+	return swapped
+}
+
+// withFreePages returns a file in which the list of free pages of the last transaction is replaced
+// by another page that lists page 4 as free. A page begins with its number, its kind, and the number
+// of its items.
 func withFreePages(file []byte) []byte {
 	file = bytes.Clone(file)
-	for page := range slices.Chunk(file, os.Getpagesize()) {
-		if kind := page[8:]; binary.NativeEndian.Uint16(kind) == 0x10 {
-			page[0]++
-			binary.NativeEndian.PutUint16(page[10:], 1)
-			binary.NativeEndian.PutUint64(page[16:], 4)
-		}
+	newest, other := metas(file)
+	number := binary.NativeEndian.Uint64
+	if transaction := 48; number(newest[transaction:]) < number(other[transaction:]) {
+		newest = other
 	}
+	page := file[int(number(newest[32:]))*os.Getpagesize():]
+	page[0]++
+	binary.NativeEndian.PutUint16(page[10:], 1)
+	binary.NativeEndian.PutUint64(page[16:], 4)
 	return file
 }
 
