@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -61,6 +62,15 @@ var storageTests = []struct {
 		require.Zero(f, full.LogBytes)
 		f.write(product, document.Delete(document.Document{Name: "a", Version: version}))
 		require.Less(f, f.storage(product).StateBytes, full.StateBytes-4000)
+	}},
+	{"counts no action that has expired on arrival", func(f storageFixture) {
+		act := func(age time.Duration) int64 {
+			old := activitytest.Click(time.Now().Add(-age), "Save", page)
+			f.append(BatchEntry(f, activitytest.NewBatch(product, "s", "ada", old)))
+			return f.storage(product).StateBytes
+		}
+		require.Zero(f, act(2*eventlog.DefaultTTL))
+		require.Positive(f, act(0))
 	}},
 	{"is the product's alone, and empty again after a drop", func(f storageFixture) {
 		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
