@@ -66,9 +66,7 @@ func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
 // newest returns the log's newest ID.
 func newest(t testing.TB, log *redislog.Log) eventlog.ID {
 	t.Helper()
-	b, err := log.Bounds(t.Context(), product)
-	require.NoError(t, err)
-	return b.Newest
+	return eventlogtest.Bounds(t, log, product).Newest
 }
 
 // data returns the data of entries.
