@@ -47,6 +47,30 @@ func TestBook_keepsItsKnowledgeToItself(t *testing.T) {
 	assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
 }
 
+// A session's clock is remembered with it: a slow request keeps its place. Another session, another
+// product's session and events outside any session have clocks of their own.
+func TestBook_remembersTheClockOfASession(t *testing.T) {
+	d := newDirectory(0)
+	began := time.Now().Truncate(time.Second)
+	settle := func(product, session string, shown, arrived time.Duration) time.Duration {
+		e := activity.Event{SessionID: session, Time: began.Add(shown), Sent: began.Add(shown),
+			Received: began.Add(arrived)}
+		b, err := d.Open(t.Context(), product, []activity.Event{e})
+		require.NoError(t, err)
+		settled, _ := b.Settle(session, []activity.Event{e})
+		_, err = d.docs.Write(t.Context(), product, b.Changes()...)
+		require.NoError(t, err)
+		return settled[0].Time.Sub(began)
+	}
+	for _, id := range []string{"s", ""} {
+		assert.Equal(t, time.Second, settle("acme", id, time.Hour, time.Second))
+	}
+	assert.Equal(t, 5*time.Second, settle("acme", "s", time.Hour+4*time.Second, 15*time.Second))
+	for _, other := range [][2]string{{"acme", "t"}, {"other", "s"}, {"acme", ""}} {
+		assert.Equal(t, 15*time.Second, settle(other[0], other[1], time.Hour+4*time.Second, 15*time.Second), other)
+	}
+}
+
 func TestBook_goesOnFromKnownSessions(t *testing.T) {
 	d := newDirectory(0)
 	d.update(t, "s", func(s *directory.Session) { s.ConversationID, s.Actions = "c", 4 })

@@ -2,7 +2,6 @@ package posthog_test
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -116,16 +115,6 @@ func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 	requireCounts(t, s.post(v1Door, body), 1, 0)
 	requireCounts(t, s.post(door{path: "/ingest/i/v1/analytics/events/"}, body, "Authorization", "bearer "+shopToken),
 		1, 0)
-}
-
-// The SDK learns that storage failed and sends the whole request again.
-func TestCaptureV1_failsWithTheStorage(t *testing.T) {
-	s := newService(intake.Options{})
-	s.sink.fail(errors.New("full"))
-	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Origin", "https://app.example.com")
-	requireError(t, w, http.StatusServiceUnavailable)
-	assert.NotEmpty(t, w.Header().Get("Retry-After"))
-	assert.Equal(t, "Retry-After", w.Header().Get("Access-Control-Expose-Headers"))
 }
 
 func TestCaptureV1_refusesPagesThatAreNotListed(t *testing.T) {

@@ -143,6 +143,8 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 		{"flags, too large", "POST", "/flags/", strings.Repeat(" ", 1<<20+1), nil, 413},
 		{"wrong encoding", "POST", "/e/", event, []string{"Content-Encoding", "br"}, 415},
 		{"storage away", "POST", "/e/", event, nil, 503},
+		{"capture v1, storage away", "POST", "/i/v1/analytics/events", `{"batch":[` + event + `]}`,
+			[]string{"Authorization", "Bearer " + shopToken}, 503},
 	}
 	for _, c := range cases {
 		for _, origin := range []string{"https://app.example.com", "http://shop.localhost:33649", "null", ""} {
@@ -156,6 +158,7 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 				require.Equal(t, c.status, w.Code)
 				assert.Equal(t, origin, w.Header().Get("Access-Control-Allow-Origin"))
 				assert.Equal(t, origin != "", w.Header().Get("Access-Control-Expose-Headers") == "Retry-After")
+				assert.Equal(t, c.status == http.StatusServiceUnavailable, w.Header().Get("Retry-After") != "")
 				assert.Equal(t, origin != "", w.Header().Get("Access-Control-Allow-Credentials") == "true")
 				assert.Contains(t, w.Header().Values("Vary"), "Origin", "also without an origin, or a cache mixes the answers up")
 			})

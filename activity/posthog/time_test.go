@@ -100,59 +100,6 @@ func TestTime_ofAnEvent(t *testing.T) {
 	}
 }
 
-// Each case posts to one service, in the order of arrival, and asserts the time of each request's
-// event by the server's clock, which starts at noon. All times are seconds from there.
-func TestTime_ofASessionsRequests(t *testing.T) {
-	type request struct {
-		session        string
-		happened, sent float64 // by the sender's clock
-		arrived, want  float64
-	}
-	const hour = 3600
-	cases := []struct {
-		name     string
-		requests []request
-	}{
-		{"a slow request keeps its place, the clock ahead", []request{
-			{"a", hour, hour + 1, 1, 0}, {"a", hour + 4, hour + 5, 15, 4}, {"a", hour + 16, hour + 17, 17, 16}}},
-		{"sessions have clocks of their own", []request{
-			{"a", 10, 11, 1, 0}, {"b", 4, 5, 5, 4}, {"a", 18, 19, 9, 8}}},
-		{"what has no session has no clock to remember", []request{
-			{"", 10, 11, 1, 0}, {"", 4, 5, 5, 4}}},
-	}
-	for _, c := range cases {
-		atNoon(t, c.name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
-			for i, r := range c.requests {
-				time.Sleep(time.Until(after(r.arrived)))
-				event := click(object{"timestamp": after(r.happened), "properties.$session_id": r.session})
-				w := s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": after(r.sent)}))
-				requireCounts(t, w, 1, 0)
-				assert.WithinDuration(t, after(r.want), s.requireOneEvent(t).Time, 0, "request %d", i)
-			}
-		})
-	}
-}
-
-// The products' clocks stay apart even where their sessions share an ID.
-func TestTime_productsHaveClocksOfTheirOwn(t *testing.T) {
-	at(t, noon, func(t *testing.T) {
-		s := newService(intake.Options{})
-		post := func(token string, shown time.Duration) {
-			t.Helper()
-			event := click(object{"timestamp": noon.Add(-time.Second - shown), "properties.token": token})
-			requireCounts(t, s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": noon.Add(-shown)})), 1, 0)
-		}
-		post(shopToken, 10*time.Second)
-		post(bankToken, 0)
-		for _, productID := range []string{shop, bank} {
-			events := s.sink.take(productID)
-			assert.WithinDuration(t, noon.Add(-time.Second), events[0].Time, 0, productID)
-		}
-	})
-}
-
 func TestID_ofAnEvent(t *testing.T) {
 	cases := []struct {
 		name string
@@ -307,27 +254,6 @@ func TestTime_sentAt(t *testing.T) {
 			for i, e := range s.sink.take(shop) {
 				assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
 			}
-		})
-	}
-}
-
-// A click before the sign-in stays before it. SDKs before 1.407.3 send the click later, with an
-// offset and no timestamp, and the network takes its time.
-func TestTime_offsetsOfALateRequest(t *testing.T) {
-	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
-		atNoon(t, "a clock ahead by "+ahead.String(), func(t *testing.T) {
-			s := newService(intake.Options{})
-			query := func() string { return fmt.Sprint("/e/?_=", time.Now().Add(ahead).UnixMilli()) }
-			signIn := click(object{"timestamp": time.Now().Add(ahead)})
-			requireCounts(t, s.post(door{path: query()}, marshal(t, signIn)), 1, 0)
-			time.Sleep(time.Second)
-			late, clicked := query(), click(object{"uuid": "clicked", "offset": 1100})
-			time.Sleep(2 * time.Second)
-			requireCounts(t, s.post(door{path: late}, marshal(t, []any{clicked})), 1, 0)
-			events := s.sink.take(shop)
-			require.Len(t, events, 2)
-			assert.True(t, events[1].Time.Before(events[0].Time), "%v is before %v", events[1].Time, events[0].Time)
-			assert.WithinDuration(t, noon.Add(-100*time.Millisecond), events[1].Time, 0)
 		})
 	}
 }
