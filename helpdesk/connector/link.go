@@ -403,8 +403,8 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 		}
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,
-		Over: true}, change)
+	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID,
+		Gone: w.documentName()}, change)
 	if document.IsConflict(err) {
 		return nil // the next look comes to it
 	}

@@ -155,12 +155,8 @@ func (c *conversation) encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// noticeType is the type of a notice. Servers of the release before write some notices as
-// formerType, and understand both.
-const (
-	noticeType = "link"
-	formerType = "message"
-)
+// noticeType is the type of a notice.
+const noticeType = "link"
 
 // notice is an entry of the log that tells every server of a change to a
 // conversation's document, with which it is committed: of a session that was
@@ -174,15 +170,13 @@ type notice struct {
 	SessionID      string   `json:"session_id,omitempty"` // that was linked
 	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
 	Waiting        *Waiting `json:"waiting,omitempty"`    // that waits
-	Over           bool     `json:"over,omitempty"`       // it waits no longer
-	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
+	Gone           string   `json:"gone,omitempty"`       // the document of a link that waits no longer
 }
 
 // decodeNotice decodes an entry, and reports false for one of another type. It looks at the first
 // bytes before it decodes: nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
-	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) &&
-		!bytes.HasPrefix(e.Data, []byte(`{"type":"`+formerType+`"`)) {
+	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) {
 		return n, false
 	}
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""
