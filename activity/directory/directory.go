@@ -264,21 +264,15 @@ func (d *Directory) facts(
 // SessionOf returns the session where an email address was last seen, among those where its
 // standing was highest. Case does not matter, and an empty address has no session.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
-	sessionIDs, err := d.SessionsOf(ctx, productID, email)
+	sessionIDs, err := d.facts(ctx, productID, ofEmail, []string{email})
 	if err != nil {
 		return "", false, err
 	}
 	return sessionIDs[0], sessionIDs[0] != "", nil
 }
 
-// SessionsOf returns [Directory.SessionOf] for each address, in their order; "" for none. The
-// store is read once.
-func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
-	return d.facts(ctx, productID, ofEmail, emails)
-}
-
-// EmailsOf returns each user's newest address of the highest standing, in the order of the users;
-// "" for none. The store is read once.
+// EmailsOf returns the newest address of each user, in their order, of the highest standing
+// there is; "" for none. It reads them all at once.
 func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
 	return d.facts(ctx, productID, ofUser, userIDs)
 }

@@ -686,18 +686,6 @@ func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
 	assert.Equal(t, got[2], got[3])
 }
 
-func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {
-	d := newDirectory(0)
-	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
-	d.learn(t, seen(0, "s2", "bob", "bob@x.example"))
-	got, err := d.SessionsOf(t.Context(), "acme", "BOB@x.example", "", "eve@x.example", "ada@x.example", "bob@x.example")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"s2", "", "", "s1", "s2"}, got)
-	got, err = d.SessionsOf(t.Context(), "acme")
-	require.NoError(t, err)
-	assert.Empty(t, got)
-}
-
 // IDs of any form stay apart. An ID too long for a document's name goes by its digest, and another
 // ID may look like that digest.
 func TestDirectory_takesAnyID(t *testing.T) {

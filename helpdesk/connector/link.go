@@ -367,21 +367,16 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 // appeared, in the order of the links. It ends with the first error of the storage; the next look
 // comes to the rest.
 func (l *linker) resolve(ctx context.Context, productID string, links []Waiting) error {
-	emails := make([]string, len(links))
-	for i, w := range links {
-		emails[i] = w.Email
-	}
-	sessionIDs, err := l.dir.SessionsOf(ctx, productID, emails...)
-	for i := 0; i < len(links) && err == nil; i++ {
-		w := links[i]
-		if sessionIDs[i] == "" {
-			sessionIDs[i], err = l.sessionOf(ctx, productID, helpdesk.Contact{Email: w.Email, UserID: w.UserID})
+	for _, w := range links {
+		sessionID, err := l.sessionOf(ctx, productID, helpdesk.Contact{Email: w.Email, UserID: w.UserID})
+		if sessionID != "" && err == nil {
+			err = l.resolved(ctx, productID, w, sessionID)
 		}
-		if sessionIDs[i] != "" && err == nil {
-			err = l.resolved(ctx, productID, w, sessionIDs[i])
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // resolved links a session that a link has waited for, and ends the wait, also where the session
