@@ -125,18 +125,9 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	return n, true
 }
 
-// after returns the position of the first entry after id, or count if there is none. Most
-// readers are near the end, so the search starts there.
+// after returns the position of the first entry after id, which is count if there is none.
 func (t *Tail) after(id eventlog.ID) int {
-	lo, hi := 0, t.count
-	for step := 1; hi-step > lo; step *= 2 {
-		if t.at(hi-step).ID.Compare(id) <= 0 {
-			lo = hi - step
-			break
-		}
-		hi -= step
-	}
-	return lo + sort.Search(hi-lo, func(i int) bool { return t.at(lo+i).ID.Compare(id) > 0 })
+	return sort.Search(t.count, func(i int) bool { return t.at(i).ID.Compare(id) > 0 })
 }
 
 // DropUpTo trims the entries up to id. It calls dropped, if not nil, with each one. An id
