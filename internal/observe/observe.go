@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,13 +79,8 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 // the log, so it is replaced.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > maxRequestID {
+	if id == "" || len(id) > maxRequestID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return uuid.NewString()
-	}
-	for _, c := range []byte(id) {
-		if c <= ' ' || c > '~' {
-			return uuid.NewString()
-		}
 	}
 	return id
 }
@@ -108,7 +104,7 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 // done measures and logs a request that was served. A body never gets into the log; the
 // sentence of an error and its cause do.
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
-	code := w.code()
+	code := cmp.Or(w.status, http.StatusOK) // as net/http answers for a handler that wrote nothing
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
 	level := slog.LevelDebug
 	switch {
@@ -171,13 +167,4 @@ func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		w.status = http.StatusOK
 	}
 	return conn, rw, err
-}
-
-// code is the status for the log. A handler that wrote nothing has answered 200, as net/http
-// does.
-func (w *statusWriter) code() int {
-	if w.status == 0 {
-		return http.StatusOK
-	}
-	return w.status
 }
