@@ -123,8 +123,8 @@ func (r report) vendor() (*Vendor, error) {
 		return nil, httpx.BadRequest("The field vendor.id is required and must not be empty.")
 	case len(v.ID) > maxID:
 		return nil, httpx.BadRequest("The field vendor.id must be at most %d bytes long.", maxID)
-	case !slices.Contains(statuses, v.Status):
-		return nil, httpx.BadRequest("The field vendor.status must be one of %s.", strings.Join(statusNames(), ", "))
+	case !slices.Contains(statuses, string(v.Status)):
+		return nil, httpx.BadRequest("The field vendor.status must be one of %s.", strings.Join(statuses, ", "))
 	case len(v.MissingDocuments) > maxDocuments:
 		return nil, httpx.BadRequest("The field vendor.missing_documents must have at most %d strings.", maxDocuments)
 	}
@@ -136,12 +136,4 @@ func (r report) vendor() (*Vendor, error) {
 	}
 	return &Vendor{ID: strings.Clone(v.ID), Name: strings.Clone(activity.CleanLabel(v.Name)), Status: v.Status,
 		MissingDocuments: documents}, nil
-}
-
-func statusNames() []string {
-	names := make([]string, len(statuses))
-	for i, s := range statuses {
-		names[i] = string(s)
-	}
-	return names
 }

@@ -12,7 +12,7 @@ const (
 )
 
 // statuses are all of them, in the order listed to clients.
-var statuses = []Status{Pending, InReview, Blocked, Approved}
+var statuses = []string{string(Pending), string(InReview), string(Blocked), string(Approved)}
 
 // Vendor is the compliance state of a vendor, as the page reported it last.
 type Vendor struct {
