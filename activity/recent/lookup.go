@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -93,6 +93,11 @@ func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(l.serve).ServeHTTP(w, r)
 }
 
+// bodies are buffers of answers, to use again where they are not larger than maxPooled bytes.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxPooled = 256 << 10
+
 func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	limit, err := httpx.Limit(r)
 	if err != nil {
@@ -106,8 +111,12 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	buf := buffers.Get()
-	defer buffers.Put(buf)
+	buf := bodies.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= maxPooled {
+			bodies.Put(buf)
+		}
+	}()
 	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], productID, userID, limit)
 	if err != nil {
 		return httpx.Unavailable(err)

@@ -11,7 +11,6 @@ import (
 	"github.com/segmentio/encoding/json" // several times as fast as the standard library here
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
@@ -85,15 +84,15 @@ type Record struct {
 // maxSeconds is the largest valid time in epoch seconds, in the year 5138.
 const maxSeconds = 1e11
 
-// NewRecord encodes an action of a session. The record ends at its start.
-func NewRecord(session string, a activity.Action) (_ Record, err error) {
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	if *buf, err = appendRecord((*buf)[:0], &a); err != nil {
+// NewRecord encodes an action of a session. The record ends where it starts.
+func NewRecord(session string, a activity.Action) (Record, error) {
+	var most [1 << 10]byte // of them do not allocate
+	encoded, err := appendRecord(most[:0], &a)
+	if err != nil {
 		return Record{}, err
 	}
 	start := a.Start().UnixMicro()
-	return Record{Session: session, Start: start, End: start, JSON: string(*buf)}, nil
+	return Record{Session: session, Start: start, End: start, JSON: string(encoded)}, nil
 }
 
 // appendRecord appends the JSON of an action's [Record].
