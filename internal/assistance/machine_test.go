@@ -273,13 +273,6 @@ func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
 	assert.Equal(t, assistance.Machine{}, m.Machine)
 }
 
-func TestStep_keepsAConversationThatSomebodyJoined(t *testing.T) {
-	m := in(t, assistance.Proactive)
-	m.after(10*time.Second).do(assistance.Tick{}, assistance.Engaged{})
-	assert.Equal(t, assistance.Reactive, m.State())
-	assert.Empty(t, m.after(10*time.Second).do(assistance.Tick{}))
-}
-
 func TestStep_withKeepIdleRemovesNothing(t *testing.T) {
 	m := in(t, assistance.Proactive)
 	m.rules.KeepIdle = true
