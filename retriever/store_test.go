@@ -183,16 +183,6 @@ func TestStore_sessionOfAnEmailIsTheLastWriters(t *testing.T) {
 	}
 }
 
-func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "", "x"), batch("s", "  ", "x"))
-	for _, email := range []string{"", "  ", "nobody@example.com"} {
-		id, ok := s.SessionOf(email)
-		assert.False(t, ok, "%q", email)
-		assert.Empty(t, id)
-	}
-}
-
 // A summary covers earlier actions, so its email may be out of date.
 func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
@@ -223,16 +213,6 @@ func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 }
 
-func TestStore_whatHasExpiredBeforeItCameIsNotKept(t *testing.T) {
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
-	for name, ago := range map[string]time.Duration{"just expired": time.Hour + time.Second, "a day ago": 24 * time.Hour} {
-		b := batch("s", "", name)
-		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
-		add(t, s, b)
-		assert.Empty(t, events(t, s, "s"), name)
-	}
-}
-
 func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	b := batch("s", "ada@example.com", "one", "two", "three")
@@ -241,43 +221,6 @@ func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
 	add(t, s, b)
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "ada@example.com"))
 	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "bob@example.com"))
-}
-
-func TestStore_forgetsTheLeastRecentlyUsedSession(t *testing.T) {
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3}))
-	add(t, s, batch("written", "", "x"), batch("read", "", "x"), batch("idle", "", "x"), batch("written", "", "x"))
-	events(t, s, "read")
-	events(t, s, "unknown") // makes no session
-	require.Equal(t, 3, s.Sessions())
-	add(t, s, batch("new", "", "x"))
-	assert.Equal(t, 3, s.Sessions())
-	assert.Empty(t, events(t, s, "idle"))
-	for _, id := range []string{"written", "read", "new"} {
-		assert.NotEmpty(t, events(t, s, id), id)
-	}
-	overwrite(t, s, summary("idle", "sum", 1))
-	assert.Equal(t, 3, s.Sessions(), "a summary makes a session, too")
-	assert.Empty(t, events(t, s, "written"))
-}
-
-func TestStore_anEmailOfAForgottenSessionLeadsNowhere(t *testing.T) {
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 2}))
-	add(t, s, batch("old", "ada@example.com", "x"), batch("newest", "ada@example.com", "x"))
-	events(t, s, "old") // so that the newest is used least recently
-	add(t, s, batch("other", "", "x"))
-	require.Empty(t, events(t, s, "newest"))
-	require.NotEmpty(t, events(t, s, "old"))
-	_, ok := s.SessionOf("ada@example.com")
-	assert.False(t, ok)
-	assert.Empty(t, eventsOf(t, s, "ada@example.com"))
-
-	add(t, s, batch("newest", "", "x"))
-	_, ok = s.SessionOf("ada@example.com")
-	assert.True(t, ok, "it is held again")
-	add(t, s, batch("old", "ada@example.com", "x"))
-	got, ok := s.SessionOf("ada@example.com")
-	assert.True(t, ok)
-	assert.Equal(t, "old", got)
 }
 
 func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
@@ -466,20 +409,6 @@ func TestStore_isBoundedInBytes(t *testing.T) {
 	assert.Empty(t, events(t, s, "long 0"))
 	assert.NotEmpty(t, events(t, s, "long 2999"))
 	runtime.KeepAlive(s)
-}
-
-// A session is found for as long as it is held, and its memory freed with it.
-func TestStore_freesExpiredSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
-		add(t, s, batch("a", "", "x"), batch("b", "", "x"))
-		time.Sleep(40 * time.Minute)
-		add(t, s, batch("a", "", "x"))
-		time.Sleep(40 * time.Minute)
-		add(t, s, batch("c", "", "x"))
-		assert.Equal(t, 2, s.Sessions(), "b is gone")
-		assert.Len(t, events(t, s, "a"), 1)
-	})
 }
 
 // A session's dropped records no longer count towards its bytes.
