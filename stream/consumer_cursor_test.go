@@ -29,8 +29,8 @@ import (
 type memoryCursor struct {
 	t       testing.TB
 	busy    atomic.Bool
-	loading func() (string, error)          // instead of the saved cursor, if set
-	saving  func(text string) (error, bool) // first, if set; true keeps text from being saved
+	loading func(ctx context.Context) (string, error) // instead of the saved cursor, if set
+	saving  func(text string) (error, bool)           // first, if set; true keeps text from being saved
 
 	mu    sync.Mutex
 	text  string
@@ -42,10 +42,10 @@ func (m *memoryCursor) alone() (done func()) {
 	return func() { m.busy.Store(false) }
 }
 
-func (m *memoryCursor) Load(context.Context) (string, error) {
+func (m *memoryCursor) Load(ctx context.Context) (string, error) {
 	defer m.alone()()
 	if m.loading != nil {
-		return m.loading()
+		return m.loading(ctx)
 	}
 	return m.saved(), nil
 }
@@ -394,7 +394,7 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
 			s := serving()
-			cursor := &memoryCursor{t: t, loading: func() (string, error) { return test.text, test.err }}
+			cursor := &memoryCursor{t: t, loading: func(context.Context) (string, error) { return test.text, test.err }}
 			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
 			<-c.ended
 			require.ErrorContains(t, c.err, "stream: load cursor: ")
@@ -406,28 +406,6 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 		})
 	}
 }
-
-// The context of Load ends with the context of Run.
-func TestConsumer_endsWhileItsCursorIsLoaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
-			&stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		assert.ErrorIs(t, c.Run(ctx), context.DeadlineExceeded)
-	})
-}
-
-// endlessCursor takes as long as it may.
-type endlessCursor struct{}
-
-func (endlessCursor) Load(ctx context.Context) (string, error) {
-	<-ctx.Done()
-	return "", ctx.Err()
-}
-
-func (endlessCursor) Save(context.Context, string) error { return nil }
 
 // A handler that finishes its entry after the consumer was stopped still moves the saved cursor.
 func TestConsumer_savesItsCursorAtTheEnd(t *testing.T) {
@@ -444,45 +422,20 @@ func TestConsumer_savesItsCursorAtTheEnd(t *testing.T) {
 	})
 }
 
-// heldUp is a consumer whose entries a writer holds until a minute after the
-// last of their session.
-type heldUp struct {
-	*running
-	cursor  *memoryCursor
-	written notes
-}
-
-// holdUp starts a consumer and the writer behind it. The writer ends with the
-// test.
-func holdUp(t *testing.T, s *fakeServer) *heldUp {
-	h := &heldUp{cursor: &memoryCursor{t: t}}
-	writer := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
-		for _, a := range b.Actions {
-			h.written.add("%s %s", b.SessionID, a.Title)
-		}
-		return nil
-	}, &stream.WriterOptions{Debounce: time.Minute}))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- writer.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
-	h.running = startConsumer(t, fakeURL, stream.Handlers{Deliver: writer.Deliver},
-		stream.ConsumerOptions{Client: s.client(), Cursor: h.cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
-	return h
-}
-
 // The cursor does not pass entries that a writer holds in memory, so a kill loses none of them.
 func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := holdUp(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")))
+		cursor := &memoryCursor{t: t}
+		h := startPipeline(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")), cursor,
+			stream.WriterOptions{Debounce: time.Minute})
 		time.Sleep(59 * time.Second)
 		assert.Empty(t, h.written.all())
 		assert.InDelta(t, 3, h.counted(t, "pending"), 0)
-		assert.Equal(t, "nowhere", place(t, h.cursor.saved()))
+		assert.Equal(t, "since 0", place(t, cursor.saved()))
 		time.Sleep(2 * time.Second)
-		assert.ElementsMatch(t, []string{"s1 a", "s1 b", "s2 c"}, h.written.all())
+		assert.ElementsMatch(t, []string{"s1/: a b", "s2/: c"}, h.written.all())
 		assert.Zero(t, h.counted(t, "pending"))
-		assert.Equal(t, "after 4", place(t, h.cursor.saved()))
+		assert.Equal(t, "after 4", place(t, cursor.saved()))
 	})
 }
 
@@ -490,14 +443,16 @@ func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
 // an orderly stop of a process.
 func TestConsumer_savesWritesThatFinishAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := holdUp(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")))
+		cursor := &memoryCursor{t: t}
+		h := startPipeline(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")), cursor,
+			stream.WriterOptions{Debounce: time.Minute})
 		time.Sleep(time.Second)
 		h.stop(t)
 		assert.Zero(t, h.counted(t, "pending"))
-		require.Zero(t, h.cursor.count())
+		require.Zero(t, cursor.count())
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, []string{"s1 a", "s1 b"}, h.written.all())
-		assert.Equal(t, "after 2", place(t, h.cursor.saved()))
+		assert.Equal(t, []string{"s1/: a b"}, h.written.all())
+		assert.Equal(t, "after 2", place(t, cursor.saved()))
 		assert.Zero(t, h.counted(t, "pending"))
 		assert.InDelta(t, 2, h.counted(t, "acknowledged_total"), 0)
 	})
@@ -512,7 +467,8 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 		s.answer = func(_ int, req *http.Request) (*http.Response, error) {
 			return resuming(data...).answer(0, req)
 		}
-		h := holdUp(t, s)
+		cursor := &memoryCursor{t: t}
+		h := startPipeline(t, s, cursor, stream.WriterOptions{Debounce: time.Minute})
 		time.Sleep(30 * time.Second)
 		h.stop(t)
 		for range 5 {
@@ -521,12 +477,12 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 		h.ended = make(chan struct{})
 		h.run() // gets a again
 		time.Sleep(15 * time.Second)
-		saves := h.cursor.count()
+		saves := cursor.count()
 		require.Equal(t, 5, saves)
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, []string{"s1 a", "s1 a"}, h.written.all())
-		assert.Equal(t, "after 6", place(t, h.cursor.saved()))
-		assert.Equal(t, saves+1, h.cursor.count(), "the new run's, at the end")
+		assert.Equal(t, []string{"s1/: a a"}, h.written.all())
+		assert.Equal(t, "after 6", place(t, cursor.saved()))
+		assert.Equal(t, saves+1, cursor.count(), "the new run's, at the end")
 		assert.Zero(t, h.counted(t, "pending"))
 	})
 }

@@ -818,6 +818,17 @@ func TestConsumer_endsWithItsDeadline(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx))
 		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx), "it need not begin for that")
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		cursor := &memoryCursor{t: t, loading: func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}}
+		c, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(),
+			&stream.ConsumerOptions{Client: serving().client(), Cursor: cursor})
+		require.NoError(t, err)
+		assert.ErrorIs(t, c.Run(ctx), context.DeadlineExceeded, "while its cursor is loaded")
 	})
 }
 
