@@ -293,26 +293,19 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 }
 
 // The log goes on after a commit that failed for want of space, or before anything was to be
-// synchronized.
+// synchronized. Ping shows at once whether it can write.
 func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
 	l := openLog(t, t.TempDir(), nil)
 	for _, failure := range []error{&fs.PathError{Op: "write", Err: syscall.ENOSPC},
 		&fs.PathError{Op: "write", Err: syscall.EIO}, errDisk} {
 		l.finish = func(*bolt.Tx) error { return failure }
-		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 1))(), failure)
+		require.ErrorIs(t, l.appends([]eventlog.Entry{click(t, "ada")})(), failure)
+		require.ErrorIs(t, l.Ping(t.Context()), failure)
 	}
 	l.finish = (*bolt.Tx).Commit
+	require.NoError(t, l.Ping(t.Context()))
+	require.Zero(t, filed(t, l, "ada"), "what failed is not filed")
 	require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
-}
-
-// Ping shows at once whether the log can write.
-func TestPing_writes(t *testing.T) {
-	l := openLog(t, t.TempDir(), nil)
-	require.NoError(t, l.Ping(t.Context()))
-	l.finish = func(*bolt.Tx) error { return errDisk }
-	require.ErrorIs(t, l.Ping(t.Context()), errDisk)
-	l.finish = (*bolt.Tx).Commit
-	require.NoError(t, l.Ping(t.Context()))
 }
 
 // An error that bbolt does not expect means that the file is damaged. The log writes nothing to it
@@ -381,14 +374,6 @@ func TestAppend_whoseCallerGaveUpIsFiled(t *testing.T) {
 	var seen *eventlog.DuplicateError
 	require.ErrorAs(t, <-retried, &seen)
 	require.Equal(t, 1, filed(t, l, "ada"))
-}
-
-// A commit that fails files nothing.
-func TestAppend_thatFailsFilesNothing(t *testing.T) {
-	l := openLog(t, t.TempDir(), nil)
-	l.finish = func(*bolt.Tx) error { return errDisk }
-	require.ErrorIs(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "ada")}), errDisk)
-	require.Zero(t, filed(t, l, "ada"))
 }
 
 // Lookups wait until Run has filed the contents of the file. They find entries appended meanwhile,
