@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -652,7 +653,7 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 	}
 	s.hasReaders(t, 10)
 	lively := s.subscribe(t, "", nil)
-	before := liveHeap()
+	before := heaptest.InUse()
 	for n := range total / (512 << 10) {
 		var burst []eventlog.Entry
 		for i := range 16 {
@@ -661,7 +662,7 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 		lively.receives(t, eventlogtest.Append(t, log, product, burst...))
 	}
 	require.Equal(t, 11, s.readers(t), "nobody was cut off")
-	require.Less(t, liveHeap()-before, int64(limit+10*(1<<20)), "bytes more than before")
+	require.Less(t, heaptest.InUse()-before, int64(limit+10*(1<<20)), "bytes more than before")
 }
 
 // A reader that does not read costs a buffer, for entries of any size and wherever the log keeps
@@ -680,7 +681,7 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 					eventlogtest.Append(t, log, product, entries...)
 				}
 				s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, SendBuffer: 4 << 10})
-				before := liveHeap()
+				before := heaptest.InUse()
 				for range readers {
 					conn, err := s.dial()
 					require.NoError(t, err)
@@ -697,19 +698,12 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 					sent = s.metric(t, "liveactivity_stream_sent_total")
 					return sent == last
 				})
-				each := (liveHeap() - before) / readers
+				each := (heaptest.InUse() - before) / readers
 				t.Logf("%d bytes a reader", each)
 				require.Less(t, each, int64(limit))
 			})
 		}
 	}
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Over a real network, too, a reader that stalls is cut off. It has cost only the buffers of its

@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -105,23 +104,6 @@ func TestIDAt_isJustBeforeTheMillisecond(t *testing.T) {
 			eventlog.ID{Milli: math.MaxInt64 - 1, Seq: math.MaxUint64}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, eventlog.IDAt(c.at)) })
-	}
-}
-
-func TestIDAt_liesBetweenEarlierAndLaterEntries(t *testing.T) {
-	var ids []eventlog.ID
-	var last eventlog.ID
-	for _, milli := range []int64{1000, 1000, 1000, 1001, 1003, 1003} {
-		last = engine.NextID(last, time.UnixMilli(milli))
-		ids = append(ids, last)
-	}
-	for milli, want := range map[int64]int{999: 0, 1000: 0, 1001: 3, 1002: 4, 1003: 4, 1004: 6} {
-		after := eventlog.IDAt(time.UnixMilli(milli))
-		first := slices.IndexFunc(ids, func(id eventlog.ID) bool { return id.Compare(after) > 0 })
-		if first < 0 {
-			first = len(ids)
-		}
-		require.Equal(t, want, first, "since %d ms", milli)
 	}
 }
 

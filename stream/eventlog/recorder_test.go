@@ -646,21 +646,6 @@ func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	require.Equal(t, map[string]float64{"product_id=acme": 3, "type=pageview": 1, "type=click": 2}, got)
 }
 
-// SDKs and webhooks retry while the first attempt is still in flight.
-func TestRecorder_appendsAnEventOnceHoweverManyBringIt(t *testing.T) {
-	const requests = 16
-	r := newRecording(t)
-	var events []activity.Event
-	for n := range 20 {
-		e := does(fmt.Sprint("s", n%3), fmt.Sprint("u", n%3), fmt.Sprint("action ", n), float64(n))
-		e.ID = uuid.NewString()
-		events = append(events, e)
-	}
-	total := r.recordAtOnce(t, requests, func(int) []activity.Event { return events })
-	require.Equal(t, activity.Result{Accepted: 20, Duplicate: 20 * (requests - 1)}, total)
-	r.requireEachOnce(t, 20)
-}
-
 // Requests overlap in part, and the actions of a session come from everywhere at once. Each action
 // is there once, and the index follows the order of the log.
 func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
@@ -679,17 +664,19 @@ func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
 	r.requireEachOnce(t, -1)
 }
 
-// The same event from two sessions at once is one event.
+// SDKs and webhooks retry while the first attempt is still in flight, and the same event from two
+// sessions is one event.
 func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 	const requests = 32
 	r := newRecording(t)
-	r.recordAtOnce(t, requests, func(request int) []activity.Event {
+	total := r.recordAtOnce(t, requests, func(request int) []activity.Event {
 		var events []activity.Event
 		for n := range 10 {
 			events = append(events, does(fmt.Sprint("s", (request+n)%5), "u1", fmt.Sprint("action ", n), float64(n)))
 		}
 		return events
 	})
+	require.Equal(t, activity.Result{Accepted: 10, Duplicate: 10 * (requests - 1)}, total)
 	r.requireEachOnce(t, 10)
 }
 
@@ -914,22 +901,6 @@ type elsewhere struct {
 
 func (l elsewhere) Now() time.Time { return time.Now().Add(-l.ahead) }
 
-// A consumer has caught up once an entry was forwarded after the date of its stream. That date is
-// by the log's clock.
-func TestRecorder_forwardsByTheClockOfTheLog(t *testing.T) {
-	log := elsewhere{newMemoryLog(), time.Hour}
-	recorder := musttest.New(eventlog.NewRecorder(log, nil))
-	_, err := recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "e1", 1)})
-	require.NoError(t, err)
-	entries := make([]eventlog.Entry, 2)
-	n, err := log.Read(t.Context(), product, eventlog.ID{}, entries)
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	b, err := entries[0].Decode()
-	require.NoError(t, err)
-	require.InDelta(t, activity.Seconds(log.Now()), b.ForwardedAt, 60)
-}
-
 // A server whose clock is wrong records actions at their time by the log's clock, and later reports
 // to other servers are newer.
 func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
@@ -961,7 +932,8 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	}
 }
 
-// An event without a time of arrival arrives now.
+// An event without a time of arrival arrives now. A consumer has caught up once an entry was
+// forwarded after the date of its stream, which is by the log's clock, too.
 func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	r := newRecording(t)
 	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, nil))
@@ -969,7 +941,9 @@ func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	e.Time = time.Now()
 	_, err := fast.Record(t.Context(), product, []activity.Event{e})
 	require.NoError(t, err)
-	assert.InDelta(t, activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0].Actions[0].TimestampStart, 10)
+	now, b := activity.Seconds(time.Now().Add(-time.Hour)), r.batches(t)[0]
+	assert.InDelta(t, now, b.Actions[0].TimestampStart, 10)
+	assert.InDelta(t, now, b.ForwardedAt, 60)
 }
 
 // BenchmarkRecorder records requests of known sessions with a user and without an email address,
