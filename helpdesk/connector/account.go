@@ -11,47 +11,48 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// account is a desk of a product, with the conversations that are due there, and the breaker
-// before it. The delivery's mutex guards it.
+// account is a desk of a product, with the conversations that are due there and the circuit
+// breaker in front of it. The delivery's mutex guards it.
 //
 //	          until      failing   lets in
-//	answers   over       zero      maxInside conversations side by side
-//	limited   to come    any       none, and no request of those inside
-//	away      over       set       one conversation at a time, as a probe
+//	answers   past       zero      maxInside conversations side by side
+//	limited   future     any       none, and those inside make no request
+//	away      past       set       one conversation at a time, as a probe
 //
-// An account-wide failure makes it away and sets until, longer with each probe that fails. A 429
-// that names a time only sets until: the desk answers. Any answer about one conversation only, or
-// a success, makes it answer again, but until stays. A failure that a conversation repeats, while
-// the desk takes requests of others, is its own and changes nothing here; see takeOwn.
+// An account-wide failure makes the account away and sets until, further ahead with each probe
+// that fails. A 429 that states a time only sets until, because the desk does answer. Success,
+// or any answer about one conversation only, makes the account answer again but does not change
+// until. A failure that a conversation repeats while the desk accepts requests of other
+// conversations is the conversation's own and changes nothing here; see takeOwn.
 type account struct {
 	desk    string
-	lanes   schedule.Agenda[*lane] // but for those of the turns
+	lanes   schedule.Agenda[*lane] // all except the ones in turns
 	turns   turns
-	others  int // jobs that have something else to do than strangers' notes
-	strange int // jobs that have not
+	others  int // jobs with other work than strangers' notes
+	strange int // jobs with nothing but strangers' notes
 
 	until   time.Time // no request is made before
 	failing time.Time // since when the desk is away; zero while it answers
-	probes  int       // that failed since then
-	taken   int       // requests that succeeded, of conversations without a failure
+	probes  int       // failed probes since then
+	taken   int       // successful requests of conversations without a failure
 }
 
 // Bounds of an account.
 const (
-	maxInside = 32 // conversations that are worked on at once
+	maxInside = 32 // conversations worked on at the same time
 	// lastProbe is the longest pause between two probes, unless the desk asks for a longer one.
 	lastProbe = 10 * time.Second
-	// After so many probes that the desk refused the pauses grow; before, the next conversation may
-	// be one that it does not refuse.
+	// The pauses grow only after this many probes that the desk refused: until then, the next
+	// conversation may be one that it accepts.
 	refusedProbes = 16
 	refusedPause  = time.Second / 4
 )
 
-// inside returns the number of conversations that are worked on.
+// inside returns the number of conversations being worked on.
 func (a *account) inside() int { return a.others + a.strange }
 
-// room returns how many more conversations may be worked on now, negative where there are
-// too many already.
+// room returns how many more conversations may be worked on now. It is negative if
+// there are too many already.
 func (a *account) room() int {
 	switch {
 	case a.isClosed():
@@ -62,7 +63,7 @@ func (a *account) room() int {
 	return maxInside - a.inside()
 }
 
-// opens returns when there is room for the next conversation, and false where the work on
+// opens returns when the next conversation may be worked on, and false if the work on
 // another one has to end first.
 func (a *account) opens() (at time.Time, ok bool) {
 	if a.inside() >= maxInside || a.inside() > 0 && !a.failing.IsZero() {
@@ -71,23 +72,23 @@ func (a *account) opens() (at time.Time, ok bool) {
 	return a.until, true
 }
 
-// pause lets no request be made for a time. It never shortens a pause.
+// pause blocks all requests for a time. It never shortens a pause.
 func (a *account) pause(d time.Duration) {
 	if until := time.Now().Add(d); until.After(a.until) {
 		a.until = until
 	}
 }
 
-// isClosed reports whether no request may be made yet, not even a probe.
+// isClosed reports whether no request may be made now, not even a probe.
 func (a *account) isClosed() bool { return time.Now().Before(a.until) }
 
 // isOpen reports whether the desk answers and does not limit us.
 func (a *account) isOpen() bool { return a.failing.IsZero() && !a.isClosed() }
 
-// observe learns from the outcome of a request how the desk is. Any error but an
-// *helpdesk.APIError is account-wide: nothing is known of the conversation. Of the requests that
-// were under way when the desk went away only the first failure counts, and those that name a
-// time, so that the others do not put off the next probe.
+// observe updates the account by the outcome of a request. Any error other than an
+// *helpdesk.APIError is account-wide, as it says nothing about the conversation. Of the requests
+// in flight when the desk went away, only the first failure counts, and failures that state a
+// time; the others must not postpone the next probe.
 func (a *account) observe(err error, logger *slog.Logger) {
 	var failed *helpdesk.APIError
 	isAPI := errors.As(err, &failed)
@@ -116,7 +117,7 @@ func (a *account) observe(err error, logger *slog.Logger) {
 	a.probes++
 }
 
-// probePause returns the pause before the next probe after one that failed.
+// probePause returns the pause before the next probe, after one that failed.
 func (a *account) probePause(isRefused bool) time.Duration {
 	grown := a.probes
 	if isRefused {
@@ -127,16 +128,17 @@ func (a *account) probePause(isRefused bool) time.Duration {
 	return min(time.Second<<min(grown, 4), lastProbe)
 }
 
-// isRefusal reports whether the failure, though the account's by its status, may be of one
-// conversation only.
+// isRefusal reports whether a failure may concern one conversation only, although its status is
+// account-wide.
 func isRefusal(e *helpdesk.APIError) bool {
 	return !e.Misconfigured && e.Wait == 0 &&
 		(e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
 }
 
-// takeOwn remembers the outcome of a conversation's request, and reports whether it is a failure of
-// its own although the status may be the account's: the conversation has failed so before, and the
-// desk has taken requests of others since. Such a failure says nothing of the desk.
+// takeOwn records the outcome of a conversation's request. It reports whether the outcome is a
+// failure of the conversation alone although its status is account-wide: the conversation failed
+// like this before, and the desk has accepted requests of others since. Such a failure says
+// nothing about the desk.
 func (a *account) takeOwn(l *lane, err error) bool {
 	var failed *helpdesk.APIError
 	switch {
@@ -152,7 +154,7 @@ func (a *account) takeOwn(l *lane, err error) bool {
 	return before > 0 && before < m.refused
 }
 
-// because says in words why notes are late.
+// because returns in words why notes are late.
 func because(err error) string {
 	var e *helpdesk.APIError
 	switch {
@@ -164,7 +166,7 @@ func because(err error) string {
 	return cmp.Or(reasons[e.Status], "the desk fails")
 }
 
-// reasons are why notes are late, in words, by the status of the desk's answer.
+// reasons are the words for why notes are late, by the status of the desk's answer.
 var reasons = map[int]string{
 	0:                            "the desk does not answer",
 	http.StatusUnauthorized:      "the desk refuses the credentials",

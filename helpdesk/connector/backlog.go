@@ -6,9 +6,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/flow"
 )
 
-// Backlog returns how far the notes of a product that this process writes are behind its log. It
-// is empty for a product that is not followed. Desks is never nil. Backlog reads memory only, in
-// time that grows with the product's conversations.
+// Backlog returns how far the notes that this process writes for a product are behind its log.
+// It is empty for a product that is not followed. Desks is never nil. Backlog reads memory only,
+// in time proportional to the product's conversations.
 func (c *Connector) Backlog(productID string) flow.Backlog {
 	c.mu.Lock()
 	d := c.followed[productID]
@@ -20,8 +20,8 @@ func (c *Connector) Backlog(productID string) flow.Backlog {
 	return backlog
 }
 
-// backlog returns the work that is late, and since when for each desk that had work, zero
-// where none is late; nothing while another process has the lease.
+// backlog returns the late work, and since when it is late for each desk that has had work, zero
+// if none is late. It returns nothing while another process may hold the lease.
 func (d *delivery) backlog(now time.Time) (all flow.Backlog, since map[string]time.Time) {
 	all, since = flow.Backlog{Desks: map[string]flow.Desk{}}, map[string]time.Time{}
 	d.mu.Lock()

@@ -1,6 +1,5 @@
-// Package connector links sessions to the conversations of help desks, keeps the
-// conversations supplied with notes about the users' actions, answers messages and
-// offers help.
+// Package connector links sessions to help desk conversations, writes notes about the users'
+// actions into the conversations, answers messages and offers help.
 //
 //	c, err := connector.New(log, products, nil)
 //	if err != nil {
@@ -9,27 +8,26 @@
 //	mux.HandleFunc("POST /chatbot-webhook/{product_id}", c.ServeWebhook)
 //	return c.Follow(ctx, "acme", source)
 //
-// A conversation is one document: its sessions, each with a cursor into the log,
-// the outbox, the messages that wait for an answer, and the state of the
-// assistance. One server at a time works on the conversations of a product: the one
-// that holds its lease, which it takes when something is due and gives up soon
-// after. That server decides the next write by a pure function of the document, the
-// log and the time, stores it in the outbox, asks the desk, and settles the
-// outcome, each by compare-and-set. A desk that is away for hours costs a few
-// hundred bytes a conversation, as the log holds its notes.
+// A conversation is one document: its sessions, each with a cursor into the log, the outbox, the
+// messages waiting for an answer, and the state of the assistance. One server at a time works on
+// the conversations of a product: the holder of the product's lease. A server takes the lease
+// when something is due and releases it soon after. It decides the next write by a pure function
+// of the document, the log and the time, stores the write in the outbox, sends it to the desk
+// and settles the outcome. Each of these changes is a compare-and-set. A desk that is down for
+// hours costs a few hundred bytes per conversation, because the log holds the actions for its
+// notes.
 //
-// A link, a message and a link that waits for its session are entries of the log,
-// committed together with their documents. Every server follows the log, and so the holder
-// of the lease hears of them; nothing is polled, and a product at rest
-// makes no request to storage.
+// A link, a message or a waiting link is committed to its documents together with a notice in
+// the log. Every server follows the log, so the holder of the lease learns of each change
+// without polling, and an idle product makes no requests to storage.
 //
-// Anybody can forge a link of a page. Unless the page proves the session's user, its notes
-// are written after everything else of the desk, with a tenth of its requests at most.
+// Anyone can forge a link from a page. Unless the page proves the session's user, notes for such
+// a link are written after everything else for the desk and get at most a tenth of its requests.
 //
-// Notes of a conversation are written in the order of the log, one at a time and
-// at least once; once where the desk is a [helpdesk.Finder], also when an answer
-// was lost or a server died: the outbox names the note to look for. Replies and offers
-// are made at most once: after a doubt they are looked for and never sent again.
+// Notes of a conversation are written in log order, one at a time and at least once. If the desk
+// is a [helpdesk.Finder], they are written once even if an answer is lost or a server dies: the
+// outbox names the note to look for. Replies and offers are made at most once: when in doubt,
+// they are looked for and never sent again.
 package connector
 
 import (
@@ -56,27 +54,27 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Products returns the configuration of products. It is asked often, and safe for
-// concurrent use. Products that other processes may change implement
+// Products returns the configuration of products. It is called often and must be safe for
+// concurrent use. An implementation whose products other processes may change also implements
 // [access.Refresher].
 type Products interface {
-	// Product returns the configuration of a product, and false for one that is
-	// unknown. An error means that storage cannot say.
+	// Product returns the configuration of a product, and false for an unknown one. An error
+	// means that storage is unavailable.
 	Product(productID string) (Product, bool, error)
 }
 
-// Product is the configuration of a product. The connector keeps it and changes nothing in it; a
-// new configuration is a new Product, which counts from the next request or job on.
+// Product is the configuration of a product. The connector keeps it and does not modify it. To
+// change the configuration, return a new Product; it applies from the next request or job on.
 type Product struct {
 	Desks          []Desk // in the order of preference
 	Notes          Notes
-	Assistance     *assistance.Core // decides on offers; nil for none. Another one replaces it at once
+	Assistance     *assistance.Core // decides on offers; nil for none. A new Core takes effect immediately
 	Labels         []string         // of an offer, by default
 	AllowedOrigins []string         // the web origins that may call /sessions/link
 	// IdentitySecrets are the secrets under which the product signs its users' IDs.
 	IdentitySecrets []string
 	LinkHosts       []string // the hosts that a public reply may link to; "*." stands for any subdomain
-	TakesClaims     bool     // whether claimed identities are good for public replies, too
+	TakesClaims     bool     // whether claimed identities suffice for replies, model summaries and labels
 }
 
 // Desk is a desk of a product, named by its [helpdesk.Kind].
@@ -85,27 +83,27 @@ type Desk struct {
 	helpdesk.Desk
 }
 
-// Notes configures notes. Every field counts as it is, zero too; see [DefaultNotes].
+// Notes configures notes. A zero field means zero, not a default; see [DefaultNotes].
 type Notes struct {
-	// Debounce is how long a session must be quiet before a note is written.
-	// No action waits for that longer than max(10 s, 3 × Debounce).
+	// Debounce is how long a session must be quiet before a note is written. No
+	// action waits longer than max(10 s, 3 × Debounce) for quiet.
 	Debounce time.Duration
 	// Interval is the shortest time between two notes of actions in a
-	// conversation; zero for none. A note holds everything that its session did
-	// since the one before; one that is too long for the desk is split.
+	// conversation; zero for none. A note holds all actions of its session
+	// since the previous note; if it is too long for the desk, it is split.
 	Interval time.Duration
-	// Bin is the span of time whose actions stand together; see
+	// Bin is the time span whose actions are grouped together; see
 	// [helpdesk.NoteText].
 	Bin time.Duration
-	// PreLinkWindow is how long before the link the actions may have happened
-	// that are written when a session is linked.
+	// PreLinkWindow is how far back notes go when a session is linked: actions
+	// that started up to this long before the link are written.
 	PreLinkWindow time.Duration
-	// SummaryThreshold is how many actions of a session make a summary due; zero
-	// for no summaries.
+	// SummaryThreshold is the number of a session's actions that makes a
+	// summary due; zero for no summaries.
 	SummaryThreshold int
 }
 
-// DefaultNotes returns the notes of a product that configures nothing.
+// DefaultNotes returns the configuration of notes for a product that sets none.
 func DefaultNotes() Notes {
 	return Notes{Debounce: 3 * time.Second, Interval: 30 * time.Second, Bin: 3 * time.Second,
 		PreLinkWindow: 2 * time.Minute, SummaryThreshold: 20}
@@ -116,24 +114,24 @@ type Options struct {
 	// TTL is how long a session is remembered after its last event;
 	// activity.DefaultTTL. Pass the TTL of the log's Recorder.
 	TTL time.Duration
-	// Model writes the summaries: it answers a prompt, as a language model does,
-	// and must return soon after ctx has ended; nil for activity.Digest.
+	// Model writes the summaries: it answers a prompt, as a language model
+	// does, and must return soon after ctx ends; nil for activity.Digest.
 	Model func(ctx context.Context, prompt string) (string, error)
-	// Reply answers the messages of requesters, and must return soon after ctx has
-	// ended. An error is retried, but for ErrNoReply. By default the Model is asked;
+	// Reply answers the messages of requesters and must return soon after ctx
+	// ends. Errors are retried, except ErrNoReply. By default the Model is asked;
 	// without either there are no replies.
 	Reply func(ctx context.Context, q Question) (string, error)
 	// Guide starts the expert help that a user chose. It is called at least once,
 	// before the webhook that brought the choice is answered, and must return
 	// within a second. By default the label is answered like any other message.
 	Guide func(ctx context.Context, g proactive.Guidance) error
-	// LeaseTTL is how long a server that has died keeps its conversations;
-	// document.DefaultLeaseTTL.
+	// LeaseTTL is how long a server that has died keeps the lease of its
+	// conversations; document.DefaultLeaseTTL.
 	LeaseTTL time.Duration
-	// Meter takes the notes of actions, the summaries and the offers that are
-	// made; nil for nothing.
+	// Meter counts the notes of actions, the summaries and the offers that are
+	// made; nil for none.
 	Meter activity.Meter
-	// Tracer takes the notes, the summaries and the offers that desks are given; nil for nothing.
+	// Tracer receives each note, summary and offer that a desk is given; nil for none.
 	Tracer tracing.Tracer
 
 	Logger  *slog.Logger          // slog.Default()
@@ -141,8 +139,8 @@ type Options struct {
 }
 
 // Connector connects sessions and conversations of all products. Its methods are
-// safe for concurrent use, and connectors over one log, in any number of
-// processes, are one connector.
+// safe for concurrent use. All connectors over one log, in any number of
+// processes, act as one.
 type Connector struct {
 	store    *store
 	linker   *linker
@@ -153,13 +151,14 @@ type Connector struct {
 	assisted *assisted
 	watches  *fair.Shares[*delivery]
 
-	// mu guards followed: the deliveries whose Follow runs, the latest of each product.
+	// mu guards followed, which has the delivery of each product's latest running Follow.
 	mu       sync.Mutex
 	followed map[string]*delivery // by product
 }
 
-// New returns a connector over a log; opts may be nil. It starts nothing: links
-// and messages are taken at once, and everything else is done while Follow runs.
+// New returns a connector over a log; opts may be nil. It starts no goroutines:
+// links and messages are accepted immediately, and everything else happens while
+// Follow runs.
 func New(log eventlog.Log, products Products, opts *Options) (*Connector, error) {
 	o := *cmp.Or(opts, &Options{})
 	m := options.Mistakes{Package: "connector"}
@@ -187,14 +186,14 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	return c, nil
 }
 
-// Follow works on the conversations of a product until ctx ends, or the log is
-// closed and read and the notes that waited for the debounce time are written, as
-// far as their desks answer. Every server calls it for every product; one at a time
-// works. Whatever is left when it ends is done by the next one.
+// Follow works on the conversations of a product until ctx ends, or until the log is
+// closed and read to its end. In the latter case it first writes the notes that wait for
+// the debounce time, as far as their desks answer. Every server calls Follow for every
+// product; one at a time does the work, and the next one continues with whatever is left.
 //
-// It returns ctx's error, or [eventlog.ErrClosed], after all its goroutines have ended; storage
-// that is away makes it wait. The source must be of the connector's log and of the product.
-// Webhooks and links are taken whether or not it runs.
+// It returns ctx's error, or [eventlog.ErrClosed], after all its goroutines have ended.
+// While storage is unavailable it waits. The source must belong to the connector's log
+// and to the product. Webhooks and links are accepted whether or not Follow runs.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	d := c.delivery(productID)
 	c.mu.Lock()
@@ -211,7 +210,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 	return d.follow(ctx, source)
 }
 
-// delivery returns the work on a product, which nobody follows yet.
+// delivery returns a delivery for the product that is not running yet.
 func (c *Connector) delivery(productID string) *delivery {
 	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),
@@ -222,7 +221,7 @@ func (c *Connector) delivery(productID string) *delivery {
 	return d
 }
 
-// each calls see with the work on each product that is followed, without a lock.
+// each calls see with the delivery of each followed product, without holding a lock.
 func (c *Connector) each(see func(d *delivery)) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.followed))
