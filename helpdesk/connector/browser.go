@@ -33,8 +33,8 @@ type linkRequest struct {
 	Token    string `json:"token"`
 }
 
-// claim returns the link that the request asks for. It is bySigned if there is any proof; whether
-// the proof is good is decided with the session's user at hand.
+// claim returns the link that the request asks for. It is bySigned if there is any proof; the
+// proof itself is checked later, once the session's user is known.
 func (l *linkRequest) claim() claim {
 	c := claim{productID: l.ProductID, desk: l.Desk, conversationID: string(l.ConversationID),
 		proof: intake.Proof{UserHash: l.UserHash, Token: l.Token}}
@@ -44,22 +44,23 @@ func (l *linkRequest) claim() claim {
 	return c
 }
 
-// ServeLink links a session to a conversation because a page of the product says
-// so. It must be mounted under POST /sessions/link, and ServeLinkPreflight under
-// OPTIONS. The Origin must be one of the product's; but as any program can send any
-// Origin, such a link leads to notes and to nothing that the contact sees, unless the
-// page proves the session's user.
+// ServeLink links a session to a conversation at the request of a page of the product.
+// Mount it under POST /sessions/link, and ServeLinkPreflight under OPTIONS. The Origin
+// must be one of the product's. Because any program can send any Origin, such a link
+// leads to notes only, and to nothing that the contact sees, unless the page proves the
+// session's user.
 //
-// The answer is 200 with the status linked or already_linked. A session that has not appeared is
-// a 404, and a proof that does not sign its user a 401: a page repeats both for a while, as the
-// events that say so may be on their way. A session of another conversation, and a conversation
-// that is full, are a 409, and too many links a 429 with Retry-After.
+// The answer is 200 with the status linked or already_linked. An unknown session gets a
+// 404, and a proof that does not sign the session's user a 401. A page retries both for a
+// while, because the events that identify the session or its user may still be on their
+// way. A session of another conversation, and a conversation that is full, get a 409, and
+// too many links a 429 with Retry-After.
 func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(c.serveLink).ServeHTTP(w, r)
 }
 
-// ServeLinkPreflight answers the preflights of ServeLink. Any page may ask: the
-// product is not known yet.
+// ServeLinkPreflight answers the preflight requests of ServeLink. Any origin may ask,
+// because a preflight does not name the product.
 func (c *Connector) ServeLinkPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	allowPage(h, r.Header.Get("Origin"))
@@ -81,8 +82,8 @@ func allowPage(h http.Header, from string) {
 // errOrigin is the answer to a page of another origin, and to a request without an Origin.
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
 
-// serveLink is ServeLink. The body names the product, so it is read before the origin is checked;
-// until then the answer lets no page read it.
+// serveLink implements ServeLink. The body names the product, so it is read before the origin is
+// checked; until then no page may read the answer.
 func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
 	if err := checkJSON(r); err != nil {
@@ -134,8 +135,8 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// decodeLink decodes the body of a link, and checks that the required fields are there. Fields
-// that it does not know are passed over. The error is the HTTP answer.
+// decodeLink decodes the body of a link and checks that the required fields are present. It
+// ignores unknown fields. The error is the HTTP answer.
 func decodeLink(body []byte, link *linkRequest) error {
 	if err := json.Unmarshal(body, link); err != nil {
 		return httpx.BadRequest("The body must be a JSON object with product_id, session_id and conversation_id.")
@@ -153,8 +154,8 @@ func decodeLink(body []byte, link *linkRequest) error {
 	return nil
 }
 
-// chooseDesk returns the name of the desk that a page asks for, or of the one
-// that it means by default. The error is the HTTP answer.
+// chooseDesk returns the name of the desk that a page asks for, the product's first
+// one by default. The error is the HTTP answer.
 func chooseDesk(product Product, name string) (string, error) {
 	if len(product.Desks) == 0 {
 		return "", httpx.NotFound("The product has no help desk.")
@@ -168,8 +169,8 @@ func chooseDesk(product Product, name string) (string, error) {
 	return name, nil
 }
 
-// linkFailed returns the answer to a link that failed; nil for one that did not. Any other error
-// than the linker's own is storage's, and a 503.
+// linkFailed returns the answer to a failed link, and nil for no error. Any error that is not
+// one of the linker's own comes from storage and gets a 503.
 func linkFailed(err error) error {
 	var quota *QuotaError
 	switch {
@@ -193,11 +194,11 @@ func linkFailed(err error) error {
 }
 
 // Snippet returns a script for the product's pages, as HTML, that defines
-// liveactivity.link(conversationID): the page calls it when a conversation of the
-// desk begins, if no webhook can say whose it is. It links the session of
-// posthog-js, or the one given as second argument, and returns a promise of the
-// status. The third argument proves the session's user: {user_hash: …} or {token: …}. The base is
-// the service's public URL; the desk may be empty for the product's default. Its error joins all
+// liveactivity.link(conversationID). A page calls it when a conversation of the desk
+// begins, if no webhook can name the conversation's contact. It links the session of
+// posthog-js, or the one given as the second argument, and returns a promise of the status.
+// The third argument proves the session's user: {user_hash: …} or {token: …}. The base is
+// the service's public URL; an empty desk means the product's default. The error joins all
 // mistakes, each an [*option.Error].
 func Snippet(base, productID, desk string) (string, error) {
 	_, ok := origin.Base(base)
@@ -220,8 +221,9 @@ func Snippet(base, productID, desk string) (string, error) {
 	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil
 }
 
-// snippet is the script. It tries again while the session or its user is not known yet,
-// for posthog-js reports every few seconds, and while the service is away.
+// snippet is the script. It retries while the session or its user is not known yet,
+// because posthog-js reports only every few seconds, and while the service is
+// unavailable.
 const snippet = `<script>
 (function () {
   var url = URL, link = LINK;

@@ -14,38 +14,38 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// conversation is the document of a conversation: everything that is known of it. Webhooks, links
-// and erasures change it by compare-and-set from any server, the job of its lane under the lease.
-// Its JSON is stored: a field that is renamed or takes another meaning loses the state of running
-// conversations.
+// conversation is the document of a conversation: everything that is known about it. Webhooks,
+// links and erasures change it by compare-and-set from any server; the job of its lane changes
+// it under the lease. Its JSON is stored, so renaming a field or changing its meaning loses the
+// state of running conversations.
 type conversation struct {
 	Sessions []session `json:"sessions,omitempty"`
 	// Writing is the note in the outbox. It is stored before the request is made
-	// and removed once its effect is known. The first of the Messages is the
-	// outbox of replies, and the claim of the Machine the one of offers.
+	// and removed once its effect is known. The outbox of replies is the first of
+	// the Messages; the outbox of offers is the claim in the Machine.
 	Writing *writing `json:"writing,omitempty"`
-	// LastNote is the ID of the newest note or summary known to have been written, after which
-	// a note in doubt is looked for. NotedAt is the time of the newest note of actions, and
-	// StrangeAt of the newest one of a session that only a stranger has linked: such a note
-	// delays no other session's.
+	// LastNote is the ID of the newest note or summary known to have been written; a note in
+	// doubt is looked for after it. NotedAt is the time of the newest note of actions, and
+	// StrangeAt the time of the newest one of a session that only a stranger has linked. Such a
+	// note does not delay the notes of other sessions.
 	LastNote  string    `json:"last_note,omitempty"`
 	NotedAt   time.Time `json:"noted_at,omitzero"`
 	StrangeAt time.Time `json:"strange_at,omitzero"`
-	// Redact holds the IDs of notes that a summary has replaced, or whose session was erased,
-	// until the desk has redacted them. A summary leaves the newest maxRedact of them.
+	// Redact holds the IDs of notes to be redacted at the desk, because a summary has replaced
+	// them or their session was erased. A summary leaves the newest maxRedact of them.
 	Redact   []string  `json:"redact,omitempty"`
 	Contact  *lookUp   `json:"contact,omitempty"`
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
 	Machine *snapshot `json:"machine,omitempty"`
-	// Heard says that the machine took a message, so the conversation is not deleted, whatever the
-	// desk shows of it.
+	// Heard means that the machine has received a message. Then the conversation is not deleted,
+	// whatever the desk shows of it.
 	Heard bool `json:"heard,omitempty"`
 }
 
-// snapshot is a stored machine. One that this process cannot read, such as that of a later version,
-// is silent from then on.
+// snapshot is a stored machine. A machine that this process cannot read, such as a later
+// version's, is silent from then on.
 type snapshot struct{ assistance.Machine }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It never fails.
@@ -59,14 +59,15 @@ func (s *snapshot) UnmarshalJSON(b []byte) error {
 // session is a session of a conversation.
 type session struct {
 	ID        string  `json:"id"`
-	ByWebhook bool    `json:"by_webhook,omitempty"` // the desk has linked it, whoever else did
-	Signed    bool    `json:"signed,omitempty"`     // its user has, by a signed identity
+	ByWebhook bool    `json:"by_webhook,omitempty"` // the desk has linked it, though others may have, too
+	Signed    bool    `json:"signed,omitempty"`     // its user has linked it, by a signed identity
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
-	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
+	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written or need not be
 
-	// UserID is the identified user that the session was linked for, empty for none
-	// known; LinkedAt the index of its first action since. Actions from there on name their
-	// conversation. Earlier ones are this conversation's unless one of Others did them.
+	// UserID is the identified user that the session was linked for, empty if none is known.
+	// LinkedAt is the index of the session's first action since the link. Actions from there on
+	// name their conversation. Earlier ones belong to this conversation unless one of Others did
+	// them.
 	UserID   string   `json:"user_id,omitempty"`
 	LinkedAt int      `json:"linked_at,omitempty"`
 	Others   []string `json:"others,omitempty"`
@@ -74,7 +75,7 @@ type session struct {
 	Contact helpdesk.Contact `json:"contact,omitzero"`
 
 	Written int     `json:"written,omitempty"` // actions that are in notes
-	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
+	Notes   []note  `json:"notes,omitempty"`   // the newest not replaced by a summary, and the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
 	// Former are the newest notes of earlier users' actions. No summary replaces them.
 	Former []formerNote `json:"former_notes,omitempty"`
@@ -82,7 +83,7 @@ type session struct {
 	summary.History // the next summary is made from it
 }
 
-// by returns whose word the session's link is, the best there is.
+// by returns the most trusted party that vouches for the session's link.
 func (s *session) by() linkedBy {
 	switch {
 	case s.ByWebhook:
@@ -93,8 +94,8 @@ func (s *session) by() linkedBy {
 	return byBrowser
 }
 
-// vouch records a claim to the session's link. The word of the better one stays: a weaker claim
-// adds to the flags and does not replace the contact.
+// vouch records a claim to the session's link. A less trusted party only adds to the flags; it
+// does not replace the contact.
 func (s *session) vouch(c claim) {
 	if c.by >= s.by() {
 		s.Contact = c.contact
@@ -102,8 +103,8 @@ func (s *session) vouch(c claim) {
 	s.ByWebhook, s.Signed = s.ByWebhook || c.by == byWebhook, s.Signed || c.by == bySigned
 }
 
-// passTo gives the session to another user. Of the one before only the IDs of the notes stay:
-// neither actions and summaries, nor the word that the link was made on.
+// passTo gives the session to another user. Of the former user it keeps only the IDs of the
+// notes: actions, summaries and the parties that vouched for the link are dropped.
 func (s *session) passTo(userID string) {
 	for _, n := range s.Notes {
 		s.addFormer(n.ID, s.UserID)
@@ -118,8 +119,8 @@ func (s *session) addFormer(noteID, userID string) {
 	s.Former = s.Former[max(0, len(s.Former)-maxNotes):]
 }
 
-// unsummed returns how many of the session's actions are in notes and in no
-// summary.
+// unsummed returns how many of the session's actions are in notes but
+// not in a summary.
 func (s *session) unsummed() int {
 	if s.Summary == nil {
 		return s.Written
@@ -127,25 +128,27 @@ func (s *session) unsummed() int {
 	return s.Written - s.Summary.Upto
 }
 
-// cursor is a place in the log, as one session sees it: after all entries up to
-// After, and after so many actions of the entry Inside, the session's next one. Inside and Actions
-// are zero unless a note ended inside an entry. The three only move on, when a note is settled.
+// cursor is a position in the log as one session sees it: after all entries up to After,
+// and after the first Actions of the entry Inside, the session's next one. Inside and
+// Actions are zero unless a note ended inside an entry. These three only advance, when a
+// note is settled.
 type cursor struct {
 	After   eventlog.ID `json:"after"`
 	Inside  eventlog.ID `json:"inside,omitzero"`
 	Actions int         `json:"actions,omitempty"`
-	// Next is the index, in the session, of the next action; zero while unknown.
-	// A higher one shows that actions were trimmed.
+	// Next is the index, in the session, of the next action; zero while unknown. If
+	// the next action has a higher index, actions were trimmed.
 	Next int `json:"next,omitempty"`
 }
 
 // note is a note that was written, of actions or of a summary.
 type note struct {
 	ID   string `json:"id"`
-	Upto int    `json:"upto"` // how many of the session's actions it covers with those before it
+	Upto int    `json:"upto"` // how many of the session's actions it and the notes before it cover
 }
 
-// formerNote is a note of an earlier user of its session, empty for nobody known.
+// formerNote is a note of an earlier user of its session; UserID is empty if that user is
+// unknown.
 type formerNote struct {
 	ID     string `json:"id"`
 	UserID string `json:"user_id,omitempty"`
@@ -155,51 +158,52 @@ type formerNote struct {
 type summed struct {
 	Upto      int    `json:"upto"` // how many of the session's actions it covers
 	Text      string `json:"text"`
-	Extracted bool   `json:"extracted,omitempty"` // from the actions, although there is a model
+	Extracted bool   `json:"extracted,omitempty"` // made from the actions although there is a model
 }
 
 // writing is a note in the outbox: of a range of a session's actions, or of a summary.
 type writing struct {
 	Session string    `json:"session"`
-	UserID  string    `json:"user_id,omitempty"` // the session's when it was begun
+	UserID  string    `json:"user_id,omitempty"` // the session's user when the note was begun
 	Text    string    `json:"text,omitempty"`    // empty for a summary that needs no note
 	Begun   time.Time `json:"begun"`
 
-	// A note of actions has the first entry with one of them, the place after the last, and the
-	// session's history with them.
+	// A note of actions also has the first entry that contains one of them, the position after
+	// the last, and the session's history including them.
 	First   eventlog.ID     `json:"first,omitzero"`
 	To      cursor          `json:"to,omitzero"`
 	Count   int             `json:"count,omitempty"` // actions
 	History summary.History `json:"history,omitzero"`
 
 	Summary *summed `json:"summary,omitempty"` // nil for a note of actions
-	Claimed bool    `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
-	// Erased says that the note's person was, and only Session, UserID, Text and Begun are beside it:
-	// the note is looked for, to be redacted, and never written.
+	Claimed bool    `json:"claimed,omitempty"` // the summary replaces no notes, as its activity may be forged
+	// Erased means that the person of the note was erased, and that only Session, UserID, Text
+	// and Begun are set as well. The note is looked for in order to redact it, and never
+	// written.
 	Erased bool `json:"erased,omitempty"`
 }
 
-// message is a message of the contact that is to be answered in public. At is when the webhook
+// message is a message of the contact that waits for a public reply. At is when the webhook
 // came, by the log's clock. The first message is also the outbox of its reply:
 //
 //	Reply empty              nothing was sent
 //	Reply and Begun          the reply was stored at Begun and may have been sent
-//	Reply without Begun      the desk has not taken it: it is sent again as it is
+//	Reply without Begun      the desk has not accepted it: it is sent again unchanged
 type message struct {
 	ID   string    `json:"id"`
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
-	// Contact wrote the message: nobody that is known before the look-up of ContactID.
+	// Contact wrote the message; zero if unknown, as before the look-up of ContactID.
 	Contact   helpdesk.Contact `json:"contact,omitzero"`
 	ContactID string           `json:"contact_id,omitempty"` // the desk's own
 
 	Reply string    `json:"reply,omitempty"`
-	With  []string  `json:"with,omitempty"` // the IDs of later messages that Reply answers, too
+	With  []string  `json:"with,omitempty"` // the IDs of later messages that Reply answers as well
 	Begun time.Time `json:"begun,omitzero"`
 }
 
-// lookUp is a contact that is to be looked up, for a link that waits for it. UserID is the one
-// that the webhook named, if any; the desk's answer is preferred. At is the moment of the link.
+// lookUp is a contact to be looked up, for a link that waits for it. UserID is the one that the
+// webhook named, if any; the desk's answer takes precedence. At is the moment of the link.
 type lookUp struct {
 	ContactID string    `json:"contact_id"`
 	UserID    string    `json:"user_id,omitempty"`
@@ -208,13 +212,13 @@ type lookUp struct {
 
 // Bounds of a conversation's document.
 const (
-	maxNotes    = 100 // of a session, to be redacted
+	maxNotes    = 100 // kept of a session, for their redaction
 	maxRedact   = 200
 	maxRecent   = 50
 	maxMessages = 512 << 10 // bytes, in JSON, of messages that wait for an answer
 
 	maxTogether     = 50       // messages that one reply answers
-	maxTogetherText = 32 << 10 // bytes of them, but for the first
+	maxTogetherText = 32 << 10 // bytes of their text, if there is more than one
 )
 
 // session returns the session with that ID, or nil.
@@ -238,16 +242,17 @@ func (c *conversation) owned() bool {
 	return slices.ContainsFunc(c.Sessions, func(s session) bool { return s.by() > byBrowser })
 }
 
-// isEmpty reports whether the document has nothing to say: then it is deleted, or not made.
+// isEmpty reports whether there is nothing to store: then the document is deleted, or not
+// created.
 func (c *conversation) isEmpty() bool { return len(c.Said) == 0 && c.isOver() }
 
-// isOver reports whether the document has nothing to say but the replies that were made.
+// isOver reports whether there is nothing to store except the replies that were made.
 func (c *conversation) isOver() bool {
 	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil &&
 		len(c.Redact) == 0 && c.Writing == nil
 }
 
-// unread returns the place up to which the session's actions are in notes, or in the outbox.
+// unread returns the position up to which the session's actions are in notes or in the outbox.
 func (c *conversation) unread(s *session) *cursor {
 	if w := c.Writing; w != nil && w.Session == s.ID && w.To != (cursor{}) {
 		return &w.To
@@ -255,8 +260,8 @@ func (c *conversation) unread(s *session) *cursor {
 	return &s.Cursor
 }
 
-// historyWith returns the history of the session with the actions of its next note. For a model, it
-// keeps the newest.
+// historyWith returns the session's history including the actions of its next note. With models
+// it keeps the newest maxRecent actions as they are; all others are in the digest.
 func (s *session) historyWith(actions []activity.Action, models bool) summary.History {
 	h := s.History
 	h.Recent = slices.Clip(h.Recent)
@@ -274,13 +279,13 @@ func (s *session) historyWith(actions []activity.Action, models bool) summary.Hi
 // written records that the note in the outbox exists under this ID, or "" for one
 // that need not be written.
 //
-// It empties the outbox and, for a note of actions, moves the session's cursor to its end; for a
-// summary it replaces the notes that it covers. Of a note of an earlier user the session keeps the
-// ID alone. A note of an erased person is to be redacted; without an ID it stays in doubt.
-// Without a note in the outbox it does nothing, so that it can be repeated.
+// It empties the outbox. A note of actions moves the session's cursor to its end; a summary
+// replaces the notes that it covers. If the session has another user by now, it keeps only the
+// ID of the note. A note of an erased person is to be redacted; without an ID it stays in doubt.
+// Without a note in the outbox written does nothing, so it can be repeated.
 func (c *conversation) written(noteID string, now time.Time) {
 	w := c.Writing
-	if w == nil { // an earlier call of a write that was thought to have failed
+	if w == nil { // already recorded, by a write that seemed to have failed
 		return
 	}
 	if w.Erased {
@@ -323,8 +328,8 @@ func (c *conversation) written(noteID string, now time.Time) {
 	}
 }
 
-// notedAt returns the time of the newest note of actions of the session, or of others whose notes
-// delay its own.
+// notedAt returns the time of the conversation's newest note of actions. Sessions that only
+// strangers have linked have a time of their own.
 func (c *conversation) notedAt(s *session) *time.Time {
 	if s.by() == byBrowser {
 		return &c.StrangeAt
@@ -332,16 +337,16 @@ func (c *conversation) notedAt(s *session) *time.Time {
 	return &c.NotedAt
 }
 
-// sumUp records a summary, and drops everything that the next one does not need. Actions that came
-// into notes while a model worked are kept for the next one.
+// sumUp records a summary and drops everything that the next one does not need. It keeps the
+// actions that were written in notes while a model worked.
 func (s *session) sumUp(done *summed) {
 	s.Summary = done
 	s.History.Cover(max(0, s.Written-done.Upto), done.Extracted)
 }
 
-// replace moves the notes that the session's summary covers, the summary before it
-// among them, to those to redact, unless it was claimed. The summary's own note takes its
-// place after them. Notes beyond the bounds are forgotten, the oldest first, and stay at the desk.
+// replace moves the notes that the session's summary covers, including the summary before it, to
+// the notes to be redacted, unless the summary is claimed. The summary's own note takes its
+// place after them. Beyond the bounds the oldest notes are forgotten and stay at the desk.
 func (c *conversation) replace(s *session, noteID string, claimed bool) {
 	covered := 0
 	for covered < len(s.Notes) && s.Notes[covered].Upto <= s.Summary.Upto {
@@ -358,14 +363,14 @@ func (c *conversation) replace(s *session, noteID string, claimed bool) {
 	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 
-// ask adds a message that is to be answered. Beyond maxMessages the oldest are left
-// unanswered. A single message is shorter than that, as a byte of its text is at most six in JSON:
-// see maxStored.
+// ask adds a message to be answered. Beyond maxMessages the oldest are left unanswered. A single
+// message always fits, because a byte of its text takes at most six bytes in JSON; see
+// maxStored.
 func (c *conversation) ask(m message) {
 	c.Messages = newest(append(c.Messages, m), maxMessages)
 }
 
-// newest returns the newest messages, as many as are at most so many bytes in JSON.
+// newest returns as many of the newest messages as fit into the given number of bytes of JSON.
 func newest(messages []message, bytes int) []message {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if bytes -= messages[i].size(); bytes < 0 {
@@ -375,13 +380,13 @@ func newest(messages []message, bytes int) []message {
 	return messages
 }
 
-// size returns the length of a message in a conversation's JSON, with the comma behind it.
+// size returns the length of a message in a conversation's JSON, including the comma after it.
 func (m message) size() int {
-	value, _ := json.Marshal(m) // fails where the conversation's fails, too
+	value, _ := json.Marshal(m) // an error comes up again when the conversation is encoded
 	return len(value) + 1
 }
 
-// together returns the oldest messages, as many as are answered by one reply.
+// together returns the oldest messages, as many as one reply answers.
 func (c *conversation) together() []message {
 	for bytes, i := 0, 0; i < len(c.Messages); i++ {
 		if bytes += len(c.Messages[i].Text); i == maxTogether || i > 0 && bytes > maxTogetherText {
@@ -391,16 +396,16 @@ func (c *conversation) together() []message {
 	return c.Messages
 }
 
-// ids returns the IDs of a message and of those that are answered with it.
+// ids returns the IDs of a message and of the messages answered with it.
 func (m message) ids() []string { return append([]string{m.ID}, m.With...) }
 
-// answered removes messages.
+// answered removes the messages with these IDs.
 func (c *conversation) answered(ids []string) {
 	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool { return slices.Contains(ids, m.ID) })
 }
 
-// decodeConversation decodes a document. Of one that cannot be read the
-// conversation is empty, and so it is, without an error, for one that does not exist.
+// decodeConversation decodes a document. The conversation is empty, with an error, if the
+// document cannot be read, and empty without an error if it does not exist.
 func decodeConversation(doc document.Document) (conversation, error) {
 	var c conversation
 	if !doc.Exists() {
@@ -410,7 +415,7 @@ func decodeConversation(doc document.Document) (conversation, error) {
 		return conversation{}, fmt.Errorf("connector: conversation %q cannot be read: %w", doc.Name, err)
 	}
 	if w := c.Writing; w != nil && w.Text == "" && !c.hasSummary(w) {
-		c.Writing = nil // by an earlier version, which stored no text: it is written from the log again
+		c.Writing = nil // an earlier version stored no text: the note is made again from the log
 	}
 	return c, nil
 }
@@ -430,8 +435,8 @@ type Conversation struct {
 // Linked is a session of a conversation.
 type Linked struct {
 	SessionID string
-	// ByWebhook says that the desk itself said whose conversation it is, Signed that
-	// the session's user did, by a signed identity. Any other link can be forged: it
+	// ByWebhook means that the desk itself linked the session, Signed that the
+	// session's user did, by a signed identity. Any other link can be forged: it
 	// must not lead to anything that the contact sees.
 	ByWebhook, Signed bool
 	// Summary is the text of the session's last summary, empty before the first.
@@ -451,7 +456,8 @@ func (c *conversation) linked() (all []Linked) {
 }
 
 // trusts reports whether a session may lead to something that the contact sees: the
-// desk linked it, or its own user did and the desk knows of nobody else there.
+// desk linked it, or its own user did and the desk has linked no session of anybody
+// else.
 func (c *conversation) trusts(s *session) bool {
 	return s.ByWebhook || s.Signed && !slices.ContainsFunc(c.Sessions, func(other session) bool {
 		return other.ByWebhook && other.UserID != s.Contact.UserID && other.Contact.UserID != s.Contact.UserID

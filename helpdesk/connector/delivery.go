@@ -16,9 +16,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// delivery is the work on a product's conversations in this process. It follows the
-// log at all times and so knows the due conversations. It takes the product's lease
-// when one is due, works while it holds the lease, and gives it up soon after.
+// delivery is the work on a product's conversations in this process. It follows the log at all
+// times and so knows which conversations are due. It takes the product's lease when one is due,
+// works while it holds the lease, and releases it soon after.
 //
 // Two goroutines run all the time, and one for each piece of work while the lease is held:
 //
@@ -26,7 +26,7 @@ import (
 //	worker     awaitWork, then lead under the lease, then awaitWork again
 //	spawn      a job, a call of a model or a search for sessions that links wait for
 //
-// They meet in the lanes and accounts, under mu. No request to storage or to a desk is made
+// They share the lanes and accounts, guarded by mu. No request to storage or to a desk is made
 // while mu is held.
 type delivery struct {
 	productID string
@@ -37,25 +37,25 @@ type delivery struct {
 	metrics   *connectorMetrics
 	assisted  *assisted
 	watches   *fair.Shares[*delivery] // of all products
-	turn      chan struct{}           // full while the model is asked as often as it may be
+	turn      chan struct{}           // an element for each running call of the model
 	logger    *slog.Logger
 	wake      schedule.Wake // something may be due earlier, or work has ended
 
 	// mu guards everything below, and the fields of lanes and accounts.
 	mu        sync.Mutex
 	lanes     map[string]*lane    // by the conversation's key
-	bySession map[string][]*lane  // the last is of the session's link, those before of links that have ended
+	bySession map[string][]*lane  // the last is of the session's link, earlier ones of links that have ended
 	loaded    eventlog.ID         // the newest entry when the conversations were read
 	accounts  map[string]*account // by desk
 	waiting   map[string]Waiting  // links that wait for their sessions, by the document's name
-	lookedFor time.Time           // when their sessions were looked for last
+	lookedFor time.Time           // when their sessions were last looked for
 	watch     watch
 	config    Product // the last known
 	swept     time.Time
-	closing   bool // nothing waits for the debounce time any more
+	closing   bool // notes no longer wait for the debounce time
 
-	// spawn runs work in a goroutine of the lease: its context ends with the lease, and its
-	// error gives the lease up. The caller holds mu.
+	// spawn runs work in a goroutine of the lease. The context of the work ends with the lease,
+	// and its error releases the lease. The caller holds mu.
 	spawn   func(work func(ctx context.Context) error) // while the lease is held
 	running int                                        // goroutines of spawn
 	leading bool                                       // the lease is held
@@ -63,18 +63,18 @@ type delivery struct {
 }
 
 const (
-	deskRetry  = 30 * time.Second // before a desk is looked for again that is not configured
+	deskRetry  = 30 * time.Second // before a desk that is not configured is looked for again
 	resolving  = time.Second      // how often the sessions of waiting links are looked for
 	sweepEvery = 5 * time.Minute
 	finishTick = 10 * time.Millisecond
-	finishTime = 2 * time.Second // that a stop waits for a lease
-	// linger is how long a lease is held without work: longer than a write in doubt
-	// is left to settle, which each holder counts anew.
+	finishTime = 2 * time.Second // how long finish waits for a lease
+	// linger is how long a lease is held without work. It is longer than the time
+	// that a write in doubt is left to settle, which starts again with each holder.
 	linger = settleTime + time.Second
 )
 
-// follow works until ctx ends, or the log is closed and read and everything is
-// written that waits for the debounce time, as far as the desks answer. Its error is ctx's, or
+// follow works until ctx ends, or until the log is closed and read to its end and all notes that
+// wait for the debounce time are written, as far as the desks answer. Its error is ctx's, or
 // eventlog.ErrClosed. It returns when all its goroutines have ended. It may be called once.
 func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -107,12 +107,12 @@ func (d *delivery) follow(ctx context.Context, source *eventlog.Source) error {
 	return group.Wait()
 }
 
-// load reads the product's conversations and waiting links, and returns from where
-// on the log is to be followed: from the oldest cursor of a session, and for triggers from
-// watchSpan ago. It waits while storage is away.
+// load reads the product's conversations and waiting links, and returns where to start following
+// the log: at the oldest cursor of a session, or for triggers watchSpan ago if that is earlier.
+// It waits while storage is unavailable.
 //
 // The bounds of the log are read before the documents, so a change between the two reads is seen
-// twice and not missed: its notice comes after start.
+// twice rather than missed: its notice comes after start.
 func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 	product := d.product()
 	for {
@@ -159,11 +159,11 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 	return start, nil
 }
 
-// takeOver puts a stored conversation into memory, and returns from where on its
-// sessions' entries are to be read: the oldest cursor, or a time to come without sessions. Work
-// that the document itself names is due at once, its machine when the rules say so; actions become
-// due as the log is read. A document that cannot be read is logged and left as it is. The caller
-// holds mu.
+// takeOver puts a stored conversation into memory, and returns where to start reading the
+// entries of its sessions: at the oldest cursor, or at a time in the future if there are no
+// sessions. Work that the document itself names is due immediately, its machine when the rules
+// say so; actions become due as the log is read. A document that cannot be read is logged and
+// left unchanged. The caller holds mu.
 func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	from = eventlog.IDAt(time.Now().Add(24 * time.Hour))
 	key := strings.TrimPrefix(doc.Name, conversationPrefix)
@@ -210,7 +210,7 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 	return false
 }
 
-// sleep waits until something wakes the delivery: the time is over, a trigger wants to be asked
+// sleep waits until the time is over or something wakes the delivery: a trigger has to be asked
 // again, a lane became due earlier, or work has ended.
 func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	d.mu.Lock()
@@ -221,9 +221,9 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	d.wake.Await(ctx, wait)
 }
 
-// wait returns how long to wait for work for the holder of the lease, an hour for none. Zero or
-// less means now. An account whose breaker is full has none until work ends. Triggers that want to
-// be asked by now are asked first: a match is work.
+// wait returns how long the holder of the lease has to wait for work, an hour if there is none.
+// Zero or less means now. An account whose breaker is full has no work until a job ends. wait
+// asks the triggers that are due first, because a match is work.
 func (d *delivery) wait() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -269,9 +269,9 @@ func (d *delivery) finish(ctx context.Context) {
 	}
 }
 
-// isBusy reports whether notes are being written, or are due and their desk takes
-// them. Without the lease it gives up once finish has waited for finishTime: the server that holds
-// the lease writes them.
+// isBusy reports whether notes are being written, or are due while their desk accepts them.
+// Without the lease it reports false once finish has waited for finishTime: the server that
+// holds the lease writes them.
 func (d *delivery) isBusy(waited time.Duration) bool {
 	product := d.product()
 	d.mu.Lock()
@@ -290,9 +290,9 @@ func (d *delivery) isBusy(waited time.Duration) bool {
 	return false
 }
 
-// product returns the product's configuration, the last known one while storage
-// cannot say and after the product is gone, the zero Product before any. Once the delivery is
-// closing it has no debounce time.
+// product returns the product's configuration: the last known one while storage is
+// unavailable and after the product is gone, and the zero Product before any is known.
+// Once the delivery is closing, it has no debounce time.
 func (d *delivery) product() Product {
 	config, ok, err := d.products.Product(d.productID)
 	d.mu.Lock()

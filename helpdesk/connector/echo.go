@@ -11,10 +11,11 @@ import (
 	"unicode"
 )
 
-// An echo is a reply of the service that a chat's trigger brings back as a message. A desk that
-// does not list its public comments cannot tell it from the requester's, and an answer to it would
-// be echoed, too. So a conversation remembers its last replies, each from before it is sent: an
-// echo may overtake the answer of the desk, come to another server, or find a new process.
+// An echo is a reply of the service that a chat's trigger sends back as a message. A desk that
+// does not list its public comments cannot tell an echo from the requester's message, and an
+// answer to it would be echoed as well. So a conversation remembers its last replies, each
+// before it is sent: an echo may overtake the desk's answer, reach another server, or find a new
+// process.
 
 // said is a reply that a conversation remembers: a digest of its words, and when it was stored.
 type said struct {
@@ -24,7 +25,7 @@ type said struct {
 
 // Bounds of the replies that a conversation remembers.
 const (
-	echoTTL = time.Hour // a message with the same words is the requester's own after that
+	echoTTL = time.Hour // after that, a message with the same words is the requester's own
 	maxSaid = 20        // the newest
 )
 
@@ -38,7 +39,7 @@ func (c *conversation) say(text string, now time.Time) {
 	c.Said = kept[max(0, len(kept)-maxSaid):]
 }
 
-// echoes reports whether a message says the same as one of the last replies.
+// echoes reports whether a message has the same words as one of the last replies.
 func (c *conversation) echoes(text string, now time.Time) bool {
 	if len(c.Said) == 0 {
 		return false
@@ -47,9 +48,9 @@ func (c *conversation) echoes(text string, now time.Time) bool {
 	return slices.ContainsFunc(c.Said, func(s said) bool { return s.Words == words && now.Sub(s.At) <= echoTTL })
 }
 
-// wordsOf returns a digest of the letters and digits of a text, in any case: the desk and its
-// trigger may add or drop markup, entities, white space, marks of quotation and of lists. A text
-// without any is known by its other characters.
+// wordsOf returns a digest of the letters and digits of a text, ignoring case: the desk and its
+// trigger may add or drop markup, entities, white space, quotation marks and list marks. For a
+// text without letters and digits, the digest is of its punctuation and symbols.
 func wordsOf(text string) string {
 	for range maxEscapes {
 		text = html.UnescapeString(text)
@@ -63,10 +64,11 @@ func wordsOf(text string) string {
 	return hex.EncodeToString(digest[:16])
 }
 
-// maxEscapes is how often a text may be escaped that was itself about entities.
+// maxEscapes is how many levels of escaping are undone: a text about entities is escaped more
+// than once.
 const maxEscapes = 3
 
-// markup matches tags. A < before a space or a digit begins none.
+// markup matches tags. A < before a space or a digit does not begin one.
 var markup = regexp.MustCompile(`</?[A-Za-z!][^<>]*>`)
 
 // only returns the characters of a text that are in the tables, in lower case.
