@@ -37,7 +37,7 @@ type delivery struct {
 	metrics   *connectorMetrics
 	assisted  *assisted
 	watches   *fair.Shares[*delivery] // of all products
-	turn      chan struct{}           // an element for each running call of the model
+	turn      chan struct{}           // an element for each call of the model, running or waiting for its leases
 	logger    *slog.Logger
 	wake      schedule.Wake // something may be due earlier, or work has ended
 

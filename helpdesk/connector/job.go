@@ -15,17 +15,18 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// One machine delivers everything that a desk is given:
+// One pipeline delivers everything that a desk is given:
 //
 //	log ──▶ see ──▶ lane is due ──▶ dispatch ──▶ scan ──▶ next ──▶ store ──▶ perform ──▶ settle
 //	                     ▲                                 ▲                                │
 //	                     │                                 └──── until nothing is left ─────┤
 //	                     └───────────────────────── back or done ───────────────────────────┘
 //
-// Every server follows the log, and see wakes the lanes that an entry concerns. Only the holder of
-// the lease goes on: dispatch and scan in one goroutine, from next to settle in one for each job.
+// Every server follows the log, and see wakes the lanes that an entry concerns. Only the holder
+// of the lease runs the rest: dispatch and scan in one goroutine, next to settle in one
+// goroutine for each job.
 //
-// The words, each in the file of its name or beside it:
+// The terms, each defined in the file of its name or next to it:
 //
 //	lease    makes one server at a time work on the conversations of a product. Each write of a
 //	         job is conditional on it; a request to a desk cannot be.
@@ -38,20 +39,22 @@ import (
 //	         summary, the first message for a reply, the claim of the machine for an offer.
 //	writing  a note or a summary in the outbox, with its text.
 //
-// A step of the outbox outlives its server. The next owner finds one of three states:
+// A step in the outbox outlives its server. Depending on when a server stopped, the next owner
+// finds one of three states:
 //
-//	stopped before store      nothing is stored; next chooses anew
+//	stopped before store      nothing is stored; next chooses again
 //	between store and settle  the outbox is in doubt; the kind of step decides, see kind
-//	after settle              the outcome is stored, and the cursor is behind the note
+//	after settle              the outcome is stored, and the cursor is past the note
 //
-// A lane is memory only, made anew from its document and the log. Its loss costs back-offs, a
-// model's answer that was not stored yet, and a match of a trigger, whose moment passes anyway.
+// A lane exists in memory only and is rebuilt from its document and the log. Losing it costs the
+// back-offs, a model's answer that was not stored yet, and a match of a trigger, whose moment
+// passes anyway.
 
-// job is the work on one conversation, from when it is due until nothing is left to
-// do for now. It takes the steps of next one after the other: it stores one that
-// must not be doubted in the outbox, performs it, and settles the outcome. Its fields belong
-// to its goroutine; the lane and the account are shared, and the delivery's mutex guards them.
-// The configuration and the desk stay as they were when the job began.
+// job is the work on one conversation, from when it is due until nothing is left to do
+// for now. It takes the steps that next chooses one after the other: it stores a step
+// that could be in doubt in the outbox, performs it, and settles the outcome. Its fields
+// belong to its goroutine; the lane and the account are shared and guarded by the
+// delivery's mutex. The configuration and the desk stay as they were when the job began.
 type job struct {
 	d       *delivery
 	lane    *lane
@@ -60,15 +63,15 @@ type job struct {
 	desk    helpdesk.Desk
 	can     helpdesk.Capabilities
 	lease   *document.Lease
-	owned   time.Time // since when
+	owned   time.Time // since when the lease is held
 
-	// r is the document as it was read or written last; update keeps it so.
+	// r is the document as it was last read or written; update keeps it current.
 	r    record
 	from eventlog.ID // the lane's, when the job began
-	// erasures are the lane's before the document was read.
+	// erasures is the lane's count from before the document was read.
 	erasures int
-	// wants are in the order of the first action that each found. Settled notes take their
-	// actions out.
+	// wants are in the order of the first action that each found. Settling a note removes its
+	// actions from them.
 	wants   []*want
 	settles time.Time // the lane's, when the job began
 	calm    time.Time // see view
@@ -77,52 +80,53 @@ type job struct {
 }
 
 const (
-	requestTime = 30 * time.Second // that a desk has at most; most have less by themselves
-	offerTime   = 4 * time.Second  // that an offer, or the deletion after it, may take
-	// leastTime is the least that must be left of an offer's time, or of the lease, to begin it.
+	requestTime = 30 * time.Second // for a request to a desk; most desks set a shorter time
+	offerTime   = 4 * time.Second  // for an offer, or for the deletion after it
+	// leastTime is the least that must be left of an offer's time, and of the lease, to begin
+	// the offer.
 	leastTime   = 500 * time.Millisecond
-	settleTime  = 5 * time.Second // before a desk is asked for a write whose answer was lost: it may still come to be
-	clockMargin = time.Minute     // by which a desk's clock may be behind ours
+	settleTime  = 5 * time.Second // before a write whose answer was lost is looked for: it may still take effect
+	clockMargin = time.Minute     // by how much a desk's clock may be behind ours
 )
 
 // pausing are the pauses after failures of one conversation. A failure of the whole account
 // pauses the account instead; see account.
 var pausing = [classes]schedule.Backoff{
 	notes:    {Min: time.Second, Max: 30 * time.Second},
-	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody waits
+	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody is waiting
 	contacts: {Min: time.Second, Max: 10 * time.Second},
 	offers:   {Min: time.Second, Max: 30 * time.Second},
 }
 
-// Outcomes of a job that are no failures of the desk.
+// Outcomes of a job that are not failures of the desk.
 var (
 	errDropped = errors.New("connector: the conversation is not known any more")
 	errMeant   = errors.New("connector: the step is not to be taken any more")
 )
 
-// pausedError says that a request was not made, since it has to wait. It is no failure: no
-// back-off grows by it, and nothing is in doubt.
+// pausedError reports that a request was not made because it has to wait. It is not a failure:
+// it does not increase the back-off and leaves nothing in doubt.
 type pausedError struct {
-	// wait is the pause of this conversation; zero where the account's own time decides.
+	// wait is the pause of this conversation; zero if the account's own time decides.
 	wait    time.Duration
-	account bool // all requests to the account have to
+	account bool // all requests to the account have to wait
 }
 
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// begin determines the ranges of the log to read for the job: each session's, from the place on
-// up to which its actions are in notes or in the outbox, but not before from, up to which the log
-// holds nothing to write; none where from is zero.
+// begin determines the ranges of the log to read for the job. Each session's range starts at the
+// position up to which its actions are in notes or in the outbox, but not before from, up to
+// which the log holds nothing to write. If from is zero, there are no ranges.
 //
-// It also takes over from the document the lane's view of it: the machine, and sessions that
-// joined without a notice seen here. The delivery's mutex is held.
+// It also updates the lane from the document: the machine, and sessions that joined without a
+// notice seen here. The caller holds the delivery's mutex.
 func (j *job) begin() {
 	c := &j.r.conversation
 	if c.Machine != nil || j.lane.more != nil {
 		j.lane.rare().machine = c.Machine
 	}
 	j.keepCalm()
-	for i := range c.Sessions { // one may have joined of which no notice was seen
+	for i := range c.Sessions { // one may have joined without a notice seen here
 		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.LinkedAt, s.Cursor.After,
 			s.by() == byBrowser) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
@@ -136,9 +140,9 @@ func (j *job) begin() {
 	}
 }
 
-// keepCalm determines until when the conversation gets no further note of actions, from the
-// times in the document. Without an Interval, and once the delivery is closing, it leaves those
-// times as they are.
+// keepCalm determines, from the times in the document, until when the conversation gets no
+// further note of actions. Without an Interval, and once the delivery is closing, it leaves calm
+// and strange unchanged.
 func (j *job) keepCalm() {
 	if interval := j.product.Notes.Interval; interval > 0 && !j.d.closing {
 		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
@@ -153,12 +157,12 @@ func after(t time.Time, d time.Duration) time.Time {
 	return t.Add(d)
 }
 
-// run works on the job to its end, and gives the lane up by exactly one of back, done and drop.
+// run works on the job to its end, and releases the lane by exactly one of back, done and drop.
 // The outcomes are
 //
 //	nothing to do now         done: due when next says so
-//	lease lost, log closed,   back: due at once, for the next owner; the error ends the lease
-//	  or ctx ended
+//	lease lost, log closed,   back: due immediately, for the next owner; the error ends the
+//	  or ctx ended            lease
 //	document gone             drop
 //	conversation gone         the sessions are freed, the document is deleted, drop
 //	paused                    back: due after the pause
@@ -192,9 +196,9 @@ func (j *job) run(ctx context.Context) error {
 	return nil
 }
 
-// take takes a step: it stores it where that is needed, performs it and settles the
-// outcome. A failure to store means that the desk was not asked. A failed perform is settled,
-// too: only the settlement knows whether the failure leaves a doubt.
+// take carries out a step: it stores the step if needed, performs it and settles the
+// outcome. If storing fails, the desk was not asked. A failed perform is settled as well,
+// because only the settlement knows whether the failure leaves a doubt.
 func (j *job) take(ctx context.Context, s *step) error {
 	if err := j.store(ctx, s); err != nil {
 		if errors.Is(err, errMeant) {
@@ -210,8 +214,8 @@ func (j *job) take(ctx context.Context, s *step) error {
 	return j.settle(ctx, s, o)
 }
 
-// trace reports a step in which the desk was given a note, a summary or an offer, or had refused
-// one. The tracer is called without the mutex, in the job's goroutine, and so delays the
+// trace reports a step in which the desk received or refused a note, a summary or an offer. It
+// calls the tracer without the mutex in the job's goroutine, so a slow tracer delays the
 // conversation.
 func (j *job) trace(s *step, began time.Time, err error) {
 	traced := tracing.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
@@ -231,11 +235,10 @@ func (j *job) trace(s *step, began time.Time, err error) {
 	j.d.opts.Tracer(traced)
 }
 
-// failed returns the error of a step if it ends the job. The failure of a step that
-// notes do not wait for is remembered instead, with when to repeat it, and the job goes on with
-// the steps of other classes. The job ends all the same where the failure is not the step's own:
-// the account is away, the conversation is gone, or storage failed. A contact that is gone is
-// the step's own.
+// failed returns the error of a step if it ends the job. If no notes wait for the step, it
+// records when to repeat the step instead, and the job goes on with the steps of other classes.
+// The job still ends if the failure is not the step's own: the account is away, the conversation
+// is gone, or storage failed. A contact that is gone is the step's own failure.
 func (j *job) failed(s *step, err error) error {
 	if err == nil {
 		j.succeeded(s)
@@ -268,8 +271,8 @@ func (j *job) failed(s *step, err error) error {
 	return nil
 }
 
-// succeeded lets the pauses of a step's class begin anew. Those of notes do at the end of the job, and
-// those of answers when a reply is composed.
+// succeeded resets the back-off of a step's class. The back-off of notes is reset at the end of
+// the job, and the back-off of answers when a reply is composed.
 func (j *job) succeeded(s *step) {
 	switch s.kind {
 	case kindContact, kindOffer, kindFind, kindRemove:
@@ -281,8 +284,8 @@ func (j *job) succeeded(s *step) {
 	}
 }
 
-// view returns the inputs of the next step, as they are now. It copies them under the mutex, so
-// that next can run without: only the lane's job changes the wants and lists in it.
+// view returns the current inputs of the next step. It copies them under the mutex, so that next
+// can run without it: only the lane's job changes the wants and lists in it.
 func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
@@ -310,9 +313,9 @@ func (j *job) view() *view {
 	return v
 }
 
-// store stores a step in the outbox, if it is of a kind that could be in doubt
-// later. One in doubt is there already. The error is errMeant where it turns out that there is
-// nothing to do: a message was answered, a session erased, or an offer is not to be made.
+// store stores a step in the outbox if its kind could be in doubt later. A step in doubt
+// is there already. The error is errMeant if there turns out to be nothing to do: a
+// message was answered, a session was erased, or an offer is not to be made.
 func (j *job) store(ctx context.Context, s *step) error {
 	switch {
 	case s.doubt:
@@ -323,7 +326,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 		}
 		return j.update(ctx, func(c *conversation) error {
 			of := c.session(s.writing.Session)
-			if of == nil || of.UserID != s.writing.UserID { // it was erased meanwhile
+			if of == nil || of.UserID != s.writing.UserID { // it was erased in the meantime
 				return errMeant
 			}
 			if c.Writing = s.writing; s.kind == kindNote {
@@ -350,9 +353,9 @@ func (j *job) store(ctx context.Context, s *step) error {
 	return nil
 }
 
-// rate determines whether a summary was made from activity that anybody can have claimed.
-// It is stored with the summary, which then replaces no notes. It does nothing for a note of
-// actions, and where the product takes claims.
+// rate determines whether a summary was made from claimed activity, which anyone can
+// forge. That is stored with the summary, which then replaces no notes. rate does nothing
+// for a note of actions, or if the product takes claims.
 func (j *job) rate(ctx context.Context, w *writing) error {
 	s := j.r.session(w.Session)
 	if s == nil || w.Summary == nil || j.product.TakesClaims {
@@ -366,19 +369,19 @@ func (j *job) rate(ctx context.Context, w *writing) error {
 // outcome is the result of performing a step.
 type outcome struct {
 	err error
-	id  string // of the note or offer; empty where the desk does not say, or none was written
-	// yes answers a question to the desk: the write in doubt was found, the message is the
-	// requester's, the conversation is removed.
+	id  string // of the note or offer; empty if the desk returns none, or none was written
+	// yes is the desk's answer to a question: the write in doubt was found, the message is the
+	// requester's, or the conversation was removed.
 	yes     bool
 	contact helpdesk.Contact
 }
 
 // perform asks the desk, or has a model asked, for a step. Nothing else calls a desk. A note in
-// doubt is looked for first, and written again only if it is not found or the desk cannot look;
-// a reply or an offer in doubt, and the note of an erased person, is only looked for. A note
+// doubt is looked for first, and written again only if it is not found or the desk cannot look.
+// A reply or an offer in doubt, and the note of an erased person, are only looked for. A note
 // without text needs no request.
 //
-// A model is asked beside the job: perform starts that and returns. The result makes the
+// A model is asked beside the job: perform starts the call and returns. The result makes the
 // conversation due again.
 func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	_, id := splitKey(j.lane.key)
@@ -418,7 +421,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindOffer:
 		return j.offer(ctx, id, s)
 	case kindFind:
-		// An equal offer from before is another one; a desk's times may be whole seconds.
+		// An equal offer from before is a different one; a desk's times may be whole seconds.
 		since := later(s.find.Since.Add(-clockMargin), s.find.After.Add(time.Second))
 		ask(func(ctx context.Context) (err error) {
 			o.id, o.yes, err = j.can.Offerer.FindOffer(ctx, id, s.find.Offer, since)
@@ -441,8 +444,9 @@ func (j *job) find(ctx context.Context, id string, s *step) (o outcome) {
 	return o
 }
 
-// answer asks the desk whose a message is, sends a reply or, after a doubt, looks for it. It
-// reports whether the message is the requester's, or the reply was found; false for one sent.
+// answer asks the desk whether a message is the requester's, sends a reply or, after a doubt,
+// looks for it. It reports whether the message is the requester's or the reply was found; for a
+// reply that it sends, it reports false.
 func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err error) {
 	err = j.request(ctx, func(ctx context.Context) (err error) {
 		switch {
@@ -458,13 +462,13 @@ func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err err
 	return yes, err
 }
 
-// request makes a request to the desk, unless that has to wait. Nothing is begun
-// that the lease might not outlast, or while the account limits us, whatever
-// answer to another conversation said so: then the error is a *pausedError, and do is not called.
+// request makes a request to the desk, unless it has to wait: because the lease might end
+// first, or because the account limits us, whichever conversation's answer said so. Then
+// the error is a *pausedError, and do is not called.
 //
-// The request ends with ctx, and so with the lease, and after requestTime at the latest. Its
-// outcome tells the account how the desk is, except after ctx has ended, which says nothing of
-// the desk.
+// The request ends with ctx, and so with the lease, and after requestTime at the latest.
+// Its outcome updates the account, unless ctx has ended: then it says nothing about the
+// desk.
 func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
@@ -485,23 +489,23 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	return err
 }
 
-// isFinal reports whether a desk's error will be the same however often the
-// request is made.
+// isFinal reports whether a desk's error will be the same however often the request
+// is repeated.
 func isFinal(err error) bool {
 	var failed *helpdesk.APIError
 	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
 }
 
-// isRefused reports whether the desk refuses a step for good. A write is not refused where its
-// answer alone could not be read: it is looked for once, if the desk can look.
+// isRefused reports whether the desk refuses a step for good. A write does not count as refused
+// if only its answer could not be read: then it is looked for once, if the desk can look.
 func (j *job) isRefused(s *step, err error) bool {
 	looks := s.kind == kindReply || (s.kind == kindNote || s.kind == kindSummary) && j.can.Finder != nil
 	return isFinal(err) && !(looks && !s.doubt && helpdesk.IsAmbiguous(err))
 }
 
-// settle stores the outcome of a step, as its kind demands, and returns the error that is left:
-// the outcome's where the step is to be tried again, or storage's. A model's steps have nothing
-// to settle.
+// settle stores the outcome of a step as its kind requires, and returns the remaining error: the
+// outcome's if the step is to be tried again, or storage's. A model's steps have nothing to
+// settle.
 func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	switch s.kind {
 	case kindNote, kindSummary:
@@ -518,10 +522,10 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	return o.err
 }
 
-// settleContact links the session of a contact that was looked up, or has the link
-// wait for it. A contact that the desk refuses to tell is known by the webhook's user ID alone.
-// The look-up is removed only after the link, and only if no newer one has taken its place; the
-// messages that wait for their author get it, too.
+// settleContact links the session of a contact that was looked up, or stores a waiting link for
+// it. If the desk refuses to name the contact, only the webhook's user ID is known. The look-up
+// is removed after the link, and only if no newer one has taken its place. Messages that wait
+// for their author get the contact as well.
 func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	if o.err != nil && !isFinal(o.err) {
 		return o.err
@@ -554,17 +558,17 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	})
 }
 
-// update changes the conversation's document under the lease, whatever it takes. The
-// change is made again when somebody else changes the document, or when it is not
-// known whether a write had its effect. An error of the change ends the update.
+// update changes the conversation's document under the lease and retries as long as it takes.
+// The change is made again if somebody else changed the document, or if it is unknown whether a
+// write took effect. An error of the change ends the update.
 //
 // So the change may be called several times, each time with the document as it is then, and must
-// come to the same result on one that has it already. It must replace slices and not write into
-// them: steps and views share them. A change that fails must leave the conversation as it was.
-// While storage is away update waits, until ctx ends or the log is closed.
+// be idempotent. It must replace slices instead of writing into them, because steps and views
+// share them. A change that fails must leave the conversation as it was. While storage is
+// unavailable update waits, until ctx ends or the log is closed.
 //
-// After nil, j.r is the stored document, and after an error of the change the document as read
-// last. Any other error ends the job, and the document may or may not have the change: a
+// After success, j.r is the stored document, and after an error of the change the document as
+// last read. Any other error ends the job, and the document may or may not have the change: a
 // *document.ConflictError means that the lease is lost, errDropped that the document is gone,
 // document.ErrInvalid that it would be too long.
 func (j *job) update(ctx context.Context, change func(*conversation) error) error {
@@ -616,9 +620,10 @@ func (j *job) reload(ctx context.Context) error {
 	return nil
 }
 
-// backOff returns how long the notes of the conversation wait after a failure, and counts it.
-// The pause is no shorter than the desk asked for this conversation, and leaves a write in doubt
-// the time to come to be. The time that the desk asked for the whole account is the account's.
+// backOff counts a failure and returns how long the notes of the conversation wait after it. The
+// pause is at least as long as the desk asked for this conversation, and gives a write in doubt
+// the time to take effect. A pause that the desk asked for the whole account is kept by the
+// account.
 func (j *job) backOff(err error) time.Duration {
 	status, wait := 0, time.Duration(0)
 	var failed *helpdesk.APIError
@@ -644,9 +649,10 @@ func (j *job) backOff(err error) time.Duration {
 	return pause
 }
 
-// gone ends a conversation that is gone at its desk, and drops its notes. The sessions are freed
-// before the document is deleted: after a crash in between, the next owner finds the document
-// and does it again. A conversation that changed meanwhile is not ended but due at once.
+// gone ends a conversation that is gone at its desk, and drops its notes. It frees the sessions
+// before it deletes the document: after a crash in between, the next owner finds the document
+// and repeats both. A conversation that changed in the meantime is not ended but due
+// immediately.
 func (j *job) gone(ctx context.Context, cause error) error {
 	done, err := j.d.store.end(ctx, j.d.productID, j.lane.key, j.r, j.lease.Check())
 	switch {

@@ -18,12 +18,12 @@ import (
 
 const (
 	maxLabelsBody = 64 << 10                // bytes of a request
-	labelsTime    = 3500 * time.Millisecond // with the releases of two leases an answer within 5 s
-	maxAnswer     = 4 << 10                 // bytes of the model's answer that are looked at
+	labelsTime    = 3500 * time.Millisecond // leaves time to release two leases and answer within 5 s
+	maxAnswer     = 4 << 10                 // bytes of the model's answer that are used
 )
 
 // labelsRequest is the body of a request for labels. All fields are required; the number of
-// actions is checked and not used, as the service reads the actions itself.
+// actions is checked but not used, because the service reads the actions itself.
 type labelsRequest struct {
 	SessionID      string `json:"session_id"`
 	ConversationID string `json:"conversation_id"`
@@ -35,10 +35,10 @@ type labelsAnswer struct {
 	Labels []string `json:"labels"`
 }
 
-// ServeLabels returns the handler that suggests at most three labels of an offer to
-// a session, from its latest actions: by the model, or the configured ones without a
-// model or after its failure. Mount it under POST /NAME/proactive/{product_id},
-// behind authentication.
+// ServeLabels returns the handler that suggests at most three labels of an offer to a
+// session, from its latest actions. The model suggests them; without a model or after
+// its failure the configured labels are returned. Mount the handler under POST
+// /NAME/proactive/{product_id}, behind authentication.
 //
 //	{"session_id": "…", "conversation_id": "…", "action_count": 12} → {"labels": ["Yes, show me"]}
 func (c *Connector) ServeLabels(desk string) http.Handler {
@@ -71,8 +71,8 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 	})
 }
 
-// decodeLabels decodes and checks a request. Fields that it does not know are
-// passed over.
+// decodeLabels decodes and checks a request. It ignores unknown
+// fields.
 func decodeLabels(body []byte, request *labelsRequest) error {
 	if err := json.Unmarshal(body, request); err != nil {
 		return httpx.BadRequest("The body must be a JSON object with the strings session_id and conversation_id and " +
@@ -95,13 +95,13 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
 	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
-// errBusy reports that too many other requests wait for the model, for an answer in time.
+// errBusy reports that too many other requests wait for the model for it to answer in time.
 var errBusy = errors.New("connector: too many others wait for the model")
 
 // labels returns labels for a session in a conversation, never nil. Any failure leads to the
-// configured ones. A session whose identity a model may not be told counts as a session without
+// configured ones. A session whose activity a model may not see is treated as one without
 // actions. The model is asked under the same leases as for summaries and replies, and not at all
-// if its turn comes too late for an answer in time.
+// if its turn comes too late to answer in time.
 func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {
 	configured := quickreply.CleanLabels(product.Labels)
 	if c.opts.Model == nil {
@@ -143,9 +143,9 @@ var (
 	fence    = regexp.MustCompile("(?m)^\\s*```.*$")     // the first or last line of a block of code
 )
 
-// linesOf returns the lines of a model's answer without the marks of lists, or the strings
-// of an array of JSON, which may be the only field of an object. Models answer in any of these
-// forms, often in a block of code.
+// linesOf returns the lines of a model's answer without list marks, or the strings of a
+// JSON array, which may be the only field of an object. Models answer in any of these
+// forms, often in a code block.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
 	if json.Unmarshal([]byte(answer), &lines) == nil {

@@ -10,36 +10,35 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// lane is a conversation in memory: its sessions and its due times. It is small,
-// since a desk that is away has a lane for every conversation. Its delivery's mutex
-// guards it.
+// lane is a conversation in memory: its sessions and its due times. It is small, because a desk
+// that is away has a lane for every conversation. Its delivery's mutex guards it.
 //
 //	idle      the slot is unset: nothing is due, and sweep forgets the lane in time
 //	due       the slot is in an agenda of the account: in its own, or in the one of its turns
-//	          if nothing is due but strangers' notes
+//	          if only strangers' notes are due
 //	working   take has popped the slot. Nothing makes the lane due: news is recorded in from,
 //	          other and own, and decides where back, done or drop puts the lane
 //
-// A lane with failures stays due in the agenda at the time of its next attempt; nothing else of
-// it is kept for that.
+// A lane with failures stays due in the agenda at the time of its next attempt; nothing else
+// records that time.
 type lane struct {
 	key      string // of the conversation
 	account  *account
 	sessions []laneSession
-	slot     schedule.Slot[*lane] // among those of the account that are due
-	from     eventlog.ID          // nothing that is to be written was appended up to here; zero when all is written
+	slot     schedule.Slot[*lane] // in an agenda of the account
+	from     eventlog.ID          // nothing to write was appended up to here; zero if all is written
 
-	since    time.Time // when the oldest action that is not written came; zero when all is
-	used     time.Time // when something happened last
+	since    time.Time // when the oldest unwritten action came; zero if there is none
+	used     time.Time // when something last happened
 	calm     time.Time // no note of actions is due before
-	settles  time.Time // nor before its sessions have been quiet, though something else is due
+	settles  time.Time // nor before this, after which its sessions have been quiet, even if other is earlier
 	other    time.Time // when something else is due; zero for nothing
-	erasures int       // of sessions of it that were seen
+	erasures int       // erasures of its sessions seen so far
 	working  bool
-	own      bool // something else than strangers' notes is due
-	last     bool // the slot is among those of the account's turns
-	serves   bool // the work on it is for something else than strangers' notes
-	// more is nil until something of it is needed; see rare.
+	own      bool // something other than strangers' notes is due
+	last     bool // the slot is for the agenda of the account's turns
+	serves   bool // the job does something other than strangers' notes
+	// more is nil until part of it is needed; see rare.
 	more *more
 }
 
@@ -51,23 +50,23 @@ type laneSession struct {
 	stranger bool        // only a stranger has linked it
 }
 
-// more is the part of a lane that few have: inputs of next that are in no document. A server that
-// takes over asks the desk or the model again.
+// more is the part of a lane that few lanes need: inputs of next that are in no document. A
+// server that takes over asks the desk or the model again.
 type more struct {
 	machine *snapshot // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
-	// draft is the result of the last call of a model for a summary, until its note is written;
-	// drafting says that a call goes on. So do answer and composing for a reply.
+	// draft is the result of the last model call for a summary, until its note is written;
+	// drafting means that a call is running. answer and composing are the same for a reply.
 	draft    *draft
 	drafting bool
-	// theirs are the IDs of messages of which the desk has said that they are the requester's.
+	// theirs are the IDs of messages that the desk has confirmed as the requester's.
 	theirs    []string
 	answer    *composed
 	composing bool
 	failures  [classes]int       // in a row
 	again     [classes]time.Time // when failed steps are due again
-	refused   int                // the account's taken at its last failure, and one; zero for none, see takeOwn
+	refused   int                // the account's taken at its last refusal, plus one; zero for none, see takeOwn
 }
 
 // session returns the session with that ID, or nil.
@@ -93,11 +92,12 @@ func (l *lane) isOverdue(now time.Time) bool {
 	return !l.since.IsZero() && (l.failed() > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
 
-// parkedAfter is by how much a note is late that counts as overdue.
+// parkedAfter is by how much a note has to be late to count as overdue.
 const parkedAfter = 5 * time.Second
 
-// put makes a lane due at that time, sooner or later than before. It moves the slot to the agenda
-// that own calls for. One that is being worked on is due when that is over: put does nothing.
+// put makes a lane due at that time, earlier or later than before. It moves the slot to the
+// agenda that own calls for. While the lane is being worked on put does nothing: the end of the
+// job makes it due.
 func (d *delivery) put(l *lane, due time.Time) {
 	if l.working {
 		return
@@ -111,7 +111,7 @@ func (d *delivery) put(l *lane, due time.Time) {
 	}
 }
 
-// agenda returns the agenda that the lane's slot is in, if it is in any.
+// agenda returns the agenda that holds the lane's slot if the slot is set.
 func (l *lane) agenda() *schedule.Agenda[*lane] {
 	if l.last {
 		return &l.account.turns.lanes
@@ -119,9 +119,10 @@ func (l *lane) agenda() *schedule.Agenda[*lane] {
 	return &l.account.lanes
 }
 
-// lookAt makes a lane due at that time for something else than actions, such as a
-// change of its document, be it its own or a stranger's. It never delays a lane. While the lane is
-// worked on it is recorded, and the lane is due again right after.
+// lookAt makes a lane due at that time for something other than actions, such as a change
+// of its document; own is false for a change by a stranger. It never delays a lane. While
+// the lane is being worked on it records the time, and the lane is due again right after
+// the job.
 func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 	l.used, l.other = time.Now(), sooner(l.other, at)
 	moves := own && !l.own
@@ -131,17 +132,17 @@ func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 	}
 }
 
-// arrived records that a session has something to write after the ID, appended then. The lane is
-// due once its sessions have been quiet for the debounce time, but not before the calm after its
-// last note is over. A lane that is due by now keeps its place in the queue; one that has failed
-// keeps the time of its next attempt.
+// arrived records that a session has something to write after the ID, and when it was appended.
+// The lane is due once its sessions have been quiet for the debounce time, but not before the
+// calm after its last note is over. A lane that is already due keeps its place in the queue; one
+// that has failed keeps the time of its next attempt.
 func (d *delivery) arrived(
 	l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration,
 ) {
 	l.used = now
 	l.readFrom(after)
 	moves := !l.working && !l.own && !s.stranger
-	if moves { // it awaits the strangers' turn no longer
+	if moves { // it no longer waits for the strangers' turn
 		l.since, l.other = time.Time{}, time.Time{}
 	}
 	if l.since.IsZero() {
@@ -150,7 +151,7 @@ func (d *delivery) arrived(
 	l.own = l.own || !s.stranger
 	quiet := l.quiet(now, debounce)
 	switch isSet := l.slot.IsSet(); {
-	case l.working: // until that is over
+	case l.working: // the end of the job makes it due
 		l.settles = quiet
 		return
 	case l.failed() > 0:
@@ -165,20 +166,20 @@ func (d *delivery) arrived(
 	d.put(l, sooner(quiet, l.other))
 }
 
-// quiet returns when the actions of a lane are due to which one was added now. The bound of the
-// debounce time counts from since.
+// quiet returns when the actions of a lane are due if one was added now. The longest wait for
+// quiet counts from since.
 func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
 	return later(schedule.Quiet(l.since, now, debounce), l.calm)
 }
 
-// newLink is linkedAt of a link whose document was not read yet: it is the session's newest.
+// newLink is the linkedAt of a link whose document was not read yet: it is the session's newest.
 const newLink = math.MaxInt
 
-// join lets a session's entries wake up the lane, and reports whether they did not
-// before: then everything after its cursor is to be read. The lanes of a session are in the order
-// of its links. Triggers look for the conversation to offer help in at the last one; the others
-// still get the actions that are their own. A zero after leaves the cursor unknown, and the next
-// job sets it.
+// join lets a session's entries wake the lane. It reports whether they did not wake it
+// before: then everything after the session's cursor has to be read. The lanes of a
+// session are in the order of its links. Triggers offer help in the conversation of the
+// last one; the others still get the actions that belong to them. If after is zero, the
+// cursor stays unknown until the next job sets it.
 func (d *delivery) join(l *lane, sessionID string, linkedAt int, after eventlog.ID, stranger bool) (fresh bool) {
 	s := l.session(sessionID)
 	if s == nil {
@@ -194,7 +195,8 @@ func (d *delivery) join(l *lane, sessionID string, linkedAt int, after eventlog.
 	return fresh
 }
 
-// order puts a lane in its place among those of a session. A new link goes behind an equal one.
+// order moves a lane to its place among the lanes of a session. A new link goes behind an equal
+// one.
 func (d *delivery) order(l *lane, sessionID string) {
 	of := d.bySession[sessionID]
 	var newest *lane
@@ -213,7 +215,7 @@ func (d *delivery) order(l *lane, sessionID string) {
 	}
 }
 
-// lane returns the lane of a conversation, and makes one if there is none. The caller holds mu.
+// lane returns the lane of a conversation and creates it if there is none. The caller holds mu.
 func (d *delivery) lane(key string, now time.Time) *lane {
 	l, ok := d.lanes[key]
 	if !ok {
@@ -225,8 +227,8 @@ func (d *delivery) lane(key string, now time.Time) *lane {
 	return l
 }
 
-// account returns the account of a desk, and makes one, which answers, if there is none. The
-// caller holds mu. Accounts are never removed: a product has few.
+// account returns the account of a desk and creates it, in the state answers, if there is none.
+// The caller holds mu. Accounts are never removed: a product has few.
 func (d *delivery) account(desk string) *account {
 	a, ok := d.accounts[desk]
 	if !ok {
@@ -236,7 +238,7 @@ func (d *delivery) account(desk string) *account {
 	return a
 }
 
-// forget removes a lane that is not worked on, due or not. The caller holds mu.
+// forget removes a lane that is not being worked on, due or not. The caller holds mu.
 func (d *delivery) forget(l *lane) {
 	l.agenda().Remove(&l.slot)
 	delete(d.lanes, l.key)
@@ -248,8 +250,9 @@ func (d *delivery) forget(l *lane) {
 	}
 }
 
-// drop ends the work on a lane whose conversation is not there any more, and forgets it. A session
-// may have joined it anew meanwhile: then it is due at once, and its document is read again.
+// drop ends the work on a lane whose conversation no longer exists, and forgets it. If a session
+// has joined the conversation again in the meantime, the lane is due immediately, and its
+// document is read again.
 func (d *delivery) drop(l *lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -261,14 +264,14 @@ func (d *delivery) drop(l *lane) {
 	d.forget(l)
 }
 
-// locked calls do, which may change the lane: other goroutines see it, too.
+// locked calls do under the delivery's mutex, as any change of the lane requires.
 func (j *job) locked(do func()) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
 	do()
 }
 
-// rare returns the part of a lane that few have, and gives it one.
+// rare returns the part of a lane that few lanes need, and creates it if there is none.
 func (l *lane) rare() *more {
 	if l.more == nil {
 		l.more = &more{}
@@ -284,8 +287,8 @@ func (l *lane) failed() int {
 	return l.more.failures[notes]
 }
 
-// fail counts a failure of a class, and returns the pause before it is tried again: the class's own,
-// at least wait. It reports whether the failure is the first in a row.
+// fail counts a failure of a class and returns the pause before the next attempt: the class's
+// back-off, but at least wait. It reports whether the failure is the first in a row.
 func (m *more) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
 	m.failures[c]++
 	pause = max(pausing[c].After(m.failures[c]), wait)
@@ -293,8 +296,8 @@ func (m *more) fail(c class, wait time.Duration) (first bool, pause time.Duratio
 	return m.failures[c] == 1, pause
 }
 
-// noted records that a note was written, and until when there is no further one. Entries that the
-// note covers wake the lane no more.
+// noted records that a note was written, and until when there is no further one. Entries that
+// the note covers no longer wake the lane.
 func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Count > 0 {
 		s.after, l.calm = w.To.After, calm
@@ -304,9 +307,9 @@ func (l *lane) noted(w *writing, calm time.Time) {
 	}
 }
 
-// back ends the job unfinished: the lane is due again at that time, or earlier for news that came
-// meanwhile. The next job reads the log from where this one did; the cursor in the document leaves
-// out the actions of notes that were settled.
+// back ends the job unfinished: the lane is due again at that time, or earlier for news that
+// came in the meantime. The next job reads the log from where this one did; the cursor in the
+// document excludes the actions of settled notes.
 func (j *job) back(due time.Time) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -319,17 +322,17 @@ func (j *job) back(due time.Time) {
 	j.d.put(l, sooner(due, l.other))
 }
 
-// done ends the job: everything is done that was found and is not to wait. The lane
-// is due again when there is more, when next has said so, own for something else than
-// strangers' notes, and where those wait for their turn.
+// done ends the job: everything that was found and need not wait is done. The lane is due
+// again when there is more, or when next has said so: at due, or at own for anything
+// other than strangers' notes. waits means that strangers' notes wait for their turn.
 //
 //	news came, or a scan ended early        due now
 //	found actions or the outbox wait        due when next says; the log is read again from the
-//	                                        same place
+//	                                        same position
 //	entries came while the job worked       due after the debounce time, counted from now
 //	nothing                                 due when next says, or idle
 //
-// The failures in a row are over, unless the notes still wait for their next attempt.
+// The failures in a row end, unless the notes still wait for their next attempt.
 func (j *job) done(due, own time.Time, waits bool) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -378,8 +381,8 @@ func (j *job) done(due, own time.Time, waits bool) {
 	}
 }
 
-// isHeld reports whether something was found that has to wait: a note in the outbox, or actions
-// during the calm, a back-off or others' turn.
+// isHeld reports whether something that was found has to wait: a note in the outbox, or actions
+// during the calm, a back-off or the turn of others.
 func (j *job) isHeld() bool {
 	return j.r.Writing != nil || slices.ContainsFunc(j.wants, func(w *want) bool { return len(keptOf(w.found)) > 0 })
 }
