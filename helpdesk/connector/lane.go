@@ -31,7 +31,7 @@ type lane struct {
 	since    time.Time // when the oldest unwritten action came; zero if there is none
 	used     time.Time // when something last happened
 	calm     time.Time // no note of actions is due before
-	settles  time.Time // nor before this, after which its sessions have been quiet, even if other is earlier
+	settles  time.Time // nor before its sessions have been quiet, even if something else is due
 	other    time.Time // when something else is due; zero for nothing
 	erasures int       // erasures of its sessions seen so far
 	working  bool

@@ -14,13 +14,13 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// errIdle ends the hold of a lease: there is nothing to do for a while. It is no failure; the
-// worker waits for work again without the lease.
+// errIdle ends the hold of a lease because there is nothing to do for a while. It is not a
+// failure: the worker waits for work again, without the lease.
 var errIdle = errors.New("connector: nothing to do")
 
-// lead works until nothing is due within the lease, or the lease is lost. Then it has waited for
-// all goroutines that it spawned, so the lease is given up only when nothing of this server is
-// being written any more. Its error is errIdle, ctx's, or the one of the first job that failed.
+// lead works until nothing is due soon, or the lease is lost. It returns after all goroutines
+// that it spawned, so the lease is released only when nothing of this server is being written
+// any more. Its error is errIdle, ctx's, or the first error of a job.
 func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	owned := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -66,8 +66,8 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	return group.Wait()
 }
 
-// isIdle reports whether nothing is being done, and no lane is due within the time. A lane that is
-// due and waits for its desk counts as work: the lease is kept while a desk is away.
+// isIdle reports whether no work is running and no lane is due within the given time. A lane
+// that is due and waits for its desk counts as work: the lease is kept while a desk is away.
 func (d *delivery) isIdle(within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,9 +108,9 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	return nil
 }
 
-// take returns the lanes of an account that are due, as many as the breaker lets
-// pass, strangers' in their turn. They count as being worked on. Lanes of a desk that is not
-// configured wait: they are put back, and take returns none.
+// take returns the lanes of an account that are due, as many as the breaker lets pass, with
+// strangers' lanes in their turn. It marks them as being worked on. Lanes of a desk that is
+// not configured wait: take puts them back and returns none.
 func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,9 +147,9 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	return nil
 }
 
-// leastFailed returns the lane to probe the desk with: of the due ones, the popped one included, the
-// first of the fewest failures. Those that the desk refuses for reasons of their own would keep it
-// away. The others stay due as they were.
+// leastFailed returns the lane to probe the desk with: among the due ones, including the popped
+// one, the first with the fewest failures. Lanes that the desk refuses for reasons of their own
+// would keep the account away. The others stay due as they were.
 func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lane {
 	best, passed := popped, []*lane(nil)
 	for best.failed() > 0 {
@@ -168,10 +168,10 @@ func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lan
 	return best
 }
 
-// start reads the documents of jobs and their ranges of the log, all at once, and starts the
-// jobs. A lane whose document is gone or cannot be read is dropped. While storage is away start
-// puts all lanes back and waits. It fails only when the lease is lost, ctx has ended or the log
-// is closed.
+// start reads the documents of jobs in one call and their ranges of the log in one scan, and
+// starts the jobs. A lane whose document is gone or cannot be read is dropped. While storage is
+// unavailable start puts all lanes back and waits. It fails only if the lease is lost, ctx has
+// ended or the log is closed.
 func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	// The ranges are determined first: a session that joins while the documents
 	// are read is not in them, and its lane is due again.
@@ -200,8 +200,8 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 		d.mu.Unlock()
 		ready, wants = append(ready, j), append(wants, j.wants...)
 	}
-	// One scan for all jobs: a desk that comes back has many lanes due at once, behind in the same
-	// part of the log.
+	// One scan serves all jobs: when a desk comes back, many lanes are due together and behind
+	// in the same part of the log.
 	if err := scan(ctx, d.store.log, d.productID, wants); err != nil {
 		return d.putBack(ctx, ready, err)
 	}
@@ -214,8 +214,8 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// putBack ends jobs for which storage is away, and waits before it is asked again. The lanes are
-// due at once, and no failure of theirs is counted.
+// putBack ends jobs because storage is unavailable, and waits before storage is asked again. The
+// lanes are due immediately, and no failure is counted for them.
 func (d *delivery) putBack(ctx context.Context, jobs []*job, err error) error {
 	for _, j := range jobs {
 		j.back(time.Now())

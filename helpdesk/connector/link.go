@@ -29,28 +29,28 @@ const (
 	pending       status = "pending"        // waits for the session to appear
 )
 
-// linkedBy says whose word it is that a session belongs to a conversation, the weakest
-// first.
+// linkedBy is the party that vouches for a link between a session and a conversation, the
+// least trusted first.
 type linkedBy int
 
 const (
-	byBrowser linkedBy = iota // a stranger's: anybody can pretend to be a page of the product
-	bySigned                  // that of the session's user, whose identity the product has signed
-	byWebhook                 // the desk's
+	byBrowser linkedBy = iota // a stranger: anyone can pretend to be a page of the product
+	bySigned                  // the session's user, whose identity the product has signed
+	byWebhook                 // the desk
 )
 
 // ErrLinked reports a session that is linked to another conversation.
 var ErrLinked = errors.New("connector: the session is linked to another conversation")
 
-// ErrUnknownSession reports a link of a session that has not appeared, or that belongs to another
-// person than the contact.
+// ErrUnknownSession reports a link of a session that has not appeared, or that belongs to a
+// person other than the contact.
 var ErrUnknownSession = errors.New("connector: the session is unknown")
 
 // ErrUnsigned reports a link whose proof does not sign the session's user.
 var ErrUnsigned = errors.New("connector: the user of the session is not signed")
 
-// ErrTooManySessions reports a link to a conversation that has MaxSessions of webhooks,
-// as many of signed users, or MaxStrangers of strangers, or whose document has no room for it.
+// ErrTooManySessions reports a link to a conversation that is full. It has MaxSessions linked by
+// webhooks, as many by signed users, or MaxStrangers by strangers, or its document has no room.
 var ErrTooManySessions = errors.New("connector: the conversation has too many sessions")
 
 // Bounds of a link.
@@ -64,12 +64,13 @@ const (
 // errNoChange ends an amendment that would change nothing.
 var errNoChange = errors.New("connector: no change")
 
-// linker links sessions to conversations, by documents and the notices of them. It is safe for
-// concurrent use.
+// linker links sessions to conversations. It stores links in documents and announces them by
+// notices. It is safe for concurrent use.
 //
-// A link is in two documents, the session's in the directory and the conversation's, which are
-// changed together with its notice and the receipt of its webhook, all or nothing. A contact
-// without a session has a third instead, its waiting link, which expires after MaxWait:
+// A link is stored in two documents: the session's in the directory, and the conversation's.
+// They change together with the link's notice and the receipt of its webhook, all or nothing.
+// For a contact without a session a third document is stored instead, the waiting link, which
+// expires after MaxWait:
 //
 //	webhook, session known      link
 //	webhook, no session yet     await ──▶ resolve, by the holder of the lease ──▶ resolved: link
@@ -80,16 +81,16 @@ type linker struct {
 	count    func(productID, desk string, result status)
 }
 
-// claim is a link that somebody asks for.
+// claim is a request for a link.
 type claim struct {
 	productID, desk, conversationID string
 
 	by    linkedBy
 	proof intake.Proof // of the session's user, where the link is bySigned
-	// at is the moment of the link, which says which earlier actions are written;
-	// zero for now.
+	// at is the moment of the link, which decides which earlier actions are
+	// written; zero for now.
 	at time.Time
-	// contact is whose session it is said to be, if anybody says so.
+	// contact is the stated owner of the session, if any is stated.
 	contact helpdesk.Contact
 	// receipt is stored with the link; nil for none.
 	receipt *receipt
@@ -97,14 +98,14 @@ type claim struct {
 
 func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
-// link links a session to a conversation. The first link of a session is final:
-// another one is ErrLinked, while a repeated one succeeds. A stranger's link gives
-// way to any other.
+// link links a session to a conversation. The first link of a session is final: a link to
+// another conversation is ErrLinked, while a repeated one succeeds. But a stranger's link
+// gives way to one that is vouched for.
 //
-// The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or the
-// storage's; after one of the storage the link may have been stored. Otherwise nothing has
-// changed. A claim with a receipt that is stored already has no effect, and the status is the
-// former answer.
+// The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or
+// storage's. After an error of storage the link may have been stored; after any other,
+// nothing has changed. A claim whose receipt is stored already has no effect, and the
+// status is the former answer.
 func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
 	product, _, err := l.products.Product(c.productID)
 	if err != nil {
@@ -138,9 +139,9 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	return result, nil
 }
 
-// amend links the session of an amendment, whose first document is the conversation's. The
-// error is errNoChange where the amendment would change nothing. It is called again when another
-// change of the documents came first, and so sets everything that it returns anew.
+// amend links the session of an amendment, whose first document is the conversation's. The error
+// is errNoChange if the amendment would change nothing. If another change of the documents comes
+// first, amend is called again and starts over.
 func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
@@ -170,22 +171,22 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 	return l.join(ctx, c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
 }
 
-// isOf reports whether the session of an amendment is known, and the contact's. A claim without a
-// contact fits any session.
+// isOf reports whether the session of an amendment is known and belongs to the contact. A claim
+// without a contact fits any session.
 func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sessionID string) (bool, error) {
 	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
 		return a.Known, nil
 	}
-	full, _, err := l.dir.Session(ctx, c.productID, sessionID) // with the address known of its user
+	full, _, err := l.dir.Session(ctx, c.productID, sessionID) // with the email address known for its user
 	return full.UserID == a.Session.UserID && full.IsOf(c.contact.Email, c.contact.UserID), err
 }
 
-// join adds a session to the conversation of an amendment. The link is new, or the session has
-// it already. Actions from the time from on are written, if the session is new there; one that
-// was there before goes on from its cursor, for its new user.
+// join adds a session to the conversation of an amendment; isNew is false if the session has the
+// link already. For a session that is new in the conversation, actions that started since from
+// are written. One that was there before goes on from its cursor, for its new user.
 func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sessionID string, isNew bool,
 	from time.Time) (status, error) {
-	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
+	r := recordOf(a.Docs[0]) // a document that cannot be read counts as empty
 	result, n := linked, notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
 	switch s := r.session(sessionID); {
@@ -237,8 +238,8 @@ func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sess
 	return result, nil
 }
 
-// formerUser returns the user of the session's newest link to the claim's conversation that has
-// ended, empty for none.
+// formerUser returns the user of the session's newest ended link to the claim's conversation,
+// empty for none.
 func formerUser(s *directory.Session, c claim) string {
 	user, _, _ := s.LinkedUser(c.desk, c.conversationID)
 	for _, of := range s.Conversations() {
@@ -252,8 +253,8 @@ func formerUser(s *directory.Session, c claim) string {
 // clockSlack is by how much the log's IDs may be behind the times of actions.
 const clockSlack = time.Second
 
-// moment returns the time of a link: its webhook's time, if that is plausible. It is neither later
-// than now nor earlier than MaxWait ago, whatever a desk's clock says.
+// moment returns the time of a link: its webhook's time if that is plausible. Whatever the
+// desk's clock says, it is neither later than now nor earlier than MaxWait ago.
 func (l *linker) moment(at time.Time) time.Time {
 	now := l.now()
 	if at.IsZero() || at.After(now) {
@@ -280,9 +281,9 @@ func (w Waiting) documentName() string {
 	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
 
-// linkContact links the session of a contact. A contact without session has its link wait for
-// one, for MaxWait. The status is ignored for a contact that is nobody, and for a conversation
-// that has too many sessions; already linked also for a session that is linked to another
+// linkContact links the session of a contact. For a contact without a session it stores a link
+// that waits for one, for MaxWait. The status is ignored for an empty contact and for a
+// conversation that has too many sessions, and already linked even if the link is to another
 // conversation. Any error is storage's, and the call can be repeated.
 func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
 	result, err := l.linkKnown(ctx, c, contact)
@@ -295,7 +296,7 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 	return l.await(ctx, c, Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
 }
 
-// linkKnown links the session that a contact has, and returns no status where there
+// linkKnown links the session that a contact has. The status is empty if there
 // is none.
 func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
 	sessionID, err := l.sessionOf(ctx, c.productID, contact)
@@ -306,8 +307,9 @@ func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contac
 	return l.linkFound(ctx, c, sessionID)
 }
 
-// linkFound links a session that was found for a contact. A session that was linked in vain is no
-// error: a desk would only repeat it. There is no status where the session is not the contact's.
+// linkFound links a session that was found for a contact. A link that is refused is not an
+// error, because a desk would only repeat it. The status is empty if the session is not the
+// contact's.
 func (l *linker) linkFound(ctx context.Context, c claim, sessionID string) (status, error) {
 	result, err := l.link(ctx, c, sessionID)
 	switch {
@@ -321,8 +323,8 @@ func (l *linker) linkFound(ctx context.Context, c claim, sessionID string) (stat
 	return result, err
 }
 
-// sessionOf returns the session in which a contact was last seen, empty for
-// none: by email address, or else by the app's own user ID, unless that user is
+// sessionOf returns the session in which a contact was last seen, empty for none.
+// It looks by email address, or else by the app's own user ID unless that user is
 // known by another address.
 func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	if contact.Email != "" {
@@ -345,7 +347,7 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 	return recent[0].Session, nil
 }
 
-// await stores a waiting link. A repeated one changes nothing, and waits no longer than the first.
+// await stores a waiting link. Repeating it changes nothing and does not extend the wait.
 func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
@@ -363,9 +365,8 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 	return pending, nil
 }
 
-// resolve links the sessions that links have waited for, as far as they have
-// appeared, in the order of the links. It ends with the first error of the storage; the next look
-// comes to the rest.
+// resolve links the sessions of waiting links if they have appeared, in the order of the
+// links. It stops at the first error of storage; the next look handles the rest.
 func (l *linker) resolve(ctx context.Context, productID string, links []Waiting) error {
 	for _, w := range links {
 		sessionID, err := l.sessionOf(ctx, productID, helpdesk.Contact{Email: w.Email, UserID: w.UserID})
@@ -379,10 +380,10 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 	return nil
 }
 
-// resolved links a session that a link has waited for, and ends the wait, also where the session
+// resolved links a session that a link has waited for and ends the wait, even if the session
 // turns out to be linked elsewhere or the conversation to be full. The link comes first: after a
-// crash in between the wait goes on, and the link is a repeated one. A wait that is over, as its
-// document has ended or was erased, links nothing.
+// crash in between, the wait goes on and the link is repeated. A wait whose document has expired
+// or was erased links nothing.
 func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	desk, conversationID := splitKey(w.Conversation)
 	docs, err := l.docs.Get(ctx, productID, w.documentName())
@@ -401,7 +402,7 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID,
 		Gone: w.documentName()}, change)
 	if document.IsConflict(err) {
-		return nil // the next look comes to it
+		return nil // left to the next look
 	}
 	return err
 }
@@ -409,8 +410,8 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 // Link is the conversation of a session. The zero Link is no conversation.
 type Link struct{ Desk, ConversationID string }
 
-// Links returns for each of the sessions, in this order, the conversation that it
-// is linked to. It reads them all at once.
+// Links returns the conversation of each session, in the order of sessionIDs. It
+// reads them in one call.
 func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...string) ([]Link, error) {
 	sessions, err := c.store.dir.Sessions(ctx, productID, sessionIDs...)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// linkEvent links the session of the contact that an event names. A contact that is named by an
-// ID of the desk's alone is looked up later, as desks want their answer soon. Only the opening
-// of a conversation has its receipt stored with the link; a message has it stored with the
-// message. A repetition returns the former answer, and in.receipt.was is set.
+// linkEvent links the session of the contact that an event names. A contact named only by an ID
+// of the desk's own is looked up later, because desks expect a quick answer. For the opening of
+// a conversation the receipt is stored with the link; for a message it is stored with the
+// message. A repetition returns the former answer and sets in.receipt.was.
 func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error) {
 	claim := in.claim()
 	if in.event.Type == helpdesk.EventOpened {
@@ -34,7 +34,8 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 	return c.linker.linkContact(ctx, claim, in.event.Contact)
 }
 
-// lookUpLater stores that a conversation's contact is to be looked up, in place of an earlier one.
+// lookUpLater stores that the contact of a conversation has to be looked up, in place of an
+// earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 	return c.amend(ctx, in, false, func(r *record) (status, bool, error) {
 		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
@@ -42,13 +43,14 @@ func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 	})
 }
 
-// amend changes the document of a webhook's conversation, together with the webhook's
-// receipt if that is final, and gives its owner notice. The change is made again if
-// another one came first; it reports false where nothing is to be stored, and its error ends amend.
+// amend changes the document of a webhook's conversation and notifies the holder of the
+// lease. If final is set, it stores the webhook's receipt with the change. The change is made
+// again if another one came first. It reports false if nothing has to be stored, and its
+// error ends amend.
 //
-// It needs no lease: compare-and-set keeps it apart from the job. Nothing is changed where the
-// receipt is stored already. After an error the change may have been stored, unless it is a
-// conflict.
+// It needs no lease: compare-and-set keeps it apart from the job. It changes nothing if the
+// receipt is stored already. After an error the change may have been stored, unless the error
+// is a conflict.
 func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 	change func(r *record) (result status, changes bool, err error)) error {
 	return document.Retry(ctx, func() error {
@@ -56,7 +58,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 		if err != nil || in.receipt.take(docs[1:]) {
 			return err
 		}
-		r := recordOf(docs[0]) // one that cannot be read begins anew
+		r := recordOf(docs[0]) // a document that cannot be read counts as empty
 		result, changes, err := change(&r)
 		if err != nil || !changes {
 			return err
@@ -76,12 +78,12 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 	})
 }
 
-// takeMessage links the session of a message and takes the message into the
-// conversation: as the label of an offer, or as a message to answer. A chat answers
-// every message. Elsewhere only conversations with an offer get answers; the others
-// are the desk's business.
+// takeMessage links the session of a message and adds the message to the
+// conversation: as the label of an offer, or as a message to answer. In a chat every
+// message is answered. Elsewhere only conversations with an offer get answers; the
+// others are left to the desk.
 func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, error) {
-	result, err := c.linkEvent(ctx, in) // for a chat the link may have failed when it began
+	result, err := c.linkEvent(ctx, in) // in a chat, the link may have failed at the opening
 	if err != nil || in.receipt.was != "" {
 		return result, err
 	}
@@ -89,7 +91,7 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 	if chat != nil && (!chat.Verifies() || strings.TrimSpace(in.event.Message) == "") {
 		return ignored, nil
 	}
-	var h heard // of the newest attempt: another change of the document may come first
+	var h heard // of the last attempt: another change of the document may come first
 	err = c.amend(ctx, in, true, func(r *record) (status, bool, error) {
 		if h, err = c.hear(ctx, in, r); chat != nil {
 			result = h.answer
@@ -117,10 +119,10 @@ type heard struct {
 	effects []assistance.Effect
 }
 
-// hear takes a message into the conversation. A message without words, such as an image alone, gets
-// no reply. An echo of the service's own reply changes nothing, and after an error nothing is to be
-// stored. The guidance starts before the message is stored, so it may start again after a conflict
-// or a repetition.
+// hear adds a message to the conversation. A message without words, such as an image alone, gets
+// no reply. An echo of the service's own reply changes nothing, and after an error nothing must
+// be stored. The guidance starts before the message is stored, so after a conflict or a
+// repetition it may start again.
 func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard, err error) {
 	text, can := stored(in.event.Message), in.desk.capabilities()
 	h.answer = ignored
@@ -149,9 +151,9 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	return h, err
 }
 
-// takeOpening takes the text that opened a conversation into the assistance: no offer
-// is made before somebody can have answered it. A repetition changes nothing. It is stored without
-// the receipt, since the link is still to come.
+// takeOpening passes the text that opened a conversation to the assistance, so that no offer is
+// made before somebody could have answered it. A repetition changes nothing. It is stored
+// without the receipt, because the link is still to come.
 func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
 		return nil
@@ -159,7 +161,8 @@ func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	return c.assist(ctx, in, assistance.Message{Text: in.event.Message})
 }
 
-// stored returns as much of a message as is kept: maxStored bytes, cut between characters.
+// stored returns the part of a message that is kept: at most maxStored bytes, cut between
+// characters.
 func stored(text string) string {
 	if len(text) > maxStored {
 		text = strings.ToValidUTF8(text[:maxStored], "")
@@ -167,9 +170,9 @@ func stored(text string) string {
 	return text
 }
 
-// heard returns the guidance that a message chose, if the program guides, and whether
-// the message asks for an answer: a label that nobody guides, and any message where an offer was
-// shown or is being sent. Elsewhere messages are the desk's business.
+// heard returns the guidance that a message chose, if the program guides, and whether the
+// message asks for an answer. A label without guidance does, and so does any message if an offer
+// was shown or is being sent. All other messages are left to the desk.
 func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
 	m := c.machine()
 	for _, effect := range effects {
@@ -190,15 +193,16 @@ func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
 const guideTime = time.Second
 
-// guide starts the help that a user chose. Its error is the webhook's: the desk repeats that,
-// and so the call.
+// guide starts the help that a user chose. Its error fails the webhook: the desk repeats the
+// webhook, and so the call.
 func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
 	ctx, cancel := context.WithTimeout(ctx, guideTime)
 	defer cancel()
 	return c.opts.Guide(ctx, g)
 }
 
-// messageID returns the ID of a message, which is its delivery's. It is the same for a repetition.
+// messageID returns the ID of a message, taken from its delivery. It is the same for a
+// repetition.
 func messageID(in *incoming) string {
 	name := in.receipt.names[0]
 	return name[strings.LastIndexByte(name, '/')+1:]

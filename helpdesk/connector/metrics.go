@@ -12,7 +12,7 @@ import (
 
 // connectorMetrics are the metrics of a [Connector]. Their labels are the product, the desk's
 // name or a trigger's ID, and words from a fixed list: nothing that a visitor can choose. They
-// work without a registry, too.
+// also work without a registry.
 type connectorMetrics struct {
 	webhooks *prometheus.CounterVec
 	replies  *prometheus.CounterVec
@@ -32,9 +32,9 @@ type offerMetrics struct {
 	transitions *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics; a nil registry takes none. The function each calls see with
-// the work on each product that is followed, whenever metrics are collected. A metric that
-// cannot be registered is a mistake, added to wrong.
+// newMetrics registers the metrics, or none if the registry is nil. Whenever metrics are
+// collected, each is called: it calls see with the delivery of each followed product. A metric
+// that cannot be registered is a mistake, added to wrong.
 func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(see func(d *delivery))) connectorMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
@@ -75,8 +75,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 	}
 }
 
-// overdue collects how many notes are overdue when it is asked, and counts nothing
-// meanwhile.
+// overdue collects the number of overdue notes when metrics are collected, and counts
+// nothing in between.
 type overdue struct {
 	each          func(see func(d *delivery))
 	parked, since *prometheus.Desc

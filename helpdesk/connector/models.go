@@ -7,15 +7,15 @@ import (
 )
 
 // Models are asked beside the conversation, in a goroutine of the lease, so no note waits for
-// one. The call is a step without an outbox: it changes nothing at the desk, and its result is
-// in memory until a later step stores it. After the death of a server the next owner asks again.
+// one. The call is a step without an outbox: it changes nothing at the desk, and its result
+// stays in memory until a later step stores it. If a server dies, the next owner asks again.
 //
 //	next: kindDraft   ──▶ draft    a summary ──▶ next: kindSummary, stored and written
 //	next: kindCompose ──▶ compose  a reply   ──▶ next: kindReply, or kindDrop without a text
 
-// draft has a model make a summary, or makes it from the actions where no model may be
-// told them. The conversation is due when it is there. After a failure the next note
-// brings the next attempt. The session is the caller's copy, and is only read.
+// draft has a model write a summary, or makes it from the actions if no model may see
+// them. The result makes the conversation due. After a failure the next note brings the
+// next attempt. The session is the caller's copy, and is only read.
 func (j *job) draft(s *step, of session) {
 	d, l := j.d, j.lane
 	j.think(func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
@@ -35,9 +35,9 @@ func (j *job) draft(s *step, of session) {
 	})
 }
 
-// compose has the reply to messages made. The conversation is due when it is there. A reply that
-// must not be sent, or that the program declines, is an answer without text, and its messages are
-// dropped for that reason. A failure is repeated with the back-off of answers.
+// compose has the reply to messages composed. The result makes the conversation due. A reply
+// that must not be sent, or that the program declines, becomes an answer without text, and its
+// messages are dropped for that reason. A failure is retried with the back-off of answers.
 func (j *job) compose(s *step, q Question, sessions []session) {
 	d, product := j.d, j.product
 	j.think(func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
@@ -66,14 +66,14 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 	})
 }
 
-// think lets a model work beside the conversation, which records the start and the result. It
-// calls begun at once, work without mu in a goroutine of the lease, and the function that work
-// returns under mu. That one runs after the end of the lease, too, and must leave no call
-// recorded as going on. The caller holds the lease, and not mu.
+// think runs a model's work beside the conversation and records its start and its result in the
+// lane. It calls begun immediately, work in a goroutine of the lease without mu, and the
+// function that work returns under mu. That function runs even after the lease has ended, and
+// must not leave a call recorded as running. The caller holds the lease, but not mu.
 //
-// The result for a lane that was forgotten meanwhile is lost, as its conversation was: that may
-// have a lane anew, and must not get a second one. After an erasure in the conversation a result
-// is lost, too: the activity it was made of may be erased.
+// If the lane was forgotten in the meantime, the result is lost along with it: the conversation
+// may have a new lane by now, and must not get a second one. After an erasure in the
+// conversation the result is dropped as well, because the activity behind it may be erased.
 func (j *job) think(begun func(*more), work func(ctx context.Context) func(*more)) {
 	d, l, erasures := j.d, j.lane, j.erasures
 	d.mu.Lock()

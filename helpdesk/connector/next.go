@@ -19,7 +19,7 @@ type kind uint8
 // are looked for and never sent again; everything else may simply be repeated.
 const (
 	kindNote      kind = iota
-	kindSummary        // a note, too
+	kindSummary        // also a note
 	kindRedaction      // of the notes that a summary replaces
 	kindDraft          // a model is asked for a summary
 	kindContact        // the desk is asked for the contact
@@ -34,7 +34,7 @@ const (
 )
 
 // class groups the kinds of step that fail together: a retry delays the steps of its
-// class, and no others. So an answer waits for no note, and a note for no answer.
+// class and no others. So an answer never waits for a note, nor a note for an answer.
 type class uint8
 
 const (
@@ -58,18 +58,18 @@ func (k kind) class() class {
 	return answers
 }
 
-// step is the next piece of work of a conversation. It is a decision, made from one state of the
-// document: store checks whether it still holds. A kind uses the fields of its own group.
+// step is the next piece of work of a conversation. It is a decision made from one state of the
+// document; store checks whether it still holds. Each kind uses the fields of its own group.
 type step struct {
 	kind  kind
-	text  string // as the desk is given it
-	doubt bool   // it may have had its effect
-	// strange says that it is for a session that only a stranger has linked.
+	text  string // as the desk receives it
+	doubt bool   // it may have taken effect already
+	// strange means that the step is for a session that only a stranger has linked.
 	strange bool
 
 	writing *writing // of a note
-	want    *want    // that a note is of; nil for a summary, and in doubt
-	taken   int      // actions of want that the note takes, those that it leaves out included
+	want    *want    // the source of a note; nil for a summary, and in doubt
+	taken   int      // actions of want that the note covers, including the ones left out
 	actions []activity.Action
 
 	session string // of a draft
@@ -85,8 +85,8 @@ type step struct {
 	remove  assistance.Remove
 }
 
-// offering is a match of a trigger. It becomes an offer only when the machine of the conversation
-// has taken it as a claim; until then any newer one replaces it.
+// offering is a match of a trigger. It becomes an offer only when the conversation's machine has
+// accepted it as a claim; until then any newer one replaces it.
 type offering struct {
 	assistance.Matched
 	session string
@@ -94,12 +94,12 @@ type offering struct {
 	at      time.Time
 }
 
-// view is everything beside its document that the next step of a conversation
-// depends on. next changes nothing in it. Before settled, calm, strange and again a kind of step
-// is not taken; zero is no such time.
+// view is everything besides its document that determines the next step of a
+// conversation. next does not modify it. Before settled, calm, strange and again,
+// steps of the kinds concerned are not taken; zero means no such time.
 type view struct {
 	now     time.Time
-	settled time.Time // a write that an earlier owner has begun is looked for from then on
+	settled time.Time // from then on, a write begun by an earlier owner is looked for
 	calm    time.Time // no note of actions is begun before
 	strange time.Time // nor, before this, one of a session that only a stranger has linked
 	going   string    // but for this session, whose actions do not fit into one note
@@ -110,12 +110,12 @@ type view struct {
 	notes Notes
 	wants []*want // the conversation's ranges of the log, in its order
 
-	models   bool // summaries are a model's
+	models   bool // a model writes the summaries
 	draft    *draft
 	drafting bool
 
 	replies   bool     // messages are answered
-	theirs    []string // the messages that are known to be the requester's
+	theirs    []string // the messages known to be the requester's
 	answer    *composed
 	composing bool
 
@@ -123,8 +123,8 @@ type view struct {
 	match *offering
 }
 
-// draft is a summary that a model has made of a session; without text it has failed
-// to, and Upto says how many actions it was asked about.
+// draft is a summary that a model has made of a session. Without text the model has
+// failed, and Upto is the number of actions that it was asked about.
 type draft struct {
 	session, userID string
 	summed
@@ -132,7 +132,7 @@ type draft struct {
 
 // composed is a reply that was composed to a message.
 type composed struct {
-	to      message // with those that it answers, too
+	to      message // including the IDs of messages answered with it
 	text    string
 	outcome string // of a message that is not answered; empty otherwise
 }
@@ -168,7 +168,7 @@ func (c *conversation) next(v *view) (s *step, own, due time.Time) {
 	return nil, own, due
 }
 
-// sooner returns the earlier of two times, of which zero is never.
+// sooner returns the earlier of two times, where zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -176,7 +176,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// nextOffer makes an offer of a match. Whether one may be made is for the machine to say, when the
+// nextOffer makes an offer from a match. The machine decides whether one may be made, when the
 // step is stored.
 func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 	if v.match == nil {
@@ -185,16 +185,17 @@ func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 	return &step{kind: kindOffer, match: v.match}, time.Time{}
 }
 
-// nextAnswer answers the oldest message, if it is the requester's. The answer is
-// composed of the sessions that the desk vouches for, if any. In this order:
+// nextAnswer answers the oldest message if it is the requester's. The answer is
+// composed from the sessions that the desk vouches for, if any. The first case that
+// applies decides:
 //
 //	older than replyTTL            dropped as expired, in doubt or not
 //	no replies, or no signatures   dropped
 //	Begun is set                   the reply is in doubt: looked for, once it has had settleTime
-//	Reply is set                   the desk has not taken it: sent again as it is
+//	Reply is set                   the desk has not accepted it: sent again unchanged
 //	composed                       sent, or dropped for the reason that the composer gave
 //	being composed                 nothing until the result comes or the message expires
-//	otherwise                      the desk is asked whose it is, then a model for the reply
+//	otherwise                      the desk is asked for the author, then a model for the reply
 func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	if len(c.Messages) == 0 {
 		return nil, time.Time{}
@@ -226,9 +227,9 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	return c.nextCompose(v)
 }
 
-// nextCompose has the oldest messages answered together, once the desk has said of each
-// that it is the requester's and no model works for the conversation. A conversation asks for one
-// model call at a time.
+// nextCompose has the oldest messages answered together, once the desk has confirmed each
+// as the requester's and no model works for the conversation. A conversation has one model
+// call at a time.
 func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 	batch := c.together()
 	m := batch[0]
@@ -247,7 +248,7 @@ func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 	return &step{kind: kindCompose, message: m, batch: batch}, time.Time{}
 }
 
-// nextContact looks the contact up, for as long as a link would wait.
+// nextContact looks the contact up. perform asks the desk only for as long as a link would wait.
 func (c *conversation) nextContact(v *view) (*step, time.Time) {
 	if c.Contact == nil {
 		return nil, time.Time{}
@@ -258,8 +259,8 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 // nextNote writes notes, but nothing of strangers.
 func (c *conversation) nextNote(v *view) (*step, time.Time) { return c.nextNoteOf(v, false) }
 
-// nextStrange writes notes of sessions that only strangers have linked. A draft takes no turn, as it
-// asks no desk.
+// nextStrange writes notes of sessions that only strangers have linked. A draft takes no turn,
+// because it makes no request to the desk.
 func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 	s, due := c.nextNoteOf(v, true)
 	if s != nil {
@@ -311,14 +312,14 @@ func (c *conversation) nextRedaction(v *view) *step {
 	return &step{kind: kindRedaction, redact: c.Redact[:1]}
 }
 
-// nextActions writes a note of the actions of one session: of the one that is being
-// written, or else of the one that has waited longest. The note takes as many as fit. It is nil
-// without an action to write.
+// nextActions writes a note of the actions of one session: the session that is being
+// written, or else the one that has waited longest. The note takes as many actions as
+// fit. The step is nil if there is no action to write.
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
 	rank := func(w *want) int { return slices.Index([]bool{w.session == v.going, true}, true) }
 	for _, other := range v.wants {
-		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over meanwhile
+		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over
 			continue
 		}
 		if (c.session(other.session).by() == byBrowser) == strange &&
@@ -336,7 +337,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 			To: w.found[n-1].after, Count: len(actions)}}
 }
 
-// resume looks for the note in the outbox and writes it otherwise, unless its person was erased.
+// resume looks for the note in the outbox and otherwise writes it, unless its person was erased.
 func (c *conversation) resume() *step {
 	s := &step{kind: kindNote, text: c.Writing.Text, writing: c.Writing, doubt: true}
 	if c.Writing.Summary != nil {
@@ -345,9 +346,9 @@ func (c *conversation) resume() *step {
 	return s
 }
 
-// nextSummary posts a summary of a session that has enough actions in notes and in
-// no summary, or asks a model for one. Without a model the digest is the summary. A finished draft
-// is posted whether or not a summary is due by now.
+// nextSummary posts a summary of a session that has enough actions in notes that no summary
+// covers, or asks a model for one. Without a model the digest is the summary. A finished draft
+// is posted whether or not a summary is still due.
 func (c *conversation) nextSummary(v *view, strange bool) *step {
 	if v.notes.SummaryThreshold <= 0 {
 		return nil
@@ -372,20 +373,20 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 	return nil
 }
 
-// isIn reports whether the conversation has the draft's session, and of the same user.
+// isIn reports whether the conversation has the draft's session, with the same user.
 func (d *draft) isIn(c *conversation) bool {
 	s := c.session(d.session)
 	return s != nil && s.UserID == d.userID
 }
 
-// allows reports whether a model may be asked for a summary of a session: after a
-// failure not before its next note.
+// allows reports whether a model may be asked for a summary of a session. After a failure it may
+// not before the session's next note.
 func (d *draft) allows(s *session) bool {
 	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
 }
 
-// summarize returns the step that posts a summary of a session. One that says the same as the
-// summary before it needs no note.
+// summarize returns the step that posts a summary of a session. A summary with the same text as
+// the one before it needs no note.
 func (s *session) summarize(done summed, now time.Time) *step {
 	w := &writing{Session: s.ID, UserID: s.UserID, Begun: now, Summary: &done}
 	if s.Summary == nil || s.Summary.Text != done.Text {
@@ -394,9 +395,9 @@ func (s *session) summarize(done summed, now time.Time) *step {
 	return &step{kind: kindSummary, text: w.Text, writing: w}
 }
 
-// nextTick reports to the machine that its due time has come. It asks the machine on a copy which
-// effect that would have, and takes the one that needs the desk as the step; the stored machine
-// moves when the step is performed or settled.
+// nextTick reports to the machine that its due time has come. It tries the event on a copy of
+// the machine and returns the step for the effect that needs the desk. The stored machine moves
+// when the step is performed or settled.
 func (c *conversation) nextTick(v *view) (*step, time.Time) {
 	if v.rules == nil || c.Machine == nil {
 		return nil, time.Time{}
@@ -421,8 +422,8 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 	return &step{kind: kindPass}, time.Time{}
 }
 
-// fill returns the text of a note of the first n actions, as many as fit, and those
-// of them that are not left out. There must be one. Actions that are left out count in n, also
+// fill returns the text of a note with as many of the actions as fit, those it shows, and the
+// number n that it covers. At least one must be kept. Actions that are left out count in n, even
 // right after the last that fits, so that the cursor moves past them.
 func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
 	text string) {

@@ -9,18 +9,19 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// settleNote records a note that is there, or that need not be written. A refusal
-// empties the outbox, unless an earlier attempt is still in doubt.
+// settleNote records a note that exists or need not be written. A refusal empties the outbox,
+// unless an earlier attempt is still in doubt.
 //
 //	written, found or needless     the outbox is emptied and the cursor moves
 //	refused for good               the same, without an ID: the actions are left out and counted
 //	not found, of somebody erased  the outbox is emptied
 //	not made, or refused for now,  the outbox is emptied and the error returned: the next attempt
-//	  and not in doubt before      is a new note, which may hold newer actions, too
+//	  and not in doubt before      is a new note, which may hold newer actions
 //	anything else                  the outbox stays: the note is in doubt, and looked for next
 //
-// A summary that is left out counts as made, so that it is not made again at once. Counting and
-// the lane come after the document is stored: a server that dies in between counts too little.
+// A summary that is left out counts as made, so that it is not made again immediately. The
+// counters and the lane are updated after the document is stored: a server that dies in between
+// counts too little.
 func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	var failed *helpdesk.APIError
 	switch {
@@ -58,7 +59,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	return nil
 }
 
-// isPaused reports whether a request was not made, since it has to wait.
+// isPaused reports whether a request was not made because it has to wait.
 func isPaused(err error) bool {
 	var paused *pausedError
 	return errors.As(err, &paused)
@@ -75,7 +76,7 @@ func (j *job) count(w *writing) {
 	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
 }
 
-// settleRedaction records that a note is redacted, or that the desk refuses to.
+// settleRedaction records that a note is redacted, or that the desk refuses to redact it.
 func (j *job) settleRedaction(ctx context.Context, s *step, o outcome) error {
 	if o.err != nil && (!isFinal(o.err) || helpdesk.IsGone(o.err)) {
 		return o.err
@@ -86,7 +87,7 @@ func (j *job) settleRedaction(ctx context.Context, s *step, o outcome) error {
 	return j.update(ctx, func(c *conversation) error { c.Redact = without(c.Redact, s.redact); return nil })
 }
 
-// lost counts and logs actions that are in no note; zero or fewer are none.
+// lost counts and logs actions that are in no note; it ignores a count of zero or less.
 func (j *job) lost(reason string, actions int) {
 	if actions > 0 {
 		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
@@ -94,10 +95,10 @@ func (j *job) lost(reason string, actions int) {
 	}
 }
 
-// countTrimmed counts the actions of sessions whose entries were trimmed without
-// exception, as far as it is known how many there were. Nothing in the log tells those, so the
-// directory's count of the session does; the cursor takes it over, so that they are counted once.
-// Gaps before an action that is still there are counted by the scan.
+// countTrimmed counts the lost actions of sessions whose unread entries were all trimmed, as far
+// as their number is known. The log no longer has it, so it comes from the directory's count of
+// the session's actions. The cursor adopts that count, so that the actions are counted once.
+// Gaps before an action that is still in the log are counted by the scan.
 func (j *job) countTrimmed(ctx context.Context) error {
 	for _, w := range j.wants {
 		if !w.gap || len(w.found) > 0 || w.more {
