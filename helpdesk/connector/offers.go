@@ -13,19 +13,19 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// An offer has its machine, internal/assistance, for an outbox:
+// The outbox of an offer is its machine; see internal/assistance:
 //
 //	trigger matches ──▶ lane.match ──▶ claim: Matched ──▶ offer ──▶ settleOffer
 //	                                   stored as the       once      sent       Shown
 //	                                   machine's claim               not sent   Refused
 //	                                                                 in doubt   the claim stays
 //
-// A claim that stays is due after assistance.FindAfter: nextTick has the desk look for the offer,
-// which then is Shown or Lost. An offer that is ignored is due after its time: remove deletes the
-// conversation, if nobody has ever written there.
+// A claim that stays is due after assistance.FindAfter: nextTick has the desk look for the
+// offer, which is then Shown or Lost. An offer that is ignored is due after its time: remove
+// deletes the conversation if nobody has ever written there.
 //
-// Metrics and logs of the machine come after its step is stored, and from the server that stored
-// it, so a move counts at most once.
+// The server that stores a step of the machine logs and counts it, after it is stored, so a move
+// counts at most once.
 
 // offers reports whether offers are made at the desk.
 func (p Product) offers(desk string) bool {
@@ -38,8 +38,8 @@ func (p Product) assists() bool {
 	return slices.ContainsFunc(p.Desks, func(d Desk) bool { return p.offers(d.Name) })
 }
 
-// rules returns the rules of assistance at the desk. A conversation that the desk
-// cannot delete is kept. The product must have assistance.
+// rules returns the rules of assistance at the desk. If the desk cannot delete a
+// conversation, conversations are kept. The product must have assistance.
 func (p Product) rules(desk string) assistance.Rules {
 	rules := p.Assistance.Rules
 	if d, _ := p.find(desk); d.capabilities().Remover == nil {
@@ -48,15 +48,15 @@ func (p Product) rules(desk string) assistance.Rules {
 	return rules
 }
 
-// Further reasons why no offer is made of a match.
+// Further reasons why no offer is made for a match.
 const (
-	untrusted assistance.Reason = "untrusted" // nobody vouches for whose conversation it is
-	leaseEnds assistance.Reason = "lease"     // another server may take over meanwhile
+	untrusted assistance.Reason = "untrusted" // nobody vouches for the link of the session
+	leaseEnds assistance.Reason = "lease"     // another server may take over first
 )
 
-// States returns for each of the conversations, in this order, the state of the
-// assistance there; "" for the zero Link, for a product without assistance, and for
-// a conversation that cannot be read. It reads them all at once.
+// States returns the state of the assistance in each of the conversations, in the
+// order of links. It is "" for the zero Link, for a product without assistance, and
+// for a conversation that cannot be read. It reads all conversations in one call.
 func (c *Connector) States(ctx context.Context, productID string, links ...Link) ([]assistance.State, error) {
 	states := make([]assistance.State, len(links))
 	product, ok, err := c.products.Product(productID)
@@ -86,9 +86,9 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 	return states, nil
 }
 
-// step takes an event into the machine of a conversation, and returns the effects, which are to
-// be carried out only once the conversation is stored. After a *assistance.MoveError, its only
-// error, the conversation is as it was.
+// step applies an event to the machine of a conversation and returns the effects, which must be
+// carried out only once the conversation is stored. Its only error is a *assistance.MoveError,
+// which leaves the conversation unchanged.
 func (c *conversation) step(rules assistance.Rules, now time.Time,
 	event assistance.Event) ([]assistance.Effect, error) {
 	next, effects, err := rules.Step(c.machine(), now, event)
@@ -102,7 +102,7 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 }
 
 // reported are the events of the outcomes. None of them has an effect to carry out. An outcome
-// that is not among them is refused in every state.
+// that is missing here is refused in every state.
 var reported = map[proactive.Outcome]assistance.Event{
 	proactive.Dismissed:  assistance.Dismissed{},
 	proactive.Progressed: assistance.Progressed{},
@@ -110,10 +110,10 @@ var reported = map[proactive.Outcome]assistance.Event{
 	proactive.Abandoned:  assistance.Abandoned{},
 }
 
-// Report takes an outcome into the assistance of a conversation. Any server may be
-// called: on return it is stored, and the next offer anywhere is decided by it. The
-// error is proactive.ErrNoConversation, a *proactive.ReportError, or the storage's;
-// after one of the storage the outcome may have been stored.
+// Report applies an outcome to the assistance of a conversation. Any server may be
+// called: on return the outcome is stored, and it counts for the next offer on any
+// server. The error is proactive.ErrNoConversation, a *proactive.ReportError or
+// storage's; after an error of storage the outcome may have been stored.
 func (c *Connector) Report(ctx context.Context, productID string, of Link, outcome proactive.Outcome) error {
 	product, known, err := c.products.Product(productID)
 	if err != nil {
@@ -132,9 +132,9 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 	return err
 }
 
-// assist takes an event without an effect to carry out into the assistance of a
-// conversation, and stores it. The error is the machine's, which leaves the conversation as
-// it is, or the storage's.
+// assist applies an event that has no effect to carry out to the assistance of a
+// conversation, and stores the result. The error is the machine's, which leaves the
+// conversation unchanged, or storage's.
 func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.Event) error {
 	var before assistance.Machine
 	var effects []assistance.Effect
@@ -152,9 +152,9 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 	return err
 }
 
-// advance takes an event into the machine and stores it, and returns the effects. The machine is
-// the document's, which another server's webhook may have moved meanwhile: then the event may be
-// refused. The error is step's or update's.
+// advance applies an event to the machine, stores the machine and returns the effects. The
+// machine is the document's, which another server's webhook may have moved in the meantime, so
+// the event may be refused. The error is step's or update's.
 func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	event assistance.Event) (effects []assistance.Effect, err error) {
 	var before assistance.Machine
@@ -171,9 +171,9 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	return effects, nil
 }
 
-// claim claims the offer of a match before it is sent, unless something is in the
-// way. The machine records the claim as an offer in flight. The match is used up in any case, and
-// the error is errMeant where no offer is to be made. Otherwise s.send is the offer.
+// claim claims the offer of a match before it is sent, unless something prevents the offer.
+// The machine records the claim as an offer in flight. The match is used up in any case,
+// and the error is errMeant if no offer is to be made. Otherwise s.send is the offer.
 func (j *job) claim(ctx context.Context, s *step) error {
 	j.locked(func() { j.lane.rare().match = nil })
 	reason := assistance.Offered
@@ -194,7 +194,7 @@ func (j *job) claim(ctx context.Context, s *step) error {
 			return err
 		}
 	}
-	// A server that gets the lease later finds a match that another one has seen to.
+	// A server that got the lease later finds matches that another one has handled.
 	if j.owned.Sub(s.match.at) < j.d.opts.LeaseTTL/3 || reason == assistance.Offered {
 		j.d.assisted.decided(j.d.productID, j.lane.key, s.match, reason)
 	}
@@ -207,8 +207,8 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	return errMeant
 }
 
-// offer shows an offer, unless the desk cannot take it in time: within offerTime, the lease and
-// the moment of the match. errLate and a *pausedError mean that no request was made.
+// offer shows an offer, unless the desk cannot show it in time: within offerTime, the lease and
+// the moment of the match. After errLate or a *pausedError no request was made.
 func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	left := min(offerTime, time.Until(j.lease.Until()), s.send.SendBy.Sub(j.d.store.now()))
 	if left < leastTime {
@@ -224,14 +224,14 @@ func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	return o
 }
 
-// errLate says that the moment of an offer has passed.
+// errLate reports that the moment of an offer has passed.
 var errLate = errors.New("connector: the offer is late")
 
-// errRemoved says that a conversation was deleted.
+// errRemoved reports that a conversation was deleted.
 var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 
-// remove deletes a conversation in which nobody has ever written: one that the
-// service itself has filled. Any other one stays, and its offer has lapsed.
+// remove deletes a conversation in which nobody has ever written, one that only the
+// service has filled. Any other one stays, and its offer has lapsed.
 //
 //	somebody wrote after the offer     Engaged: the machine goes on
 //	somebody wrote before it           Tick with KeepIdle: the offer has lapsed
@@ -265,8 +265,8 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	case wrote:
 		rules.KeepIdle = true
 	}
-	// A message may have come meanwhile, here or at another server that has the
-	// lease by now, and a deletion cannot be undone.
+	// A message may have come in the meantime, here or at another server that has
+	// the lease by now, and a deletion cannot be undone.
 	effects, o.err = j.advance(ctx, rules, assistance.Tick{})
 	if o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
 		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
@@ -275,13 +275,13 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	return o
 }
 
-// settleOffer takes the outcome of a step of the assistance into the machine. An
-// offer in doubt keeps its claim: it is looked for, and never sent again. It is lost if the desk
-// refuses to look.
+// settleOffer passes the outcome of a step of the assistance to the machine. An offer in
+// doubt keeps its claim: it is looked for, and never sent again. If the desk refuses to
+// look, the offer is lost.
 //
-// A refusal of this offer alone ends here; one of the account or of the conversation is returned.
-// An event that the machine refuses was overtaken by a message, and is no error. The result is
-// counted when the machine is stored, or has been overtaken.
+// A refusal of this offer alone ends here; a failure of the account or of the conversation
+// is returned. An event that the machine refuses was overtaken by a message, and is not an
+// error. The result is counted once the machine is stored or has been overtaken.
 func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	var event assistance.Event
 	result, trigger := "", s.send.TriggerID
@@ -324,15 +324,15 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	if result != "" {
 		j.d.assisted.offered(j.d.productID, trigger, result)
 	}
-	if errors.As(o.err, &impossible) { // something faster happened meanwhile
+	if errors.As(o.err, &impossible) { // something else happened first
 		return nil
 	}
 	return o.err
 }
 
-// removed logs and counts a conversation that was deleted. Its error is errRemoved, which has the
-// job end the links and delete the document. The machine's last step is not stored: it goes with
-// the document.
+// removed logs and counts a conversation that was deleted. Its error is errRemoved, which makes
+// the job end the links and delete the document. The machine's last step is not stored, because
+// the document is about to go.
 func (j *job) removed() error {
 	m := j.r.machine()
 	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})

@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Person is somebody, as the connector knows people. The caller has gathered it; an empty list
+// Person identifies a person to the connector. The caller has gathered the lists; an empty list
 // means that nothing of the kind is known.
 type Person struct {
 	UserIDs    []string
@@ -24,8 +24,8 @@ type Person struct {
 	Others     map[string][]string // by session: the IDs of its other users
 }
 
-// owns reports whether a session of a conversation, or a note of it, is the person's: it is of
-// that user, empty for nobody known.
+// owns reports whether a session of a conversation, or a note of it, belongs to the person.
+// userID is the user of the session or the note, empty if unknown.
 func (p *Person) owns(sessionID, userID string) bool {
 	return slices.Contains(p.SessionIDs, sessionID) && !slices.Contains(p.Others[sessionID], userID)
 }
@@ -41,11 +41,11 @@ type Kept struct {
 	Desk           string   `json:"desk"`
 	ConversationID string   `json:"conversation_id"`
 	SessionIDs     []string `json:"session_ids"` // the person's, in the order in which they were linked
-	// NoteIDs are the person's notes that are in the conversation, also from before another user took
-	// the session over, and Summaries the texts of the last summaries.
+	// NoteIDs are the person's notes in the conversation, including notes from before another
+	// user took the session over. Summaries are the texts of the last summaries.
 	NoteIDs   []string `json:"note_ids"`
 	Summaries []string `json:"summaries"`
-	// Actions are waiting for the next summary, Messages of the contact for an answer.
+	// Actions wait for the next summary, Messages of the contact for an answer.
 	Actions  []summary.Action `json:"actions"`
 	Messages []message        `json:"messages"`
 	// Deliveries are requests to the desk that are under way.
@@ -61,9 +61,9 @@ type Delivery struct {
 	Begun time.Time `json:"begun,omitzero"`
 }
 
-// Kept returns the stored data of a person's conversations, and of the links that wait.
-// Neither is nil. It changes nothing. A conversation may hold more people's sessions: only the
-// person's are told, but all its messages.
+// Kept returns the stored data of a person's conversations, and the links that wait for the
+// person. Neither is nil. It changes nothing. A conversation may hold the sessions of several
+// people: only the person's are returned, but all of the messages.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
 	records, err := c.store.conversationsOf(ctx, productID, of)
 	if err != nil {
@@ -77,22 +77,22 @@ func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Ke
 	return all, append([]Waiting{}, links...), err
 }
 
-// Erasure is the part of a person's erasure that concerns conversations: Entries and Changes
-// to be committed with the rest, and counts of the removed data. Notes count as planned.
+// Erasure is the part of a person's erasure that concerns conversations: Entries and Changes to
+// commit with the rest, and counts of the removed data. Notes are counted as planned.
 type Erasure struct {
 	Entries                                 []eventlog.Entry
 	Changes                                 []document.Change
 	Conversations, NotesRedacted, NotesLeft int
 }
 
-// Erase plans the erasure of a person: of links, links that wait, material for summaries,
-// replies and offers, and writes under way. With redact the notes of
-// the person's sessions are redacted, where the desk can.
+// Erase plans the erasure of a person: of links, waiting links, material for summaries, replies
+// and offers, and writes under way. With redact, the notes of the person's sessions are redacted
+// if the desk can redact.
 //
 // It changes nothing itself. The caller commits the Entries and Changes in one append, with the
-// erasure of everything else. If a conversation changed since, that fails with a
-// *document.ConflictError, and the erasure is planned anew. The redactions are stored by it, and
-// made by the holder of the lease, as long as it takes.
+// erasure of everything else. If a conversation has changed since, the append fails with a
+// *document.ConflictError, and the erasure has to be planned again. The append stores the
+// redactions; the holder of the lease makes them, as long as it takes.
 func (c *Connector) Erase(ctx context.Context, productID string, of Person, redact bool) (Erasure, error) {
 	var plan Erasure
 	product, _, err := c.products.Product(productID)
@@ -123,8 +123,9 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	return plan, err
 }
 
-// conversation plans the erasure of a person from a conversation. A note in doubt counts, too: as
-// redacted if the desk can look for it. Without a Redactor notes stay.
+// conversation plans the erasure of a person from a conversation. A note in doubt is counted as
+// well: as redacted if the desk can look for it, else as left. Without a Redactor all notes
+// stay.
 func (plan *Erasure) conversation(s *store, r *record, of Person, can helpdesk.Capabilities) error {
 	doubt, redacts := r.doubts(of), can.Redactor != nil
 	notes := r.erase(of, redacts)
@@ -164,11 +165,10 @@ func (plan *Erasure) add(n notice) error {
 	return err
 }
 
-// erase removes a person's sessions and messages from the conversation, with everything that is
-// known of it once no session is left, and returns how many notes of the person are known to be at
-// the desk. With redact these are to be redacted, and so is the person's note in the outbox, once
-// it is found. A session that another user has taken over, or had before, stays
-// that user's.
+// erase removes a person's sessions and messages from the conversation, and everything else once
+// no session is left. It returns how many notes of the person are known to be at the desk. With
+// redact these are to be redacted, and so is the person's note in the outbox, once it is found.
+// A session that another user has taken over, or had before, stays with that user.
 func (c *conversation) erase(of Person, redact bool) (notes int) {
 	var ids []string
 	var left []session
@@ -212,8 +212,8 @@ func (s *session) notesOf(of Person) (ids []string) {
 	return ids
 }
 
-// erase removes a person from a session, and reports whether the session stays: it is another
-// user's, or the conversation has notes of one.
+// erase removes a person from a session. It reports whether the session stays because it is
+// another user's, or because the conversation has notes of another user.
 func (s *session) erase(of Person) (stays bool) {
 	s.Former = slices.DeleteFunc(slices.Clone(s.Former), func(n formerNote) bool { return of.owns(s.ID, n.UserID) })
 	s.Others = slices.DeleteFunc(slices.Clone(s.Others), func(id string) bool { return slices.Contains(of.UserIDs, id) })
@@ -229,8 +229,8 @@ func (s *session) erase(of Person) (stays bool) {
 }
 
 // forget removes a person's messages and look-up. Messages without an author, offers and replies
-// are those of the participants whose sessions are there: where only strangers' are left, they were
-// the person's.
+// belong to the participants whose sessions are linked. If only strangers' sessions are left,
+// they belonged to the person and are removed.
 func (c *conversation) forget(of Person) {
 	owned := c.owned()
 	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool {
@@ -244,7 +244,7 @@ func (c *conversation) forget(of Person) {
 	}
 }
 
-// conversationsOf reads the conversations that a person's sessions are in, each once, all at once.
+// conversationsOf reads the conversations of a person's sessions, each once, in one call.
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (records []record, err error) {
 	var names []string
 	for _, l := range of.Links {

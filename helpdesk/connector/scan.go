@@ -11,16 +11,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// want is a range of a session's actions in the log, for its conversation. A scan
-// fills it: found then has every action of the range in the log's order, also those that are left
-// out, and at is the place after the last. It takes about room bytes, and few visitors.
+// want is a range of a session's actions in the log, for its conversation. A scan fills
+// it: then found has every action of the range in log order, including the ones left out,
+// and at is the position after the last. It takes about room bytes of text, and few
+// visitors.
 type want struct {
 	belongs
 	session string
 	since   float64     // actions that started earlier are left out
 	at      cursor      // moves with the scan
 	from    eventlog.ID // where to read from: nothing wanted is before
-	room    int         // bytes of text that it takes
+	room    int         // bytes of text that it still takes
 
 	found   []found
 	clicks  map[click][]int // places in found, during the scan
@@ -28,12 +29,12 @@ type want struct {
 	trimmed int             // actions that the log no longer holds
 	gap     bool            // entries after the cursor were trimmed, of any session
 	more    bool            // the scan ended early: there is more from reached on
-	reached eventlog.ID     // nothing wanted that was not found is before
+	reached eventlog.ID     // all that is wanted up to here was found
 }
 
-// found is an action, and the place after it. The action has only the fields that a note or a
+// found is an action and the position after it. The action has only the fields that a note or a
 // summary needs. It is kept if it is to be written: it belongs to the conversation, is not too
-// old, and no later action takes its place.
+// old, and no later action replaces it.
 type found struct {
 	activity.Action
 	after cursor
@@ -43,7 +44,7 @@ type found struct {
 	alien bool // left out, unless its user turns out to be the session's visitor
 }
 
-// click names the actions of which a marked one takes the others' place; see
+// click identifies actions of which a marked one replaces the others; see
 // [activity.Action.TakesPlace].
 type click struct {
 	user, typ, title string
@@ -55,23 +56,23 @@ const (
 	// maxScan bounds one read of the log for conversations that are far behind, in
 	// bytes, so that it delays the others only briefly.
 	maxScan = 16 << 20
-	// maxText is about how much text is taken for one session: a note of the
-	// largest size that desks take.
+	// maxText is approximately how much text is taken for one session: a note of
+	// the largest size that desks accept.
 	maxText = 96 << 10
-	// maxVisitors is how many visitors are told apart in one range: each is looked for in all
-	// earlier actions.
+	// maxVisitors is how many visitors are told apart in one range. It is bounded because each
+	// is looked for in all earlier actions.
 	maxVisitors = 64
 	scanEntries = 256
-	lineExtra   = 8 // bytes of a line beside its sentence
+	lineExtra   = 8 // bytes of a line in addition to its sentence
 )
 
-// scan reads the wanted ranges, in one pass over those that are near each other. It
-// stops at the end of the log.
+// scan reads the wanted ranges, in one pass over ranges that are near each other. It stops
+// at the end of the log.
 //
-// Each entry is read once for all wants that cover it, so a thousand conversations that are behind
-// cost one pass. A want may be left with more: then the rest of its range is to be read by a later
-// scan. After an error the wants may be filled in part and must not be used. The slice is
-// not changed.
+// Each entry is read once for all wants that cover it, so a thousand conversations that are
+// behind cost one pass. If a want is left with more set, a later scan has to read the rest
+// of its range. After an error the wants may be partly filled and must not be used. The
+// slice is not changed.
 func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want) error {
 	wants = slices.Clone(wants)
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
@@ -86,15 +87,15 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 	return nil
 }
 
-// pass is one pass over a part of the log. A want waits until the pass comes to it, and is open
-// until it has all of its range, takes no more, or the pass ends.
+// pass is one pass over a part of the log. A want waits until the pass reaches its start. Then
+// it is open until it has all of its range, takes no more, or the pass ends.
 type pass struct {
-	wants []*want            // not come to, in the order of where they begin
-	open  map[string][]*want // by session: those that want more
+	wants []*want            // not reached yet, in the order of their starts
+	open  map[string][]*want // by session: the open ones
 }
 
-// admit opens the wants that begin before the entry with that id. IDs must not go back from call
-// to call.
+// admit opens the wants that begin before the entry with that ID. IDs must not decrease from
+// call to call.
 func (p *pass) admit(id eventlog.ID) {
 	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
 		session := p.wants[0].session
@@ -103,8 +104,8 @@ func (p *pass) admit(id eventlog.ID) {
 	}
 }
 
-// take gives an entry to the open wants of its session. A session without open wants is not in the
-// map: read looks no further at its entries.
+// take gives an entry to the open wants of its session. A session without open wants is removed
+// from the map: read ignores its further entries.
 func (p *pass) take(e *eventlog.Entry) {
 	open := slices.DeleteFunc(p.open[e.SessionID], func(w *want) bool { return !w.take(e) })
 	if p.open[e.SessionID] = open; len(open) == 0 {
@@ -121,11 +122,12 @@ func (p *pass) each(see func(*want)) {
 	}
 }
 
-// read reads from where the first want begins until none is open, at most maxScan. At the end of
-// the log nothing is left to come to. A want that is open when the pass ends otherwise has more.
+// read reads from the start of the first want until none is open, at most maxScan bytes. At the
+// end of the log no want is left waiting. If the pass ends before that, wants that are still
+// open have more.
 //
-// A range that is trimmed is passed over, and the wants that reach into it are told. The entries
-// are the log's memory; into holds none of them after the call.
+// A trimmed range is skipped, and the wants that reach into it are marked. The entries are the
+// log's memory; into holds none of them after the call.
 func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, into []eventlog.Entry) error {
 	at := p.wants[0].from
 	for read, begun := 0, false; read < maxScan && (!begun || len(p.open) > 0); begun = true {
@@ -158,9 +160,9 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 	return nil
 }
 
-// take adds the wanted actions of one of the session's entries. It reports false
-// when it wants no more. The entries must come in their order; one that the cursor is past is
-// passed over, and so is one that cannot be decoded: a note never waits for it.
+// take adds the wanted actions of one of the session's entries. It reports false if it
+// takes no more. The entries must come in order. An entry that the cursor has passed is
+// skipped, and so is one that cannot be decoded: a note never waits for it.
 func (w *want) take(e *eventlog.Entry) bool {
 	if e.ID.Compare(w.at.After) <= 0 {
 		return true
@@ -181,10 +183,10 @@ func (w *want) take(e *eventlog.Entry) bool {
 	return true
 }
 
-// takeActions adds the actions of an entry, but for those before the cursor, which may be inside
-// the entry. After a gap it counts the actions that are missing between the
-// cursor and the first one; without a gap they are others', which were passed over. It lets a marked
-// click take the place of the same click without its mark.
+// takeActions adds the actions of an entry, except actions before the cursor, which may be
+// inside the entry. After a gap it counts the actions missing between the cursor and the
+// first one; without a gap they belong to others and were skipped. A marked click replaces
+// the same click without its mark.
 func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	actions, skip := b.Actions, 0
 	if w.at.Inside == id {
@@ -198,7 +200,7 @@ func (w *want) takeActions(id eventlog.ID, b *activity.Batch) {
 	}
 	next := w.at.Next
 	for i := skip; i < len(actions); i++ {
-		next = max(next, actions[i].Index+1) // a click that comes again has its index
+		next = max(next, actions[i].Index+1) // a click that comes again keeps its index
 		f := found{Action: reduced(actions[i].Action), entry: id, user: actions[i].UserID,
 			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),
 			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: next}}
@@ -219,8 +221,8 @@ func reduced(a activity.Action) activity.Action {
 		CanonicalURL: a.CanonicalURL}
 }
 
-// add adds an action, which takes the place of the same click if it is marked. It costs the same
-// however many were found.
+// add adds an action, which replaces the same click if it is marked. Its cost does not depend on
+// how many were found.
 func (w *want) add(f found, marked bool) {
 	as := click{f.user, f.Type, f.Title, f.TimestampStart}
 	if marked {

@@ -25,26 +25,26 @@ const (
 	deliveryPrefix     = "delivery/"      // then the desk and a digest: a webhook that was received
 )
 
-// leaseName is the lease of a product's conversations. The server that has work to
-// do there holds it. Every write of a job has its check, so a server that lost it without noticing
+// leaseName is the lease of a product's conversations. The server that has work to do there
+// holds it. Every write of a job is conditional on it, so a server that lost it without noticing
 // changes no document. Webhooks and links need no lease.
 const leaseName = "conversations"
 
-// modelLease begins the name of the lease under which a model is asked about a
-// conversation, with its key behind it. Such a caller holds one of the modelLeases, too.
+// modelLease begins the name of the lease for asking a model about a conversation; the
+// conversation's key follows. Its holder also holds one of the modelLeases.
 const modelLease = "model/"
 
-// modelLeases bound the calls of models of a product, over all servers: one lease for each call.
+// modelLeases bound the model calls of a product over all servers: one lease for each call.
 var modelLeases = []string{"model 1", "model 2", "model 3", "model 4"}
 
-// machineTTL is how long a conversation with a machine is kept after its last
-// change: a dismissal outlasts the visit.
+// machineTTL is how long a conversation with a machine is kept after its last change,
+// so that a dismissal outlasts the visit.
 const machineTTL = 30 * 24 * time.Hour
 
 // keyOf returns the key of a conversation, unique across desks.
 func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
 
-// splitKey returns the arguments of keyOf. The name of a desk has no slash, an ID may have some.
+// splitKey returns the arguments of keyOf. The name of a desk has no slash; an ID may have some.
 func splitKey(key string) (desk, conversationID string) {
 	desk, conversationID, _ = strings.Cut(key, "/")
 	return desk, conversationID
@@ -59,26 +59,27 @@ type store struct {
 	log  eventlog.Log
 	docs document.Store
 	dir  *directory.Directory
-	ttl  time.Duration // of a conversation without machine: longer than any of its sessions
+	ttl  time.Duration // of a conversation without machine; longer than a session's
 }
 
-// newStore returns the store over a log whose sessions are remembered for so long.
+// newStore returns the store over a log whose sessions are remembered for sessionTTL.
 func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
 	dir, err := directory.New(log.Documents(), sessionTTL)
 	return &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*sessionTTL)}, err
 }
 
-// now returns the time by the clock of the log's IDs, without a monotonic part. Times in documents
-// are by it, so that servers whose clocks differ agree; due times in memory are by this host's.
+// now returns the time by the clock of the log's IDs, without a monotonic part. Times in
+// documents are by that clock, so that servers whose clocks differ agree; due times in memory
+// are by this host's.
 func (s *store) now() time.Time { return s.log.Now().Round(0) }
 
-// hostTime returns a time of the log's clock by this host's, and logTime the reverse. A zero time
-// stays zero.
+// hostTime converts a time of the log's clock to this host's clock, and logTime the reverse. A
+// zero time stays zero.
 func (s *store) hostTime(t time.Time) time.Time { return after(t, time.Since(s.now())) }
 func (s *store) logTime(t time.Time) time.Time  { return after(t, -time.Since(s.now())) }
 
-// record is a conversation as it was read. The document has the version by which a change is
-// compared; its value is not kept up to date.
+// record is a conversation as it was read. The document has the version for compare-and-set; its
+// value is not kept up to date.
 type record struct {
 	doc document.Document
 	conversation
@@ -87,8 +88,8 @@ type record struct {
 // key returns the conversation's key.
 func (r *record) key() string { return strings.TrimPrefix(r.doc.Name, conversationPrefix) }
 
-// read returns a conversation, empty where there is none or where it cannot be read. An error
-// means that storage is away.
+// read returns a conversation, empty if there is none or it cannot be read. An error means that
+// storage is unavailable.
 func (s *store) read(ctx context.Context, productID, key string) (record, error) {
 	docs, err := s.docs.Get(ctx, productID, documentName(key))
 	if err != nil {
@@ -97,15 +98,16 @@ func (s *store) read(ctx context.Context, productID, key string) (record, error)
 	return recordOf(docs[0]), nil
 }
 
-// recordOf returns the conversation of a document, empty where that cannot be read.
+// recordOf returns the conversation of a document, empty if the document cannot be read.
 func recordOf(doc document.Document) record {
 	c, _ := decodeConversation(doc)
 	return record{doc, c}
 }
 
-// change returns the change that stores a conversation; ok is false where nothing
-// has to change. One that would be too long is cut, see encode. An empty one is
-// deleted. The change holds only if the document is as it was read, and renews its time to live.
+// change returns the change that stores a conversation; ok is false if nothing has to
+// change. A conversation that would be too long is cut, see encode. An empty one is
+// deleted. The change applies only if the document is as it was read, and renews its time
+// to live.
 func (s *store) change(r *record) (c document.Change, ok bool, err error) {
 	if r.isEmpty() {
 		if !r.doc.Exists() {
@@ -127,9 +129,9 @@ func (s *store) change(r *record) (c document.Change, ok bool, err error) {
 	return document.Put(r.doc, value, ttl), true, nil
 }
 
-// encode returns the conversation as JSON. One that nearly fills a document loses the actions
-// and digests that its next summaries would be made of. One that is longer than a document all the
-// same loses its oldest messages.
+// encode returns the conversation as JSON. If it nearly fills a document, it loses the actions
+// and digests for its next summaries. If it is still longer than a document, it loses its oldest
+// messages.
 func (c *conversation) encode() ([]byte, error) {
 	value, err := json.Marshal(c)
 	if err != nil || len(value) <= document.MaxValue*3/4 {
@@ -158,11 +160,10 @@ func (c *conversation) encode() ([]byte, error) {
 // noticeType is the type of a notice.
 const noticeType = "link"
 
-// notice is an entry of the log that tells every server of a change to a
-// conversation's document, with which it is committed: of a session that was
-// linked, of a link that waits for its session, or of anything else. It names the document and not
-// its content, so a notice that comes late or twice does no harm. Clients of the stream do not see
-// it.
+// notice is an entry of the log that tells every server of a change to a conversation's
+// document, with which it is committed: a session was linked, a link waits for its session,
+// or anything else. It names the document but not its content, so a notice that arrives
+// late or twice does no harm. Clients of the stream do not see it.
 type notice struct {
 	Type           string   `json:"type"`
 	Desk           string   `json:"desk"`
@@ -173,8 +174,8 @@ type notice struct {
 	Gone           string   `json:"gone,omitempty"`       // the document of a link that waits no longer
 }
 
-// decodeNotice decodes an entry, and reports false for one of another type. It looks at the first
-// bytes before it decodes: nearly all entries are actions.
+// decodeNotice decodes an entry, and reports false for one of another type. It checks the first
+// bytes before it decodes, because nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
 	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) {
 		return n, false
@@ -182,8 +183,9 @@ func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""
 }
 
-// commit makes changes together with a notice of them, all or nothing, so that no change waits for
-// a server to find it. The error is Append's: after a *document.ConflictError nothing was changed.
+// commit makes changes together with a notice of them, all or nothing, so that no server has to
+// search for a change. The error is Append's: after a *document.ConflictError nothing has
+// changed.
 func (s *store) commit(ctx context.Context, productID string, n notice, changes ...document.Change) error {
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -192,8 +194,8 @@ func (s *store) commit(ctx context.Context, productID string, n notice, changes 
 	return s.log.Append(ctx, productID, []eventlog.Entry{{Data: data}}, changes...)
 }
 
-// unlink frees a session that is linked to the conversation. It does nothing for one that is not,
-// and so can be repeated.
+// unlink frees a session that is linked to the conversation. It does nothing for any other
+// session, so it can be repeated.
 func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
 	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *directory.Amendment) error {
 		if desk, id := splitKey(key); !a.Session.Unlink(desk, id) {
@@ -207,9 +209,9 @@ func (s *store) unlink(ctx context.Context, productID, key, sessionID string) er
 	return err
 }
 
-// end frees the sessions of a conversation that is gone and removes its document,
-// under the check. It reports false if the document was changed meanwhile. After false or an error
-// the sessions may be free while the document still has them; it is to be called again with the
+// end frees the sessions of a conversation that is gone and removes its document, under the
+// check. It reports false if the document has changed since it was read. After false or an
+// error the sessions may be free while the document still has them; call it again with the
 // conversation as it is then.
 func (s *store) end(ctx context.Context, productID, key string, r record, check document.Change) (bool, error) {
 	for _, session := range r.Sessions {
@@ -227,8 +229,9 @@ func (s *store) end(ctx context.Context, productID, key string, r record, check 
 	return err == nil, err
 }
 
-// each calls see with the documents below a prefix, a page at a time, in the order of their names.
-// A document that is made meanwhile may be missing. After an error see may have had some pages.
+// each calls see with the documents below a prefix, a page at a time, in the order of their
+// names. A document created in the meantime may be missing. After an error see may have had some
+// pages.
 func (s *store) each(ctx context.Context, productID, prefix string, see func(docs []document.Document)) error {
 	const page = 256
 	for after := ""; ; {
@@ -241,8 +244,8 @@ func (s *store) each(ctx context.Context, productID, prefix string, see func(doc
 	}
 }
 
-// await waits storageRetry before storage is asked again, and logs why. It returns an error when
-// that is no use: ctx has ended, or the log is closed.
+// await waits storageRetry before storage is asked again, and logs the reason. It returns an
+// error if there is no point in waiting: ctx has ended, or the log is closed.
 func await(ctx context.Context, logger *slog.Logger, err error) error {
 	if errors.Is(err, eventlog.ErrClosed) {
 		return err

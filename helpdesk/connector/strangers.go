@@ -11,15 +11,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Bounds of links that nobody vouches for. Any program can pretend to be a page of the
-// product, so without a signed identity such a link is a stranger's word: it takes nothing
-// from a conversation's owner.
+// Bounds of links that nobody vouches for. Any program can pretend to be a page of the product,
+// so a link without a signed identity counts as a stranger's: it takes nothing from a
+// conversation's owner.
 const (
-	// MaxStrangers is how many sessions a conversation has that only strangers linked.
-	// They take none of the places of MaxSessions.
+	// MaxStrangers is how many sessions of a conversation may be linked by strangers only. They
+	// take none of the places of MaxSessions.
 	MaxStrangers = 4
-	// MaxStrangeLinks is how many new links of strangers a product takes in a minute, over
-	// all servers.
+	// MaxStrangeLinks is how many new links by strangers a product accepts in a minute, over all
+	// servers.
 	MaxStrangeLinks = 60
 )
 
@@ -37,13 +37,13 @@ func (e *QuotaError) Error() string {
 }
 
 // countStranger counts one more new link by a browser in the document. The change is committed
-// with the link, so servers cannot count past each other. Beyond MaxStrangeLinks the error is a
-// *QuotaError.
+// with the link, so servers cannot miss each other's counts. Beyond MaxStrangeLinks the error is
+// a *QuotaError.
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	now := l.now()
 	var at []int64
 	if json.Unmarshal(doc.Value, &at) != nil {
-		at = nil // there is none, or it is damaged: the count begins anew
+		at = nil // there is none, or it is damaged: the count starts over
 	}
 	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)) >= time.Minute })
 	if len(at) >= MaxStrangeLinks {
@@ -53,8 +53,8 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	return document.Put(doc, value, time.Minute), err
 }
 
-// isFull reports whether the conversation has no place for another session that is linked
-// by the same word. Each word has places of its own, so strangers keep nobody out.
+// isFull reports whether the conversation has no place for another session that the given party
+// vouches for. Each party has places of its own, so strangers keep nobody out.
 func (c *conversation) isFull(by linkedBy) bool {
 	places := MaxSessions
 	if by == byBrowser {
@@ -68,9 +68,9 @@ func (c *conversation) isFull(by linkedBy) bool {
 	return places <= 0
 }
 
-// makeRoom lets the oldest session go from a conversation that is full, of those whose links the
-// directory has forgotten: nothing happened there for as long as actions are kept, and no erasure
-// would find them. The error is ErrTooManySessions where there is none, or storage's.
+// makeRoom removes a session from a conversation that is full: the oldest one whose link the
+// directory has forgotten. Nothing has happened there for as long as actions are kept, and no
+// erasure would find it. The error is ErrTooManySessions if there is none, or storage's.
 func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
 	if !r.isFull(c.by) {
 		return nil
@@ -97,8 +97,8 @@ func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
 	return nil
 }
 
-// givesWay reports whether a session's link to another conversation ends for a claim's link: a
-// stranger's link does for one that is vouched for. A link whose document is gone or cannot be
+// givesWay reports whether a session's link to another conversation ends in favor of a claim. A
+// stranger's link does if the claim is vouched for. A link whose document is gone or cannot be
 // read does not give way.
 func (l *linker) givesWay(ctx context.Context, c claim, s *directory.Session, sessionID string) (bool, error) {
 	if c.by == byBrowser {

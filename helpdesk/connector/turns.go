@@ -7,30 +7,31 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// turns is the share of an account that strangers' notes get, which anybody can cause:
-// they are written after everything else, and while there is something else at most one
-// request in ten is theirs. The delivery's mutex guards it.
+// turns is an account's share for strangers' notes, which anybody can cause. They are
+// written after everything else, and while there is anything else at most one request
+// in ten is theirs. The delivery's mutex guards it.
 type turns struct {
-	lanes  schedule.Agenda[*lane] // in which nothing else is due
+	lanes  schedule.Agenda[*lane] // with nothing else due
 	since  int                    // other requests since a stranger's last one
 	asked  []time.Time            // strangers' requests within the desk's window
-	limit  int                    // requests that the desk takes within its window
+	limit  int                    // requests that the desk accepts within its window
 	window time.Duration
 }
 
 const (
 	strangersShare = 10 // one request in so many
-	maxStrange     = 3  // jobs of strangers at once
-	// turnPause is how often a conversation with work of its own at a later time asks
-	// whether it is its strangers' turn.
+	maxStrange     = 3  // strangers' jobs at the same time
+	// turnPause is how often a conversation whose own work is due later checks whether
+	// it is its strangers' turn.
 	turnPause = 5 * time.Second
-	// usualLimit is taken for the limit of a desk that states none, in requests a minute.
+	// usualLimit is the assumed limit of a desk that states none, in requests a minute.
 	usualLimit = 600
 )
 
-// turn returns when a stranger's request may be made, and false while others come first: they have
-// work, and fewer than strangersShare - 1 of their requests were made since the last stranger's.
-// The time is to come while strangers have had their tenth of the desk's limit within its window.
+// turn returns when a stranger's request may be made, and false while others come first: they
+// have work, and fewer than strangersShare - 1 of their requests were made since the last
+// stranger's. The time is in the future once strangers have had their tenth of the desk's limit
+// within its window.
 func (a *account) turn(now time.Time) (at time.Time, ok bool) {
 	t := &a.turns
 	due, some := a.lanes.Next()
@@ -54,21 +55,21 @@ func (a *account) isTurn(now time.Time) bool {
 	return ok && !at.After(now)
 }
 
-// begin lets the lane be worked on. The job counts as a strangers' one unless own is set; admit
-// corrects that with each step. The lane was popped, so its slot is unset.
+// begin marks the lane as being worked on. The job counts as a strangers' one unless own is set;
+// admit corrects that with each step. The lane was popped, so its slot is unset.
 func (l *lane) begin() {
 	l.working, l.serves, l.own = true, l.own, false
 	l.count(1)
 }
 
-// end ends the work on the lane. A lane with unfinished work keeps its due time. It only sets the
-// flags: the caller puts the lane, or forgets it.
+// end ends the work on the lane. Unfinished work other than strangers' notes stays due. It only
+// sets the flags: the caller puts the lane or forgets it.
 func (l *lane) end(finished bool) {
 	l.count(-1)
 	l.working, l.own = false, l.own || l.serves && !finished
 }
 
-// count changes the number of the account's jobs of the lane's sort by n.
+// count adds n to the account's number of jobs of the lane's sort.
 func (l *lane) count(n int) {
 	if l.serves {
 		l.account.others += n
@@ -77,9 +78,9 @@ func (l *lane) count(n int) {
 	}
 }
 
-// admit reports whether a step may be taken now: a stranger's has to await its turn. It counts a
-// stranger's turn as used, whether or not the step then makes a request, and moves the job between
-// the account's counts.
+// admit reports whether a step may be taken now: a stranger's step has to wait for its turn. It
+// counts a stranger's turn as used, whether or not the step then makes a request, and moves the
+// job between the account's counts.
 func (j *job) admit(s *step) bool {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -98,9 +99,9 @@ func (j *job) admit(s *step) bool {
 	return true
 }
 
-// asks counts a request to the account, and takes the account's limit from its pacer. The
-// error is a *pausedError where the request has to wait: the account is closed, it has more jobs
-// inside than it has room for, or the pacer asks for a pause, of all or of this conversation.
+// asks counts a request to the account, and updates the account's limit from its pacer. The
+// error is a *pausedError if the request has to wait: the account is closed, it has more jobs
+// than room, or the pacer asks for a pause, of all requests or of this conversation.
 func (j *job) asks() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()

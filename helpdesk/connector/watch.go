@@ -21,27 +21,27 @@ import (
 const (
 	watchSpan  = assistance.WindowSpan // for how long, after the newest action
 	maxWatched = 16 << 20              // bytes of a product's, approximately
-	ofKept     = 16                    // those of all products take this part of the memory for others
+	ofKept     = 16                    // all products together may take 1/ofKept of memlimit.Kept
 )
 
 // watch holds the input of triggers: the sessions of a product that were active within
 // watchSpan. The delivery's mutex guards it. The zero watch is empty.
 //
-// Beyond its bounds it forgets the sessions first that have no conversation, and of those the
+// Beyond its bounds it first forgets sessions that have no conversation, and among these the
 // ones that acted longest ago.
 //
-// Every server watches, with the lease or without, so that a successor has the sessions' past. A
-// match only marks a lane. The offer is a step of the lane's job, so only the holder of the lease
-// makes it.
+// Every server watches, with or without the lease, so that the next holder knows the sessions'
+// past. A match only marks a lane. The offer is a step of the lane's job, so only the holder of
+// the lease makes it.
 type watch struct {
-	core     *assistance.Core              // that filled the windows
+	core     *assistance.Core              // filled the windows
 	sessions *fair.Cache[string, *watched] // all of one product, ""
 	asks     schedule.Agenda[*watched]     // by when a trigger wants to be asked again
 	share    *fair.Share[*delivery]        // of the memory of all products; account sets it
 }
 
-// watched is a session. It need not be linked: triggers that match before the link are not
-// offered, but their actions are there after it.
+// watched is a session. It need not be linked: a match before the link leads to no offer, but
+// the actions are available after it.
 type watched struct {
 	id     string
 	window assistance.Window
@@ -49,19 +49,19 @@ type watched struct {
 	again  schedule.Slot[*watched]
 }
 
-// see takes entries of the log: it wakes up the conversations that they concern, and asks the
-// triggers. It makes no request and never fails. The follower calls it with all entries in order,
-// and reuses the slice.
+// see handles entries of the log: it wakes the conversations that they concern, and asks the
+// triggers. It makes no request and never fails. The follower calls it with all entries in
+// order, and reuses the slice.
 //
-// An entry may be seen that is written already, after a restart or by another server: the job
-// compares it with the cursor.
+// An entry may already be written, after a restart or by another server: the job compares it
+// with the cursor.
 func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 	d.seeAll(entries, d.product(), time.Now())
 	balance(d.watches)
 	return nil
 }
 
-// seeAll is see but for the bound of all products' watches.
+// seeAll is see without the bound of all products' watches.
 func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,8 +93,8 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 	}
 }
 
-// concerns reports whether an entry of a lane's session has an action of its
-// conversation. Of the entries up to loaded it is not known, as their actions may name no
+// concerns reports whether an entry of a lane's session has an action of the lane's
+// conversation. It reports true for entries up to loaded, whose actions may name no
 // conversation: the job decides.
 func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	if e.ID.Compare(d.loaded) <= 0 {
@@ -108,9 +108,9 @@ func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool { return a.ConversationID == id })
 }
 
-// heed takes a notice: of a link that waits or does so no longer, or of a change to a
-// conversation's document, which makes its lane due. The document is not read here: the job does,
-// and finds whatever state it has by then.
+// heed handles a notice: of a link that waits or no longer does, or of a change to a
+// conversation's document, which makes its lane due. It does not read the document: the job
+// does, and finds the state at that time.
 func (d *delivery) heed(n notice, now time.Time) {
 	switch {
 	case n.Gone != "":
@@ -130,9 +130,8 @@ func (d *delivery) heed(n notice, now time.Time) {
 	d.lookAt(l, now, !n.Stranger)
 }
 
-// erase forgets a person's sessions for triggers, models and offers. A model's call that goes on
-// has no result: think sees the count.
-// The conversations that change are named by notices.
+// erase forgets a person's sessions for triggers, models and offers. The result of a running
+// model call is dropped: think sees the count. Notices name the conversations that change.
 func (d *delivery) erase(e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
 		d.watch.forget(id)
@@ -145,8 +144,8 @@ func (d *delivery) erase(e *activity.Erasure) {
 	}
 }
 
-// sweep forgets the conversations that nothing has happened in for as long as their
-// documents are kept. It looks at every lane, and so runs once in sweepEvery.
+// sweep forgets the conversations in which nothing has happened for as long as their
+// documents are kept. It looks at every lane, so it runs once in sweepEvery.
 func (d *delivery) sweep(now time.Time) {
 	d.swept = now
 	since := now.Add(-d.store.ttl)
@@ -157,12 +156,12 @@ func (d *delivery) sweep(now time.Time) {
 	}
 }
 
-// observe asks the triggers about the actions of an entry. A match makes the
-// conversation of the session due at once: its moment passes. Triggers run under the delivery's
-// mutex, so a slow one delays the product's whole delivery.
+// observe asks the triggers about the actions of an entry. A match makes the conversation
+// of the session due immediately, because its moment passes. Triggers run under the
+// delivery's mutex, so a slow one delays the product's whole delivery.
 //
-// Of a linked session only the actions of its conversation count. For entries from before the load
-// that is not known, and all do.
+// For a linked session only the actions of its conversation count. Entries from before the
+// load may name no conversation, so all of their actions count.
 func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
@@ -187,8 +186,8 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 	w.keep(known, now, len(d.bySession[e.SessionID]) > 0)
 }
 
-// reset forgets all sessions. The core, nil for none, fills the windows from now on: another one,
-// after a change of the configuration, begins with empty ones.
+// reset forgets all sessions. From then on the core, nil for none, fills the windows. Another
+// core, after a change of the configuration, starts with empty ones.
 func (w *watch) reset(core *assistance.Core) {
 	w.core, w.asks = core, schedule.Agenda[*watched]{}
 	w.sessions = fair.New(&fair.Options{MaxBytes: maxWatched}, func(e *fair.Entry[string, *watched]) {
@@ -196,7 +195,7 @@ func (w *watch) reset(core *assistance.Core) {
 	})
 }
 
-// session returns a session, which begins here if it is new: keep must follow.
+// session returns a session, and creates it if it is unknown: keep must follow.
 func (w *watch) session(id string) *watched {
 	if known, ok := w.sessions.Get("", id); ok {
 		return known
@@ -206,8 +205,8 @@ func (w *watch) session(id string) *watched {
 	return known
 }
 
-// keep makes a session the one that acted last, and forgets others beyond the bound of the
-// product: those with a conversation after all others.
+// keep makes a session the one that acted last, and forgets others beyond the product's bound:
+// sessions with a conversation after all others.
 func (w *watch) keep(known *watched, now time.Time, linked bool) {
 	bytes := fair.Size(unsafe.Sizeof(*known)) + fair.Size(len(known.id)) + known.window.Bytes()
 	w.sessions.Put("", known.id, known, fair.Item{Bytes: bytes, Due: now.Add(watchSpan).UnixNano(), Last: linked})
@@ -221,7 +220,7 @@ func (w *watch) expire(now time.Time) {
 	}
 }
 
-// forget removes a session, of which no trigger is asked any more.
+// forget removes a session: no trigger is asked about it any more.
 func (w *watch) forget(sessionID string) {
 	if w.sessions == nil {
 		return
@@ -232,14 +231,15 @@ func (w *watch) forget(sessionID string) {
 	}
 }
 
-// account states the sessions' part of the memory for all products.
+// account reports the sessions' share of the memory for all products.
 func (w *watch) account() {
 	if w.sessions != nil {
 		w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0)
 	}
 }
 
-// unwatch forgets all sessions, at the end of follow: their memory is there for other products.
+// unwatch forgets all sessions at the end of follow, which frees their memory for other
+// products.
 func (d *delivery) unwatch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,8 +247,8 @@ func (d *delivery) unwatch() {
 	d.watch.account()
 }
 
-// balance forgets sessions while those of all products together exceed the total: of the product
-// that holds most. The caller holds no delivery's mutex.
+// balance forgets sessions while all products' sessions together exceed the total, each time of
+// the product that holds most. The caller holds no delivery's mutex.
 func balance(watches *fair.Shares[*delivery]) {
 	for d, over := watches.Excess(); over; d, over = watches.Excess() {
 		d.mu.Lock()
@@ -258,8 +258,8 @@ func balance(watches *fair.Shares[*delivery]) {
 	}
 }
 
-// ask asks the triggers that want to be asked by now about sessions that have done
-// nothing since. The delivery's mutex is held.
+// ask asks the triggers that are due about sessions that have done nothing since. The
+// caller holds the delivery's mutex.
 func (d *delivery) ask() {
 	now := d.store.now()
 	for known, ok := d.watch.asks.Pop(now); ok; known, ok = d.watch.asks.Pop(now) {
@@ -270,9 +270,9 @@ func (d *delivery) ask() {
 	}
 }
 
-// decide has the core decide about a session and remembers the offer to be made. The decision is
-// by the machine as this process saw it last; claim decides again by the stored one. A match
-// without an offer is logged and counted by the holder of the lease only, so that it counts once.
+// decide has the core decide about a session and remembers the offer to be made. The decision
+// uses the machine as this process last saw it; claim decides again with the stored one. Only
+// the holder of the lease logs and counts a match without an offer, so that it counts once.
 func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	var m assistance.Machine
 	s := assistance.Session{ProductID: d.productID, SessionID: known.id}
@@ -297,7 +297,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 		Start: known.acted}, at: time.Now()}
 	reason := decision.Reason
 	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {
-		reason = untrusted // and takes the place of no match of another session
+		reason = untrusted // and replaces no match of another session
 	}
 	if reason != assistance.Offered {
 		if d.leading {
@@ -310,9 +310,9 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	d.lookAt(l, time.Now(), true)
 }
 
-// resolve starts to look for the sessions that links wait for, if it is time: at once after a new
-// one, then once in resolving. The oldest link comes first, so that it wins where two wait for one
-// session. Links that have expired are forgotten; their documents end by themselves.
+// resolve starts to look for the sessions of waiting links if it is time: immediately after a
+// new link, then once in resolving. The oldest link comes first, so that it wins if two wait for
+// one session. Expired links are forgotten; their documents expire by themselves.
 func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -331,7 +331,7 @@ func (d *delivery) resolve() {
 	})
 }
 
-// decodeWaiting decodes the document of a waiting link, and reports false for one that is damaged.
+// decodeWaiting decodes the document of a waiting link, and reports false for a damaged one.
 func decodeWaiting(value []byte) (w Waiting, ok bool) {
 	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
 }

@@ -18,30 +18,30 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// A webhook passes through in this order, and nothing is stored before its signature is verified:
+// A webhook passes through these stages, and nothing is stored before its signature is verified:
 //
-//	expects    a product, desk or header that no desk can take: refused, the body unread
+//	expects    a product, desk or header that no desk can take is refused, the body unread
 //	receive    the body is read and verified, and becomes an event
-//	do         the link or the message is stored, with its receipt where both are one change
-//	serve      otherwise the receipt is stored alone; then the answer
+//	do         the link or the message is stored, with its receipt if both are one change
+//	serve      otherwise the receipt is stored alone; then the answer is sent
 //
-// A desk repeats a webhook until it is answered with a success. So storage that is away is a 503,
-// and whatever can wait (a look-up, a reply) is left to the holder of the lease.
+// A desk repeats a webhook until the answer is a success. So unavailable storage gets a 503, and
+// work that can wait (a look-up, a reply) is left to the holder of the lease.
 
 // Further outcomes of a request, as the endpoints answer them.
 const (
-	ignored  status = "ignored"  // nothing is to be done
+	ignored  status = "ignored"  // there is nothing to do
 	accepted status = "accepted" // will be done
 )
 
 // Bounds of a request.
 const (
 	maxWebhook = 1 << 20 // bytes of its body
-	// storageTime is how long storage may take until the request is answered
-	// 503.
+	// storageTime is how long storage may take before the request is
+	// answered with a 503.
 	storageTime = 3 * time.Second
-	// deliveryTTL is how long a delivery is remembered, so that it has its
-	// effect once: longer than any desk retries.
+	// deliveryTTL is how long a delivery is remembered so that it takes effect
+	// only once. It is longer than any desk retries.
 	deliveryTTL = 24 * time.Hour
 )
 
@@ -50,13 +50,13 @@ type answer struct {
 	Status status `json:"status"`
 }
 
-// ServeWebhook takes the webhooks of the product's desks, which link sessions to
-// conversations. It must be mounted under POST /chatbot-webhook/{product_id}.
+// ServeWebhook handles the webhooks of the product's desks, which link sessions to
+// conversations. Mount it under POST /chatbot-webhook/{product_id}.
 //
-// The answer is 200 with a status once the webhook's effect is stored, or there is none. A
+// The answer is 200 with a status once the webhook's effect is stored, or if there is none. A
 // repetition within a day has no further effect and gets the same answer. A missing or wrong
-// signature is a 401, an unknown product a 404, a malformed body a 400, one for which its
-// conversation has no room a 413, and a 503 asks to repeat it.
+// signature is a 401, an unknown product a 404, a malformed body a 400, and a webhook for which
+// its conversation has no room a 413. A 503 asks the desk to repeat the webhook.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
@@ -67,7 +67,7 @@ func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 				return c.linkEvent(ctx, in)
 			}
 			if in.desk.capabilities().Chatter != nil {
-				return ignored, nil // its place is the chat endpoint
+				return ignored, nil // the chat endpoint gets it
 			}
 			return c.takeMessage(ctx, in)
 		})
@@ -89,7 +89,7 @@ func (c *Connector) ServeChat(desk string) http.Handler {
 }
 
 // incoming is a webhook that was received and verified. The event may refer to the memory of the
-// body, which is released after the answer: whatever is stored is a copy.
+// body, which is released after the answer, so anything that is stored is a copy.
 type incoming struct {
 	productID string
 	product   Product
@@ -108,10 +108,10 @@ func (in *incoming) claim() claim {
 		at: in.event.At}
 }
 
-// receipt is the record of a received webhook and its answer: a document under each
-// of the delivery's names. A repetition gets the same answer and has no effect. It is stored with
-// the change that the webhook makes, if there is one, so of two that come at the same time one
-// finds a conflict. It is used by one request, which may try its change several times.
+// receipt is the record of a received webhook and its answer: a document under each of
+// the delivery's names. A repetition gets the same answer and has no effect. It is stored
+// with the change that the webhook makes, if any, so of two simultaneous deliveries one
+// gets a conflict. It belongs to one request, which may try its change several times.
 type receipt struct {
 	names  []string
 	docs   []document.Document
@@ -119,7 +119,7 @@ type receipt struct {
 	stored bool
 }
 
-// take takes the documents as they were read, and reports whether the webhook was
+// take keeps the documents as they were read, and reports whether the webhook was
 // received before.
 func (r *receipt) take(docs []document.Document) bool {
 	r.docs = docs
@@ -130,7 +130,7 @@ func (r *receipt) take(docs []document.Document) bool {
 	return i >= 0
 }
 
-// changes returns the changes that store the receipt. One that was not read is new.
+// changes returns the changes that store the receipt. A receipt that was not read counts as new.
 func (r *receipt) changes(answered status) (all []document.Change) {
 	for i, name := range r.names {
 		doc := document.Document{Name: name}
@@ -142,13 +142,13 @@ func (r *receipt) changes(answered status) (all []document.Change) {
 	return all
 }
 
-// serve receives a message to the named desk, or a webhook of any, and answers with the
-// status that the function do returns. A receipt is stored with the changes that it
-// makes, or after them; after an error it can be repeated.
+// serve receives a message to the named desk, or a webhook of any desk if the name is empty,
+// and answers with the status that do returns. The receipt is stored with the changes that do
+// makes, or after them; after an error the webhook can be repeated.
 //
-// The function has storageTime. It says that it has stored the receipt itself by receipt.stored,
-// and that the webhook is a repetition by receipt.was. A conflict over the receipt means that
-// another server took the same webhook at the same time, and is a success.
+// do has storageTime. It sets receipt.stored if it has stored the receipt itself, and
+// receipt.was if the webhook is a repetition. A conflict over the receipt means that another
+// server took the same webhook at the same time, and counts as success.
 func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context,
 	in *incoming) (status, error)) error {
 	in, body, err := c.receive(w, r, desk)
@@ -184,9 +184,9 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 	return nil
 }
 
-// receive reads and verifies a message to the named desk of a product, or a webhook
-// of any of its desks if that is empty. The body is not read where no desk could take
-// it, and without an error its caller has to release it.
+// receive reads and verifies a message to the named desk of a product, or a webhook of
+// any of its desks if the name is empty. It does not read the body if no desk could
+// accept it. Without an error the caller has to release the body.
 func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, *httpx.Body, error) {
 	in, err := &incoming{}, error(nil)
 	if in.productID, err = httpx.PathValue(r, "product_id"); err != nil {
@@ -214,9 +214,9 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 	return in, body, err
 }
 
-// expects returns the answer to a webhook that no desk of the product can take, whatever
-// its body. Another server may have changed the product just now, so the answer is
-// checked against its current state.
+// expects returns the answer to a webhook that no desk of the product can accept,
+// whatever its body, and nil for any other. Another server may have changed the product
+// just now, so it checks the current state of the product.
 func (c *Connector) expects(productID, desk string, r *http.Request) error {
 	err := access.CheckCurrent(c.products, productID, func() error {
 		_, desks, err := c.receivers(productID, desk)
@@ -236,7 +236,7 @@ func (c *Connector) expects(productID, desk string, r *http.Request) error {
 var errSignature = httpx.Unauthorized("The signature of the webhook is missing or wrong.", "")
 
 // mayTake reports whether a webhook with these headers can be signed as the desk requires. It is
-// true for a desk that takes unsigned ones.
+// always true for a desk that accepts unsigned ones.
 func (d Desk) mayTake(header http.Header) bool {
 	signed := d.capabilities().SignedBy
 	return len(signed) == 0 || slices.ContainsFunc(signed, func(name string) bool { return header.Get(name) != "" })
@@ -255,9 +255,9 @@ func (c *Connector) product(productID string) (Product, error) {
 	return product, nil
 }
 
-// receivers returns a product with the desks that a message to the named desk can come from, or
-// a webhook if the name is empty: then all of them. The error is the HTTP answer where there are
-// none.
+// receivers returns a product with the desks that may have sent a message to the named desk or,
+// if the name is empty, a webhook: then all of them. If there are none, the error is the HTTP
+// answer.
 func (c *Connector) receivers(productID, desk string) (Product, []Desk, error) {
 	product, err := c.product(productID)
 	if err != nil || desk == "" && len(product.Desks) > 0 {
@@ -290,8 +290,8 @@ func (d Desk) capabilities() helpdesk.Capabilities {
 	return d.Desk.Capabilities()
 }
 
-// checkJSON refuses a request whose body is said to be something else than JSON, or compressed.
-// One that says nothing is taken for JSON.
+// checkJSON refuses a request whose headers declare a body other than JSON, or a compressed one.
+// A body without a declared type is taken for JSON.
 func checkJSON(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(given)
@@ -326,10 +326,10 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 	return Desk{}, helpdesk.Event{}, httpx.BadRequest("The body is no webhook of a help desk that the product has.")
 }
 
-// deliveryNames returns the names of a delivery's receipts: by the desk's ID of it, or
-// by a digest of its content if the desk gave none, and by its time and body. The ID
-// may come in a header that is not signed; the same time and body are the same
-// delivery, whatever their ID.
+// deliveryNames returns the names of a delivery's receipts. The first is made from the
+// desk's ID of the delivery, or from its content if the desk gave no ID, the second from
+// its time and body. The ID may come in a header that is not signed, but deliveries with
+// the same time and body are the same, whatever their ID.
 func deliveryNames(in *incoming) []string {
 	at := in.event.At.UTC().Format(time.RFC3339Nano)
 	parts := []string{in.event.DeliveryID}
