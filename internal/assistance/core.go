@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// Core decides for the sessions of one product. It keeps nothing of them: the caller
+// Core decides for the sessions of one product. It stores nothing about them: the caller
 // owns each session's [Window] and its conversation's [Machine], and carries out the
 // effects. A Core reads no clock, and is safe for concurrent use on different windows.
 type Core struct {
@@ -21,10 +21,10 @@ type Core struct {
 	config   proactive.Config
 }
 
-// NewCore returns a core that asks these triggers in order; the first that matches and does
-// not cool down wins. A nil configuration means the defaults. Enabled and Triggers in the configuration make
-// no difference here: [proactive.Config.Select] applies the latter. The error joins the
-// mistakes in the arguments.
+// NewCore returns a core that asks these triggers in order; the first one that matches and is
+// not cooling down wins. A nil configuration means the defaults. Enabled and Triggers in the
+// configuration are ignored here: [proactive.Config.Select] applies the latter. The error
+// joins the mistakes in the arguments.
 func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, error) {
 	c := *cmp.Or(config, &proactive.Config{})
 	c.Triggers = nil
@@ -34,14 +34,14 @@ func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, er
 	return &Core{Rules: rulesOf(c), triggers: slices.Clone(triggers), config: c}, nil
 }
 
-// Session identifies the session whose actions a trigger is shown.
+// Session identifies the session whose actions a trigger sees.
 type Session struct {
 	ProductID      string
 	SessionID      string
 	ConversationID string // linked to the session; may be empty
 }
 
-// Decision is the outcome of an action, or of a while without one.
+// Decision is the outcome of an action, or of a time without one.
 type Decision struct {
 	// Reason is Offered, or the reason why there is no offer.
 	Reason Reason
@@ -54,7 +54,7 @@ type Decision struct {
 }
 
 // Act adds a session's action to its window and decides whether to make an offer.
-// It changes nothing but the window.
+// It modifies only the window.
 func (c *Core) Act(w *Window, m Machine, s Session, a activity.Action, now time.Time) Decision {
 	w.Add(a, now)
 	return c.decide(w, m, s, question{now: now, of: a.Start(), actions: a.Index + 1})
@@ -94,15 +94,15 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 		if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
 			d.Match, d.Reason = match, reason
 		}
-		if d.Reason != CoolingDown { // which stops no other trigger
+		if d.Reason != CoolingDown { // a cool-down stops no other trigger
 			break
 		}
 	}
 	return d
 }
 
-// matches returns the results of the triggers that match, in their order, of those that are Timed
-// if timed is set. No trigger sees the actions of a pattern that it fired on.
+// matches returns the results of the triggers that match, in their order; if timed is set, only
+// Timed triggers are asked. No trigger sees the actions of a pattern that it has fired on.
 func (c *Core) matches(tc proactive.TriggerContext, m Machine, timed bool) iter.Seq[proactive.Result] {
 	return func(yield func(proactive.Result) bool) {
 		for _, t := range c.triggers {
@@ -134,8 +134,9 @@ func (c *Core) again(tc proactive.TriggerContext, m Machine) (earliest time.Time
 	return earliest
 }
 
-// unused returns the context without the actions up to a time, zero for all of it.
-// The visit to the last page among them goes, too, even if it still lasts.
+// unused returns the context without the actions up to a time, zero for all of it. It
+// also leaves out the visit to the last page among them, even if that visit still
+// lasts.
 func unused(tc proactive.TriggerContext, used instant) proactive.TriggerContext {
 	if used == 0 {
 		return tc
@@ -180,8 +181,8 @@ func (c *Core) complete(r proactive.Result) proactive.Result {
 	return r
 }
 
-// Rest returns how long a session has to do nothing until its past can't change a
-// decision any more.
+// Rest returns how long a session has to do nothing before its past can no longer
+// affect a decision.
 func (c *Core) Rest() time.Duration {
 	r := c.complete(proactive.Result{})
 	return WindowSpan + r.InteractionTimeout + r.Cooldown

@@ -1,6 +1,6 @@
-// Package assistance decides when a product's triggers lead to an offer, and tracks the
-// offers through to their end. It has no goroutine, reads no clock and makes no
-// request: its functions depend on nothing but their arguments.
+// Package assistance decides when a product's triggers lead to an offer, and tracks
+// offers through to their end. It starts no goroutines, reads no clock and makes no
+// requests: its functions depend only on their arguments.
 //
 // A [Core] holds a product's triggers. For each action it takes the [Window] of the session and
 // the [Machine] of the conversation, and returns a [Decision]: an offer, or the [Reason]
@@ -12,8 +12,9 @@
 //		machine, effects, err = core.Step(machine, now, d.Match)
 //	}
 //
-// [Core.Ask] is due at d.Again, and a [Tick] when [Rules.Due] says. A [Replay] does the same
-// with a log instead of a desk; "liveactivity-server proactive replay" prints it.
+// Call [Core.Ask] at d.Again, and step the machine with a [Tick] when [Rules.Due] says
+// so. A [Replay] does the same with a log instead of a desk; "liveactivity-server
+// proactive replay" prints it.
 //
 // # States
 //
@@ -35,14 +36,15 @@
 //	conservative  → thinking       its cool-down is over and an offer is shown again
 //	              → reactive       the user writes
 //
-// A reply of a teammate moves nothing: the user may still be reading, and reactive lasts
-// for 300 s after the user's last message, the one that opened the conversation included.
+// Outside of proactive, a teammate's reply moves nothing, because the user may still be
+// reading. Reactive lasts for 300 s after the user's last message, including the one that
+// opened the conversation.
 //
-// An offer can be made in thinking, and in conservative 600 seconds after the
-// first dismissal and 900 after the second; after the third never again. It is
-// made at most once: a [Matched] event claims it before it is sent, a restart finds
-// the claim, and after a lost answer the offer is looked for and never sent again. An
-// ignored offer takes its conversation along: the desk deletes it first, and only then
-// does the machine forget it; [Rules] can keep it. Its labels can still be chosen for a
-// while.
+// An offer can be made in thinking, and in conservative 600 seconds after the first
+// dismissal and 900 after the second; after the third never again. It is made at most
+// once: a [Matched] event claims it before it is sent, a restart finds the claim, and if
+// the desk's answer is lost the offer is looked for and never sent again. If the user
+// ignores an offer, its conversation is removed: the desk deletes it first, and only then
+// does the machine forget it; [Rules] can keep it. The labels of an expired offer can
+// still be chosen for a while.
 package assistance

@@ -12,39 +12,39 @@ type Event interface{ name() string }
 
 // The events.
 type (
-	// Matched claims an offer before it is sent: it is made at most once. It comes
-	// from a [Decision].
+	// Matched claims an offer before it is sent, so that it is made at most
+	// once. It comes from a [Decision].
 	Matched struct {
 		Result proactive.Result
 		SendBy time.Time // when the moment has passed
 		used   instant   // the newest action of the pattern
 	}
-	// Shown says that the offer which was claimed is in the conversation: it
-	// was sent, or found after it was not clear whether it was.
+	// Shown reports that the claimed offer is in the conversation: it was sent,
+	// or found after it was unclear whether it was sent.
 	Shown struct{ OfferID string }
-	// Refused says that the offer is definitely not in the conversation: it
-	// was not sent, or the desk refused it. The claim is given back.
+	// Refused reports that the offer is definitely not in the conversation: it
+	// was not sent, or the desk refused it. The claim is released.
 	Refused struct{}
-	// Lost says that it is not clear whether the offer was sent, and that it
+	// Lost reports that it is unclear whether the offer was sent, and that it
 	// was not found. It counts as sent and is not sent again.
 	Lost struct{}
 	// Message is a message of the user.
 	Message struct{ Text string }
-	// Engaged says that the user or a teammate wrote into the conversation
+	// Engaged reports that the user or a teammate wrote into the conversation
 	// after the offer.
 	Engaged struct{}
-	// Dismissed says that the user does not want the offer.
+	// Dismissed reports that the user does not want the offer.
 	Dismissed struct{}
-	// Progressed says that a step of the guidance was taken, or that a
+	// Progressed reports that a step of the guidance was taken, or that a
 	// question was answered.
 	Progressed struct{}
-	// Finished says that the guidance is complete, or the question settled.
+	// Finished reports that the guidance is complete, or the question settled.
 	Finished struct{}
-	// Abandoned says that the user has left the guidance before its end.
+	// Abandoned reports that the user left the guidance before its end.
 	Abandoned struct{}
-	// Removed says that the conversation has been deleted.
+	// Removed reports that the conversation has been deleted.
 	Removed struct{}
-	// Tick says that time has passed; see [Rules.Due].
+	// Tick reports that time has passed; see [Rules.Due].
 	Tick struct{}
 )
 
@@ -62,7 +62,7 @@ func (Removed) name() string    { return "removed" }
 func (Tick) name() string       { return "tick" }
 
 // Effect is a request of a step: one of the types below. Carry it out only after the
-// machine is stored; then no two servers do.
+// machine is stored, so that no two servers carry it out.
 type Effect interface{ effect() }
 
 // The effects.
@@ -70,15 +70,15 @@ type (
 	// Moved asks for nothing; it is for logs and metrics.
 	Moved struct{ From, To State }
 	// Send asks to show an offer, unless that cannot be done in time. Answer
-	// with Shown, with Refused, or, where the error is ambiguous, not at all: a
+	// with Shown or Refused, or with nothing if the error is ambiguous: then a
 	// tick asks to find the offer.
 	Send struct {
 		TriggerID string
 		Offer     helpdesk.Offer
 		SendBy    time.Time
 	}
-	// Find asks to look for an offer of which it is not known whether it was
-	// sent. Answer with Shown or Lost, or retry after an error.
+	// Find asks to look for an offer that may or may not have been sent. Answer
+	// with Shown or Lost, or retry after an error.
 	Find struct {
 		TriggerID string
 		Offer     helpdesk.Offer
@@ -88,12 +88,12 @@ type (
 	// Remove asks to delete the conversation, unless somebody wrote into it
 	// after the offer. Answer with Removed or Engaged, or retry after an error.
 	Remove struct{ OfferID string }
-	// Clear asks to forget the conversation, which is gone: the machine and
-	// which sessions belong to it.
+	// Clear asks to forget the conversation, which is gone: the machine, and
+	// the sessions that belong to it.
 	Clear struct{}
 	// Reply asks to answer a message of the user.
 	Reply struct{ Text string }
-	// Guide asks to guide a user after the choice of a label.
+	// Guide asks to guide the user after a label was chosen.
 	Guide struct {
 		TriggerID, Label string
 		Metadata         map[string]string

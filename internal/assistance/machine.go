@@ -21,7 +21,7 @@ const (
 	Conservative State = "conservative_assistance" // holding back after a dismissal
 )
 
-// moves are the moves there are.
+// moves are the possible moves.
 var moves = map[State][]State{
 	Thinking:     {Proactive, Reactive, Conservative},
 	Proactive:    {Guidance, Conservative, Thinking, Reactive},
@@ -35,10 +35,10 @@ func (s State) CanMoveTo(to State) bool { return slices.Contains(moves[s], to) }
 
 // Durations of the [Machine].
 const (
-	// SendWithin is how old the action may be that an offer answers.
+	// SendWithin is the greatest age of the action that an offer answers.
 	SendWithin = 10 * time.Second
-	// FindAfter is when an offer counts as lost of which it is not known
-	// whether it was sent: no sender is at it any more.
+	// FindAfter is how long after its claim an offer in doubt is looked for: by
+	// then no sender is working on it.
 	FindAfter = 30 * time.Second
 
 	defaultAssistanceIdle = 300 * time.Second
@@ -57,7 +57,7 @@ type Machine struct {
 	Since     instant `json:"since_us,omitempty"` // start of the state, or the last message or step in it
 	Dismissed int     `json:"dismissals,omitempty"`
 
-	// The values behind these are never changed, only replaced.
+	// The values behind these are never modified, only replaced.
 	Fired map[string]firing `json:"fired,omitempty"` // by trigger ID
 	Claim *offer            `json:"claim,omitempty"` // being sent
 	Offer *offer            `json:"offer,omitempty"` // shown last
@@ -76,9 +76,9 @@ type offer struct {
 	Labels    []string          `json:"labels,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	TimeoutUS int64             `json:"timeout_us"`
-	At        instant           `json:"at_us"`              // of the claim, later of the display
-	ID        string            `json:"id,omitempty"`       // the desk's; empty where the user took the offer first
-	Previous  *firing           `json:"previous,omitempty"` // of the trigger, restored when the claim is given back
+	At        instant           `json:"at_us"`              // when it was claimed, and later when it was shown
+	ID        string            `json:"id,omitempty"`       // the desk's; empty if the user took the offer first
+	Previous  *firing           `json:"previous,omitempty"` // of the trigger, restored when the claim is released
 }
 
 // State returns the state.
@@ -89,7 +89,7 @@ func (m Machine) State() State {
 	return m.Current
 }
 
-// Trigger returns the id of the trigger whose offer was shown last, empty if none
+// Trigger returns the ID of the trigger whose offer was shown last, empty if none
 // was shown.
 func (m Machine) Trigger() string {
 	if m.Offer == nil {
@@ -106,12 +106,12 @@ func (m Machine) Body() string {
 	return m.Offer.Body
 }
 
-// InFlight reports whether an offer is being sent, or was when the process that
-// was sending it ended.
+// InFlight reports whether an offer is being sent, or was being sent when the
+// process of its sender ended.
 func (m Machine) InFlight() bool { return m.Claim != nil }
 
-// label returns the offer's label that a message equals: white space around it
-// and the case of letters count for nothing.
+// label returns the offer's label that a message equals, ignoring case and
+// surrounding white space.
 func (o *offer) label(message string) (label string, ok bool) {
 	if o == nil {
 		return "", false
@@ -127,7 +127,7 @@ func (o *offer) quickReply() helpdesk.Offer {
 	return helpdesk.Offer{Body: o.Body, Labels: slices.Clone(o.Labels)}
 }
 
-// Reason is why an offer is made or not, a word for logs and metrics.
+// Reason is a word, for logs and metrics, for why an offer is made or not.
 type Reason string
 
 // The reasons.
@@ -175,7 +175,7 @@ func (m Machine) showsOffers(now instant) bool {
 	return false
 }
 
-// MoveError says that an event cannot happen in a state. The machine is as it was.
+// MoveError reports that an event cannot happen in a state. The machine is unchanged.
 type MoveError struct {
 	State  State
 	Event  string // "shown"

@@ -7,12 +7,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Replay plays the actions of one session against an imaginary desk, in imaginary time,
-// and tells the decisions that a core would have made. Call its methods with times that do
-// not decrease.
+// Replay plays the actions of one session against a simulated desk, in simulated time,
+// and reports the decisions that a core would have made. Call its methods with times that
+// do not decrease.
 //
-// It decides as the service does, but waits for nothing, so triggers can be tuned on a
-// log. The time is when the log got the actions:
+// It decides as the service does but does not wait, so triggers can be tuned on a log.
+// The time of an action is when the log received it:
 //
 //	for _, action := range batch.Actions {
 //		replay.Act(action.Action, entry.ID.Time())
@@ -26,15 +26,15 @@ type Replay struct {
 	machine Machine
 	asked   time.Time // when the core wants to be asked; zero for never
 	now     time.Time
-	retry   time.Time // no tick before it, for the desk did not answer
+	retry   time.Time // no tick before this: the desk did not answer
 }
 
 // ReplayOptions are optional.
 type ReplayOptions struct {
 	// Decided is called with each decision for which a trigger matched.
 	Decided func(now time.Time, d Decision)
-	// Desk answers an effect with an event, nil for no answer. By default all
-	// that is asked of the desk succeeds.
+	// Desk answers an effect with an event, nil for no answer. By default
+	// everything that the desk is asked for succeeds.
 	Desk func(now time.Time, e Effect) Event
 }
 
@@ -50,7 +50,7 @@ func NewReplay(core *Core, s Session, opts *ReplayOptions) *Replay {
 	return r
 }
 
-// WorkingDesk answers as a desk where everything succeeds and no user reacts.
+// WorkingDesk answers like a desk where everything succeeds and no user reacts.
 func WorkingDesk(_ time.Time, e Effect) Event {
 	switch e.(type) {
 	case Send, Find:
@@ -61,13 +61,13 @@ func WorkingDesk(_ time.Time, e Effect) Event {
 	return nil
 }
 
-// Machine returns the machine as it is.
+// Machine returns the current machine.
 func (r *Replay) Machine() Machine { return r.machine }
 
 // Restore replaces the machine, as a restart does.
 func (r *Replay) Restore(m Machine) { r.machine = m }
 
-// Act lets time pass, and then the session do something.
+// Act lets time pass, and then applies an action of the session.
 func (r *Replay) Act(a activity.Action, now time.Time) Decision {
 	r.Pass(now)
 	d := r.core.Act(&r.window, r.machine, r.session, a, now)
@@ -75,14 +75,14 @@ func (r *Replay) Act(a activity.Action, now time.Time) Decision {
 	return d
 }
 
-// Step lets time pass, and then something happen.
+// Step lets time pass, and then applies an event.
 func (r *Replay) Step(e Event, now time.Time) error {
 	r.Pass(now)
 	r.retry = time.Time{}
 	return r.step(e, now)
 }
 
-// Pass lets time pass: everything that is due until then happens when it is due.
+// Pass lets time pass: everything that is due by then happens when it is due.
 func (r *Replay) Pass(to time.Time) {
 	if r.now.IsZero() {
 		r.now = to
@@ -114,7 +114,7 @@ func (r *Replay) ask(now time.Time) {
 }
 
 func (r *Replay) tick(now time.Time) {
-	_ = r.step(Tick{}, now) // which is always possible
+	_ = r.step(Tick{}, now) // a tick is always possible
 	if due, again := r.core.Due(r.machine); again && !due.After(now) {
 		r.retry = now.Add(retryAfter)
 	}
@@ -134,7 +134,7 @@ func (r *Replay) decided(d Decision, now time.Time) {
 	}
 }
 
-// step takes an event, and the desk's answers to its effects.
+// step applies an event, and the desk's answers to its effects.
 func (r *Replay) step(e Event, now time.Time) error {
 	next, effects, err := r.core.Step(r.machine, now, e)
 	if err != nil {

@@ -4,11 +4,11 @@ import "time"
 
 // Rules are a product's settings for its machines. The zero value is the default.
 type Rules struct {
-	// AssistanceIdle is after how long without a message or step Reactive and
-	// Guidance fall back to Thinking; 300 s.
+	// AssistanceIdle is how long Reactive and Guidance last without a message
+	// or step before they fall back to Thinking; 300 s.
 	AssistanceIdle time.Duration
-	// KeepIdle keeps the conversation when the user has not reacted to an
-	// offer; by default it is removed.
+	// KeepIdle keeps the conversation if the user has not reacted to an offer;
+	// by default it is removed.
 	KeepIdle bool
 }
 
@@ -19,9 +19,9 @@ func (r Rules) idle() time.Duration {
 	return r.AssistanceIdle
 }
 
-// Due returns when the next [Tick] is due, which may be in the past; false if
-// time alone changes nothing. A tick that led to an effect which failed is due
-// again at once: how long to wait for a retry is the caller's to say.
+// Due returns when the next [Tick] is due, which may be in the past, and false if
+// time alone changes nothing. A tick whose effect failed is due again immediately:
+// the caller decides how long to wait before a retry.
 func (r Rules) Due(m Machine) (at time.Time, ok bool) {
 	var due instant
 	switch m.State() {

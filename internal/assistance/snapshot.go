@@ -8,8 +8,8 @@ import (
 // snapshotVersion is the only version of snapshots that this package reads.
 const snapshotVersion = 1
 
-// ErrSnapshot says that a snapshot is damaged or of a later version. Go on with [Silent] in its
-// conversation.
+// ErrSnapshot reports that a snapshot is damaged or of a later version. Continue its
+// conversation with [Silent].
 var ErrSnapshot = errors.New("proactive: the snapshot cannot be read")
 
 // Silent returns a machine that makes no offer, for a conversation whose snapshot cannot be read:
@@ -31,7 +31,7 @@ func (m Machine) MarshalJSON() ([]byte, error) {
 	return json.Marshal(snapshot{snapshotVersion, fields(m)})
 }
 
-// UnmarshalJSON restores a machine from its snapshot. On error, which is
+// UnmarshalJSON restores a machine from its snapshot. After an error, which is
 // [ErrSnapshot], the machine is unchanged.
 func (m *Machine) UnmarshalJSON(data []byte) error {
 	var s snapshot

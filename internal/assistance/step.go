@@ -7,9 +7,9 @@ import (
 
 // Step returns the machine after an event at the time now, with the effects to carry out,
 // in order. The time that has passed takes effect first, so late ticks do no harm. The
-// error is a *[MoveError] for an event that cannot happen in the
-// state; then the machine is returned as it was, without effects. Step changes nothing
-// that it is given and depends on nothing else.
+// error is a *[MoveError] if the event cannot happen in the state; then the machine is
+// returned unchanged, without effects. Step modifies none of its arguments and depends on
+// nothing else.
 func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error) {
 	s := step{Machine: m, rules: r, now: instantOf(now)}
 	s.pass()
@@ -30,8 +30,8 @@ type step struct {
 // do adds an effect.
 func (s *step) do(e Effect) { s.effects = append(s.effects, e) }
 
-// enter moves to a state and reports whether there is such a move. Entering the
-// state that it is in renews its time.
+// enter moves to a state and reports whether that move exists. Entering the
+// current state renews its time.
 func (s *step) enter(to State) bool {
 	from := s.State()
 	if from != to {
@@ -46,7 +46,7 @@ func (s *step) enter(to State) bool {
 	return true
 }
 
-// pass lets the time that has passed take effect.
+// pass applies the effect of the time that has passed.
 func (s *step) pass() {
 	switch s.State() {
 	case Reactive, Guidance:
@@ -63,8 +63,8 @@ func (s *step) pass() {
 // expired reports whether the user has had enough time to react to the offer.
 func (s *step) expired() bool { return s.now >= s.Since+instant(s.Offer.TimeoutUS) }
 
-// take takes an event and reports whether it can happen; reason says why not, for
-// an offer.
+// take applies an event and reports whether it can happen; for an offer, reason
+// says why not.
 func (s *step) take(e Event) (ok bool, reason Reason) {
 	switch e := e.(type) {
 	case Matched:
@@ -90,7 +90,7 @@ func (s *step) take(e Event) (ok bool, reason Reason) {
 	return s.assist(e), ""
 }
 
-// assist takes the events of assistance that is going on.
+// assist applies the events of ongoing assistance.
 func (s *step) assist(e Event) bool {
 	state := s.State()
 	assisting := state == Reactive || state == Guidance
@@ -140,8 +140,8 @@ func (s *step) fire(trigger string, f *firing) {
 	s.Fired[trigger] = *f
 }
 
-// shown makes the claim the offer that is shown. Where the user meanwhile did
-// something else the state stays. An offer that the user took before its ID was known needs none.
+// shown turns the claim into the offer that is shown. If the user has done something else in the
+// meantime, the state stays. An offer that the user took before its ID was known needs no ID.
 func (s *step) shown(id string) bool {
 	if s.Claim == nil {
 		return false
@@ -158,7 +158,7 @@ func (s *step) shown(id string) bool {
 	return true
 }
 
-// refused gives the claim back: the trigger did not fire.
+// refused releases the claim: the trigger counts as not fired.
 func (s *step) refused() bool {
 	if s.Claim == nil {
 		return false
@@ -168,7 +168,7 @@ func (s *step) refused() bool {
 	return true
 }
 
-// message takes a message of the user: the label of an offer that can still be
+// message applies a message of the user: the label of an offer that can still be
 // chosen, or anything else. A label proves that the offer was shown.
 func (s *step) message(text string) {
 	if _, ok := s.Claim.label(text); ok {
@@ -187,8 +187,8 @@ func (s *step) message(text string) {
 	s.do(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
 }
 
-// open reports whether labels of the last offer can be chosen: it stays in sight for a while
-// after its time is over, also behind other messages, unless the user has dismissed it.
+// open reports whether labels of the last offer can be chosen: the offer stays in sight for a
+// while after its time is over, even behind other messages, unless the user has dismissed it.
 func (s *step) open() bool {
 	switch s.State() {
 	case Thinking, Reactive:
@@ -199,7 +199,7 @@ func (s *step) open() bool {
 	return true
 }
 
-// removed forgets everything but how it came to that.
+// removed forgets everything, and adds the last move to the effects.
 func (s *step) removed() {
 	if s.State() != Thinking {
 		s.do(Moved{s.State(), Thinking})

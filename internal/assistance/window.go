@@ -10,21 +10,21 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// A trigger looks back on at most this much of a session.
+// A trigger sees at most this much of a session's past.
 const (
 	WindowSpan = 120 * time.Second
 	WindowSize = 50 // actions
 )
 
-// Window holds a session's newest actions, at most [WindowSize], none more than
-// [WindowSpan] before the newest. The zero value is empty. It is the caller's, and not
-// safe for concurrent use.
+// Window holds a session's newest actions, at most [WindowSize], none older than
+// [WindowSpan] before the newest. The zero value is empty. The caller owns it; it is
+// not safe for concurrent use.
 type Window struct {
 	Actions []proactive.Action // oldest first
 }
 
-// Bytes returns the memory that the actions take, texts that several of them share counted for
-// each.
+// Bytes returns the memory that the actions take. A text that several of them share is counted
+// for each.
 func (w *Window) Bytes() int64 {
 	size := fair.Size(cap(w.Actions) * int(unsafe.Sizeof(proactive.Action{})))
 	for i := range w.Actions {
@@ -55,7 +55,7 @@ func (w *Window) newest() time.Time {
 	return w.Actions[len(w.Actions)-1].At
 }
 
-// Add puts an action into its place by time. It drops an action that is too old.
+// Add inserts an action by its time. It drops an action that is too old.
 func (w *Window) Add(a activity.Action, now time.Time) {
 	at := a.Start()
 	oldest := later(later(now, at), w.newest()).Add(-WindowSpan)
