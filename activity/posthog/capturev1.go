@@ -9,14 +9,14 @@ import (
 )
 
 // result is the outcome of an event in an answer of capture v1: "ok", or "drop",
-// which the SDK reports as an error. It never sends an event of either again.
+// which the SDK reports as an error. The SDK sends the event again in neither case.
 type result struct {
 	Result  string `json:"result"`
 	Details string `json:"details,omitempty"`
 }
 
-// resultOf returns the outcome of an event that is ignored for a reason, "" for
-// none. An event that means nothing here is all right.
+// resultOf returns the outcome of an event that is ignored for this reason, "" for
+// none. An event that has no meaning here is all right.
 func resultOf(reason string) result {
 	switch reason {
 	case intake.ReasonMalformed, intake.ReasonNobody:
@@ -27,9 +27,9 @@ func resultOf(reason string) result {
 	return result{Result: "ok"}
 }
 
-// captureV1 takes events of capture v1: the token is in the Authorization
-// header, the time of sending in another, and the answer has the outcome of each
-// event by its uuid.
+// captureV1 handles events of capture v1: the token is in the Authorization
+// header, the time of sending in another one, and the answer has the outcome of
+// each event by its UUID.
 func (h *Handler) captureV1(w http.ResponseWriter, r *http.Request) error {
 	results := map[string]result{}
 	counts, err := h.in.Capture(w, r, Source, intake.Call{

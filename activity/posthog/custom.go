@@ -7,7 +7,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// page returns the address of the page or the screen of an event, "" where it has none.
+// page returns the address of an event's page or screen, "" if it has none.
 func (e *event) page() string {
 	page := cmp.Or(e.Properties.CurrentURL, e.CurrentURL)
 	if page == "" && e.Properties.ScreenName != "" {
@@ -17,7 +17,7 @@ func (e *event) page() string {
 }
 
 // custom sets the meaning of an event that the product lists. It reads the event's properties
-// once more, since only the rule tells which of them matter.
+// again, because only the rule determines which of them matter.
 func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	if e.Name != intake.EventException {
 		out.Action = rule.Action(e.Name, r.Reader, e.From, e.To, e.page())
@@ -30,8 +30,8 @@ func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	out.Action = &did
 }
 
-// thrown is an error that was thrown: the first of the list, which the errors that caused it
-// follow, or that of earlier SDKs. Any of it may be empty.
+// thrown is an error that was thrown: the first one of the list, which continues with the errors
+// that caused it, or the error as earlier SDKs report it. Any field may be empty.
 type thrown struct{ typ, message, earlierType, earlierMessage string }
 
 var ofThrown = intake.Fields[thrown]{

@@ -16,9 +16,9 @@ const maxElements = 128
 //	el    = tag *("." class) ":" *(key '="' value '"')
 //	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text"
 //
-// In values only the double quote is escaped, as \". Classes may hold colons
-// and dots. It never fails: for anything unexpected, and for the rest of a chain that is too
-// long, [element.Unread] comes last.
+// In values only the double quote is escaped, as \". Classes may hold colons and dots. It
+// never fails: if anything is unexpected, or the chain is too long, [element.Unread]
+// comes last in place of the rest.
 func parseChain(elements []element.Element, chain string) []element.Element {
 	isRead := len(chain) <= maxChain-utf8.UTFMax // else it is cut
 	for chain != "" && len(elements) < maxElements {
@@ -34,8 +34,8 @@ func parseChain(elements []element.Element, chain string) []element.Element {
 	return elements
 }
 
-// parseElement reads the first element of a chain. It reports false for one that is not read to
-// its end, where rest is not empty or begins with a semicolon.
+// parseElement reads the first element of a chain. It reports false if the element is not read
+// to its end, where rest is empty or begins with a semicolon.
 func parseElement(chain string) (e element.Element, rest string, ok bool) {
 	head, attrs, hasAttrs := cutHead(chain)
 	e.Tag = tagOf(head) // its case tells native views from HTML
@@ -52,8 +52,8 @@ func parseElement(chain string) (e element.Element, rest string, ok bool) {
 	}
 }
 
-// cutHead splits "tag.class:attrs…" where the attributes start, which is at
-// the first colon that a known key follows; or else at the next semicolon.
+// cutHead splits "tag.class:attrs…" at the start of the attributes, which is
+// the first colon before a known key, or else the next semicolon.
 func cutHead(s string) (head, attrs string, ok bool) {
 	for i := range len(s) {
 		switch s[i] {
@@ -76,11 +76,11 @@ func tagOf(head string) string {
 	return strings.TrimSpace(head)
 }
 
-// maxKey is the longest key of an attribute that is taken for one.
+// maxKey is the longest attribute key that is recognized.
 const maxKey = 256
 
-// keyLen returns the length of the known key that s starts with, if `="`
-// follows it; else zero.
+// keyLen returns the length of the known key that s starts with if `="` follows
+// the key, else zero.
 func keyLen(s string) int {
 	n := 0
 	if strings.HasPrefix(s, "attr__") {
@@ -102,8 +102,8 @@ func keyLen(s string) int {
 	return n
 }
 
-// cutAttr reads one key="value" from the start of s. A value that is not closed is no
-// attribute, and has no rest.
+// cutAttr reads one key="value" from the start of s. A value that is not closed is not an
+// attribute, and rest is empty.
 func cutAttr(s string) (key, value, rest string, ok bool) {
 	n := keyLen(s)
 	if n == 0 {
@@ -128,9 +128,9 @@ func cutAttr(s string) (key, value, rest string, ok bool) {
 	return "", "", "", false
 }
 
-// endsValue reports whether the text behind a \" can only follow a closed value:
-// nothing, the next attribute or the next element. A value that itself ends in
-// a backslash is written just like an escaped quote.
+// endsValue reports whether the text after a \" can only follow a closed value:
+// nothing, the next attribute or the next element. A value that itself ends in a
+// backslash is written just like an escaped quote.
 func endsValue(rest string) bool {
 	if rest == "" || keyLen(rest) > 0 {
 		return true

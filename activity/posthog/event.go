@@ -7,10 +7,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/element"
 )
 
-// An event comes in three forms, which this reads as one: an SDK's, with everything in
+// An event comes in three forms, which this file reads as one: an SDK's, with everything in
 // properties; a webhook's, {"event": {…}, "person": {…}}; and the flat fields of a custom
-// destination. A field that is in several places is stored in each, and First chooses later.
-// All fields are read in one pass, in any order.
+// destination. A field that occurs in several places is stored for each place, and its readers
+// choose later. All fields are read in one pass, in any order.
 
 // maxChain is how many bytes of an elements chain are read.
 const maxChain = 128 << 10
@@ -21,8 +21,8 @@ type traits struct {
 	Proof intake.Proof
 }
 
-// properties are the properties of an event that matter here. The slice of Elements is used
-// again for the next event.
+// properties are the properties of an event that matter here. The slice of Elements is
+// reused for the next event.
 type properties struct {
 	DistinctID    string
 	UserID        string // from identify on
@@ -72,7 +72,7 @@ type event struct {
 	ButtonOrLinkText string
 }
 
-// token returns the project token the event carries itself.
+// token returns the project token that the event itself carries.
 func (e *event) token() string { return cmp.Or(e.APIKey, e.Token, e.Properties.Token) }
 
 // proof returns the event's evidence of its user: a hash or a token.
@@ -80,8 +80,8 @@ func (e *event) proof() intake.Proof {
 	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
 }
 
-// readEvent reads an event, which is an object. A nil inner means that it is the inner one: events
-// do not nest any deeper.
+// readEvent reads an event, which is an object. A nil inner means that this is the inner event:
+// events do not nest any deeper.
 func (r *reader) readEvent(e, inner *event) {
 	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
 	r.Object(func(key []byte) {
@@ -94,8 +94,8 @@ func (r *reader) readEvent(e, inner *event) {
 	})
 }
 
-// fields are the places in an event that matter here, and in a custom destination's payload.
-// A value of a wrong type changes nothing.
+// fields are the places in an event, and in a custom destination's payload, that matter
+// here. A value of a wrong type changes nothing.
 var fields = intake.Fields[event]{
 	"event":       func(r *intake.Reader, e *event) { r.SetString(&e.Name, intake.MaxText) },
 	"uuid":        func(r *intake.Reader, e *event) { r.SetText(&e.UUID) },
@@ -155,7 +155,7 @@ var ofProperties = intake.Fields[properties]{
 var ofPerson = intake.Traits(func(t *traits) *string { return &t.Email },
 	func(t *traits) *intake.Proof { return &t.Proof })
 
-// elements reads the elements from the target outwards, as many as are looked at.
+// elements reads the elements from the target outwards, at most maxElements of them.
 func elements(r *intake.Reader, p *properties) {
 	if r.Kind() == '[' {
 		p.Elements = p.Elements[:0]
@@ -172,13 +172,13 @@ func elements(r *intake.Reader, p *properties) {
 	})
 }
 
-// attribute reads an attribute of an element. Only one that is a flag may be no string.
+// attribute reads an attribute of an element. Only a flag may be something other than a string.
 func attribute(r *intake.Reader, e *element.Element, key []byte) {
 	value := e.Attribute(string(key))
 	switch {
 	case string(key) == "attributes": // of an element as PostHog stores it
 		r.Object(func(key []byte) { attribute(r, e, key) })
-	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
+	case value == nil, string(key) == "text", string(key) == "attr_id": // keys of a chain
 		r.Skip()
 	case value == &e.ContentEditable, r.Kind() == '"':
 		e.Set(string(key), r.Text(intake.MaxText))

@@ -12,7 +12,7 @@ type Handler struct{ in *intake.Intake }
 // New returns a handler that shares the intake with other sources.
 func New(in *intake.Intake) *Handler { return &Handler{in} }
 
-// sdkAnswer is the body of 200. posthog-js expects 1.
+// sdkAnswer is the body of a 200. posthog-js expects the status 1.
 type sdkAnswer struct {
 	Status int `json:"status"`
 	intake.Counts

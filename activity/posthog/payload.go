@@ -10,16 +10,16 @@ import (
 var Source = intake.NewSource(intake.Form{Batch: "batch", Tokens: [2]string{"api_key", "token"}, SentAt: "sent_at"},
 	func(r *intake.Reader) intake.Decoder { return &reader{Reader: r} })
 
-// reader decodes events. It needs one event of each kind, whatever the body contains.
+// reader decodes events. It holds one event of each kind, however many the body contains.
 type reader struct {
 	*intake.Reader
 	event, inner event
 	wrapped      bool   // the event is the inner one
-	read         *event // last; nil for a value that is none
+	read         *event // the last one; nil for a value that is no event
 }
 
-// Next implements [intake.Decoder]. Of a webhook body, it reads the event inside together with
-// the person beside it, which goes before the event's own.
+// Next implements [intake.Decoder]. From a webhook body it reads the event inside together with
+// the person beside it, which takes precedence over the event's own.
 func (r *reader) Next() (token string) {
 	r.read = nil
 	if r.Kind() != '{' {
@@ -41,7 +41,7 @@ func (r *reader) Next() (token string) {
 	return e.token()
 }
 
-// wrappedIn completes an event by the object around it, whose person goes first.
+// wrappedIn completes an event from the object around it, whose person takes precedence.
 func (e *event) wrappedIn(outer *event) {
 	person, inner := &outer.Person.Properties, e.Person.Properties
 	e.Person.Properties = traits{cmp.Or(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
@@ -49,8 +49,8 @@ func (e *event) wrappedIn(outer *event) {
 	e.APIKey = cmp.Or(e.token(), outer.token())
 }
 
-// Meaning implements [intake.Decoder]. A reason of translate goes before a time that cannot be
-// read.
+// Meaning implements [intake.Decoder]. A reason of translate takes precedence over a time
+// that cannot be read.
 func (r *reader) Meaning(from *intake.Request, m *intake.Meaning) {
 	m.Event, m.Reason = r.translate(r.read, from.Events)
 	if r.read == nil {

@@ -43,9 +43,9 @@ var sdkRoutes = map[string]route{
 // maxRoute is the most segments that a path of sdkRoutes has.
 const maxRoute = 4
 
-// IsSDKPath reports whether a URL path is one that [Handler.ServeSDK] answers:
-// an SDK's call, with or without a trailing slash, below any prefix that the
-// SDK's host was given. Other paths that SDKs ask for ServeSDK answers with 404.
+// IsSDKPath reports whether [Handler.ServeSDK] answers a URL path: an SDK's
+// call, with or without a trailing slash, below any prefix that the SDK's host
+// was given. ServeSDK answers any other path with a 404.
 func IsSDKPath(path string) bool {
 	_, ok := routeOf(path)
 	return ok
@@ -61,8 +61,8 @@ func SDKPatterns() []string {
 	return patterns
 }
 
-// routeOf returns the route that a path ends in, the longest of several. Its prefix may be
-// anything: an SDK's host can have a path.
+// routeOf returns the route that a path ends in, the longest if there are several. The prefix
+// may be anything, because an SDK's host can have a path.
 func routeOf(path string) (route, bool) {
 	path = strings.TrimSuffix(path, "/")
 	switch {
@@ -83,7 +83,7 @@ func routeOf(path string) (route, bool) {
 	return found, ok
 }
 
-// tokenInPath returns the token of a path that asks for a remote configuration.
+// tokenInPath returns the token in the path of a remote configuration, "" for any other path.
 func tokenInPath(path string) string {
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	n := len(segments)
@@ -93,11 +93,11 @@ func tokenInPath(path string) string {
 	return segments[n-2]
 }
 
-// ServeSDK takes the calls of posthog-js and of PostHog's other SDKs on the
-// paths that [IsSDKPath] names, from pages of any origin but those that the
-// product they name excludes. Events must carry a project token of one of the
-// products. Session recordings are discarded. Every other path is not found,
-// which pages can read, too.
+// ServeSDK handles the calls of posthog-js and of PostHog's other SDKs on the
+// paths of [IsSDKPath], from pages of any origin that the product named in the
+// call does not exclude. Events must carry a project token of one of the
+// products. Session recordings are discarded. Every other path gets a 404,
+// which pages can read as well.
 func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
 	to, ok := routeOf(r.URL.Path)
 	if !ok {
@@ -123,9 +123,9 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sentAt returns the time of sending that SDKs before 1.407.3, whose bodies have none,
-// put into the query, in milliseconds, as PostHog reads it: see EventQuery in rust/capture of
-// https://github.com/PostHog/posthog. A time that is off by more than a day is no clock's: it
-// comes from a recording.
+// put into the query, in milliseconds. PostHog reads it in the same way: see EventQuery
+// in rust/capture of https://github.com/PostHog/posthog. A time that is off by more than
+// a day comes from a recording, not from a clock.
 func sentAt(r *http.Request) string {
 	s := r.URL.Query().Get("_")
 	if t, ok := intake.ParseTime(s); !ok || time.Since(t).Abs() > 24*time.Hour {
@@ -134,7 +134,7 @@ func sentAt(r *http.Request) string {
 	return s
 }
 
-// discard answers a request, the body of which it forgets.
+// discard answers a request and discards its body.
 func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64, answer any) error {
 	err := h.in.Discard(w, r, Source, limit)
 	if err == nil {
@@ -143,7 +143,7 @@ func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64, a
 	return err
 }
 
-// replay discards a session recording, which may be as large as a body is unpacked.
+// replay discards a session recording, which may be as large as the largest decoded body.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxDecoded(), map[string]int{"status": 1})
 }
@@ -151,13 +151,13 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 type object = map[string]any
 
 // sdkConfig returns the remote configuration that lets posthog-js run with
-// autocapture and nothing else. It says that there are feature flags: otherwise
+// autocapture and nothing else. It claims that there are feature flags: otherwise
 // posthog-js, from some version after 1.345 on, never calls onFeatureFlags back.
 func sdkConfig() object {
 	return object{"autocapture_opt_out": false, "supportedCompression": []string{"gzip-js"}, "hasFeatureFlags": true}
 }
 
-// always answers requests that need no more than one value.
+// always answers requests with a fixed value.
 func always(v any) func(*Handler, http.ResponseWriter, *http.Request) error {
 	return func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
 		httpx.WriteJSON(w, http.StatusOK, v)
@@ -183,8 +183,8 @@ func writeScript(w http.ResponseWriter, script string) {
 	_, _ = io.WriteString(w, script)
 }
 
-// flags answers that there are no feature flags. For the versions of posthog-js
-// that ask for their configuration here, it is in the same object.
+// flags answers that there are no feature flags. The same object has the
+// configuration, for the versions of posthog-js that ask for it here.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 	answer := sdkConfig()
 	maps.Copy(answer, object{"flags": object{}, "featureFlags": object{}, "featureFlagPayloads": object{},
@@ -194,8 +194,8 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxBody(), answer)
 }
 
-// remoteConfig answers /array/{token}/config and /array/{token}/config.js. The token need not
-// be known: a page that may not report learns so from CheckToken, before.
+// remoteConfig answers /array/{token}/config and /array/{token}/config.js. The token need not be
+// known: CheckToken has already refused a page that may not report.
 func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	token := tokenInPath(r.URL.Path)
 	config := sdkConfig()

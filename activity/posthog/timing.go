@@ -10,10 +10,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// setTimes sets the times of the event's meaning and reports whether they can be read.
-// An offset counts from the time of sending or else of arrival, and an event without
-// either happened when it arrived. A dead click happened when the visitor clicked, not when
-// the SDK had waited long enough.
+// setTimes sets the times of the event's meaning and reports whether they can be read. An
+// offset counts from the time of sending, or else of arrival, and an event with neither a
+// timestamp nor an offset happened when it arrived. A dead click happened when the visitor
+// clicked, not when the SDK had waited long enough.
 func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 	sent, known := intake.ParseTime(cmp.Or(e.SentAt, from.SentAt))
 	switch {
@@ -36,8 +36,8 @@ func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 	return true
 }
 
-// before returns the time so many milliseconds before t, or the zero time where that is longer
-// ago than durations are. A negative number counts as none, and so does any other text.
+// before returns the time that many milliseconds before t, or the zero time if that is longer
+// ago than a Duration can hold. A negative number and any other text count as zero.
 func before(t time.Time, number string) time.Time {
 	milliseconds, _ := strconv.ParseFloat(number, 64)
 	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {

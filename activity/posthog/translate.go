@@ -23,8 +23,8 @@ const (
 const typeTouch = "touch"
 
 // translate returns the meaning of an event, without its time, or the reason for ignoring it;
-// with a reason the event is empty. It changes e's elements. The result keeps nothing else in
-// memory.
+// with a reason the event is empty. It modifies e's elements. The result retains no other memory
+// of e.
 func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, string) {
 	if e == nil || e.Name == "" {
 		return activity.Event{}, intake.ReasonMalformed
@@ -74,7 +74,7 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 	return out, ""
 }
 
-// action puts a page view or an autocapture event in words. It is false for an event without
+// action describes a page view or an autocapture event. It reports false for an event without
 // the address or the name of its page or screen, and for an unknown type of interaction.
 func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
@@ -113,7 +113,7 @@ func action(e *event) (activity.Action, bool) {
 }
 
 // flatElements returns the element that the fields of a custom destination describe, or none.
-// The destination's template has no tag, so the fields that are there tell the kind.
+// The destination's template has no tag, so the kind follows from the fields that are set.
 func flatElements(typ string, e *event) []element.Element {
 	el := element.Element{ID: e.ElementID, Name: e.InputFieldName}
 	switch {
@@ -141,7 +141,7 @@ func userID(distinctID string) string {
 const cookieless = "$posthog_cookieless"
 
 // isCookieless reports whether an event comes from a page that sets no cookies: its
-// action is of no session and no user, and still goes to the stream.
+// action has no session and no user, but still goes to the stream.
 func isCookieless(e *event) bool {
 	return cmp.Or(e.DistinctID, e.Properties.DistinctID) == cookieless
 }
