@@ -31,10 +31,10 @@ const strangersTime = 200 * time.Millisecond
 // tooMuch is the tool error of a call whose result exceeds the budget.
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
 
-// bounded returns the request with its body read, its content and a budget for its response, or
-// an error if the body exceeds the bounds. The content belongs to release, which is called once
-// the request is served and may be called again. A request other than POST, which has neither
-// body nor calls, gets no budget.
+// bounded returns the request with its body read, the body's content and a budget for its
+// response, or an error if the body exceeds the bounds. The content is valid until release,
+// which is called once the request is served and may be called again. A request other than POST
+// has neither body nor calls and gets no budget.
 func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, content []byte,
 	release func(), err error) {
 	if r.Method != http.MethodPost {
@@ -60,22 +60,22 @@ func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.
 const (
 	maxAnswers = 256 << 20       // bytes
 	copies     = 5               // of the largest answer that a batch holds: results, messages, and the growing response
-	ofMemory   = 8               // the part of the memory that answers may hold
-	sharers    = 4               // products that hold all the room together, at least
+	ofMemory   = 8               // answers may hold 1/ofMemory of the memory
+	sharers    = 4               // the fewest products that can fill the room
 	maxWaiting = 16 << 20        // bytes that the waiting requests of a product hold
 	maxTime    = 4 * time.Second // for room and for the lookups, so that a request is answered within 5 seconds
 )
 
-// newAnswers returns the room for all answers: at least one answer, at most a part of the
-// memory.
+// newAnswers returns the room for all answers: at least one answer, and otherwise at most
+// 1/ofMemory of the memory.
 func newAnswers() *admission.Pool {
 	total := max(min(maxAnswers, memlimit.Bytes()/ofMemory), maxAnswer)
 	return admission.NewPool(total, max(total/sharers, maxAnswer), maxWaiting)
 }
 
 // admit waits for room for the largest answer of a request, and fails if there is
-// none in time. A single call needs far less, so all copies of its answer fit in
-// the room of one batch.
+// none in time. The answer of a single call is far smaller, so all copies of it fit
+// into the room for one.
 func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
 	if r.Method != http.MethodPost {
 		return func() {}, nil
@@ -87,8 +87,8 @@ func admit(r *http.Request, answers *admission.Pool, productID string) (release 
 	return release, nil
 }
 
-// check refuses a body that is too much work to decode, and returns how many calls it is a
-// batch of, zero for none. A body that is no JSON may pass: the SDK answers it.
+// check refuses a body that is too much work to decode, and returns the number of calls in its
+// batch, zero if it is no batch. A body that is not JSON may pass: the SDK answers it.
 func check(body []byte) (calls int, err error) {
 	s := jsonscan.ShapeOf(body)
 	switch {
@@ -111,11 +111,11 @@ type answer struct {
 	unavailable atomic.Bool  // a lookup failed
 }
 
-// answerKey is the key of an answer in a context: of its HTTP request, the SDK
-// passes a call only the context and the header.
+// answerKey is the key of an answer in a context. The SDK passes a call only the
+// context and the header of its HTTP request.
 type answerKey struct{}
 
-// answerOf returns the budget of a request, nil for one that calls nothing.
+// answerOf returns the budget of a request, nil for a request without calls.
 func answerOf(ctx context.Context) *answer {
 	a, _ := ctx.Value(answerKey{}).(*answer)
 	return a
@@ -134,8 +134,8 @@ func (a *answer) take(size int) bool {
 	}
 }
 
-// overhead bounds the bytes of a result besides the data looked up. That is the frame of
-// JSON-RPC and of the tool result.
+// overhead bounds the bytes of a result besides the data looked up: the frame of JSON-RPC and of
+// the tool result.
 const overhead = 4 << 10
 
 // wireSize returns an upper bound of the bytes that the JSON takes in a

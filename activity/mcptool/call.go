@@ -25,10 +25,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// A tool call has two steps: parse decodes the arguments without a lookup, then get looks up,
-// once the caller's product is settled. A failure that a model can react to is a tool error;
-// clients need not show it a protocol error. Every lookup writes a line of audit, a failed one
-// too.
+// A tool call has two steps: parse decodes the arguments without a lookup, then get does the
+// lookup, once the caller's product is known. A failure that a model can react to is a tool
+// error, because clients need not show a protocol error to the model. Every lookup writes an
+// audit line, even a failed one.
 
 // tools are the functions behind the MCP tools and the resource. It does not change after
 // [NewHandler] and is used concurrently.
@@ -40,8 +40,7 @@ type tools struct {
 	log      *slog.Logger
 }
 
-// caller is the holder of the key of a request. The zero value is nobody, which no lookup
-// accepts.
+// caller is the holder of a request's key. The zero value is nobody, which no lookup accepts.
 type caller struct{ productID, keyName string }
 
 // callerKey is the key of a caller in a context.
@@ -63,12 +62,12 @@ type query struct {
 // nobody changes it afterwards.
 type result struct {
 	json []byte
-	text string // for the model; empty for the JSON
+	text string // for the model; if empty, the model gets the JSON
 	hint string // a further text; empty for none
 }
 
-// texts returns the texts of the result. Clients that know no structured content read the JSON
-// there.
+// texts returns the texts of the result. Clients without support for structured content read the
+// JSON there.
 func (r *result) texts() (content []mcp.Content) {
 	if r.text == "" {
 		r.text = string(r.json)
@@ -80,9 +79,9 @@ func (r *result) texts() (content []mcp.Content) {
 	return content
 }
 
-// look looks up for the caller of a tool, or of a method, of that name, and returns a sentence
-// where there is nothing to answer. A failed lookup also makes the HTTP response 503, by which
-// clients know that it is worth another try.
+// look does a lookup for the caller of the tool or method with that name, and returns a sentence
+// if there is nothing to answer. A failed lookup also makes the HTTP response a 503, which tells
+// clients that a retry is worthwhile.
 func (t *tools) look(ctx context.Context, name string, q query) (found result, problem string) {
 	by := callerOf(ctx)
 	access.Audit(ctx, t.log, by.keyName, by.productID, name)
@@ -127,8 +126,8 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 	}
 }
 
-// resource returns the live activity of the user named by a URI. One of another product is not
-// found, as if it did not exist.
+// resource returns the live activity of the user named by a URI. A user of another product is
+// not found, as if it did not exist.
 func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	userID, ok := userOf(req.Params.URI, callerOf(ctx).productID)
 	if !ok {
@@ -142,11 +141,11 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 		{URI: req.Params.URI, MIMEType: "application/json", Text: string(found.json)}}}, nil
 }
 
-// unavailable is the tool error of a call while storage is away. withDetail puts it in JSON as
-// it is, so it has no character to escape.
+// unavailable is the tool error of a call while storage is unavailable. withDetail puts it into
+// JSON unchanged, so it has no character to escape.
 const unavailable = "Live activity cannot be looked up just now; please try again."
 
-// The arguments of the tools, as models are shown them. ofUser, ofPerson and ofProduct take more,
+// The arguments of the tools, as models see them. ofUser, ofPerson and ofProduct accept more,
 // such as a number for a string.
 
 type userArguments struct {
@@ -200,13 +199,13 @@ func (t *tools) liveActivity(productID, userID string, limit int) query {
 	}}
 }
 
-// emailHint is for an address that was given as a user ID, and is none: models pass the address
-// they have.
+// emailHint is for an email address that was given as a user ID and is not one: models pass the
+// address that they have.
 const emailHint = "No user with that user_id did anything of late. It is an email address: call " + ContextToolName +
 	" with it as email instead."
 
 // ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and one
-// that is null or empty is not given: models fill in arguments that they do not need.
+// that is null or empty counts as missing: models fill in arguments that they do not need.
 func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
 	args := map[string]json.RawMessage{}
 	if problem = decode(raw, &args); problem != "" {
@@ -237,7 +236,7 @@ func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// textOf returns a string, or a number as it is written, whole ones without a fraction: some
+// textOf returns a string, or a number as it is written, but integers without a fraction: some
 // models write 50.0 for an integer. null is an empty string.
 func textOf(raw json.RawMessage) (text string, ok bool) {
 	if err := json.Unmarshal(raw, &text); err == nil {
@@ -271,7 +270,7 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// limit is an argument: any number of JSON. It is decoded as a float, because some models write
+// limit is an argument: any JSON number. It is decoded as a float, because some models write
 // 5.0.
 type limit float64
 
@@ -280,7 +279,7 @@ const notAnInteger = "limit must be an integer."
 
 func (l limit) isInteger() bool { return float64(l) == math.Trunc(float64(l)) }
 
-// int returns the limit, zero for a negative one, which means no limit of the caller's.
+// int returns the limit, and zero for a negative one, which means that the caller sets none.
 func (l limit) int() int { return int(min(max(l, 0), 1<<31-1)) }
 
 // decode decodes the arguments of a call, or returns a sentence about the mistake. Missing

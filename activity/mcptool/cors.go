@@ -8,8 +8,8 @@ import (
 
 // allowCORS lets a page of any origin read the answer, for MCP clients that run in a browser,
 // such as the Inspector. That is safe because a key is a header, never a cookie. It reports
-// whether the request is a preflight, which is then answered, without a key: browsers send none
-// with it.
+// whether the request is a preflight, which it then answers without a key: browsers send none
+// with a preflight.
 func allowCORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")

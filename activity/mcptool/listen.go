@@ -15,14 +15,14 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Subscriptions: a client posts subscriptions/listen with the resources of some users and gets
-// a stream that tells which of them acted, but not how. It then reads the resource. A
-// notification may come more often than needed, and is never left out.
+// Subscriptions: a client posts subscriptions/listen with the resources of some users and gets a
+// stream that tells which of them acted, but not how. It then reads the resource. Notifications
+// may be more frequent than needed, but none is left out.
 
 // resourceTemplate is the URI of a user's live activity as a resource.
 const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"
 
-// maxResources is how many resources one subscription names.
+// maxResources is how many resources one subscription may name.
 const maxResources = 100
 
 // userOf returns the user of a resource of the product, false for any other URI. Both IDs are
@@ -40,7 +40,7 @@ func userOf(uri, productID string) (userID string, ok bool) {
 // concurrent use.
 type Listening struct {
 	ProductID string
-	// Check returns an error once the client may not listen any more, and while that cannot be
+	// Check returns an error once the client may no longer listen, or while that cannot be
 	// checked. It reads a document if the client has signed in, so it may block for 4 seconds.
 	// It does not depend on the request's context.
 	Check func() error
@@ -50,7 +50,7 @@ type Listening struct {
 }
 
 // Opening returns the acknowledgement, the first frame of the stream. It names the resources
-// that the server accepts, which are all.
+// that the server accepts, which are all of the subscription.
 func (l *Listening) Opening() []byte {
 	uris := make([]string, 0, len(l.uris))
 	for _, uri := range l.uris {
@@ -61,7 +61,7 @@ func (l *Listening) Opening() []byte {
 		map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
 }
 
-// Heartbeat returns a comment, which clients pass over.
+// Heartbeat returns a comment, which clients ignore.
 func (l *Listening) Heartbeat() []byte { return []byte(": heartbeat\n\n") }
 
 // Acted returns the notification that a user acted, nil for a user the client does not listen
@@ -74,8 +74,7 @@ func (l *Listening) Acted(userID string) []byte {
 	return l.notification("resources/updated", map[string]any{"uri": uri})
 }
 
-// All returns the notifications that all of the users may have acted, for a reader that may
-// have missed entries.
+// All returns a notification for each of the users, for a reader that may have missed entries.
 func (l *Listening) All() (frames []byte) {
 	for userID := range l.uris {
 		frames = append(frames, l.Acted(userID)...)
@@ -92,9 +91,9 @@ func (l *Listening) notification(method string, params map[string]any) []byte {
 	return slices.Concat([]byte("event: message\ndata: "), message, []byte("\n\n"))
 }
 
-// listening returns the subscription that a request asks for, nil for any other request, and a
-// problem in a sentence, with the id to answer. It keeps no part of the body. A body that is
-// malformed in another way is left to the SDK.
+// listening returns the subscription that a request asks for, and nil for any other request. If
+// the subscription is invalid, it returns the problem as a sentence, with the ID to answer. It
+// keeps no part of the body. A body that is malformed in another way is left to the SDK.
 func listening(body []byte, productID string) (l *Listening, id json.RawMessage, problem string) {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
@@ -124,9 +123,9 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 	return l, call.ID, ""
 }
 
-// withoutSubscribe offers clients of older revisions, which call initialize, no subscriptions:
-// theirs belong to a session, and this server has none. Newer clients read the capability by
-// another method, which stays as it is.
+// withoutSubscribe hides subscriptions from clients of older revisions, which call initialize:
+// their subscriptions belong to a session, and this server has none. Newer clients read the
+// capability by another method, which stays as it is.
 func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, r)
@@ -137,7 +136,7 @@ func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// refuse answers a call with an error of JSON-RPC for its parameters.
+// refuse answers a call with a JSON-RPC error for its parameters.
 func refuse(w http.ResponseWriter, id json.RawMessage, problem string) {
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": id,
 		"error": map[string]any{"code": jsonrpc.CodeInvalidParams, "message": problem}})

@@ -1,19 +1,19 @@
-// Package mcptool is the MCP server for AI agents: recent activity of a user, the
-// context of a person, and the list of live sessions. It speaks the Model Context
-// Protocol over Streamable HTTP, stateless, with the tools get_live_user_activity,
-// get_user_context and list_live_sessions.
+// Package mcptool is the MCP server for AI agents. It serves the recent activity of a
+// user, the context of a person, and the list of live sessions. It speaks the Model
+// Context Protocol over Streamable HTTP, stateless, with the tools
+// get_live_user_activity, get_user_context and list_live_sessions.
 //
 //	h, err := mcptool.NewHandler(lookup, keys, &mcptool.Options{Sessions: service.Sessions})
 //	mux.Handle("/mcp", h)
 //
-// The first tool takes user_id, and optionally product_id and limit. The second
-// exists if Options.Sessions is set and takes product_id, limit, after and q, all
-// optional. get_user_context exists if Options.Context is set and takes the parameters of
-// [agent.ParseQuery]. Each returns the object of its REST endpoint, as structured content
-// and as text; of a context, the text is the one for a model. The caller's key is the
-// bearer token of the HTTP request and needs the scope mcp; with Options.SignIn an access
-// token may stand for it. It opens one product: the default product_id, and the only valid
-// one.
+// get_live_user_activity takes user_id, and optionally product_id and limit.
+// get_user_context exists if Options.Context is set and takes the parameters of
+// [agent.ParseQuery]. list_live_sessions exists if Options.Sessions is set and takes
+// product_id, limit, after and q, all optional. Each returns the object of its REST
+// endpoint, as structured content and as text; the text of a context is the one for a
+// model. The caller's key is the bearer token of the HTTP request and needs the scope
+// mcp; with Options.SignIn an access token may stand for it. The key gives access to one
+// product, whose ID is the default product_id and the only valid one.
 //
 // A request is bounded before it is decoded: 1 MiB, 20 messages in a batch,
 // and limits of nesting and values. The response is at most 8 MiB.
@@ -72,22 +72,22 @@ type Options struct {
 	// *[activity.QueryError] for an invalid query; otherwise the contract of Sessions holds.
 	// The answer is only read.
 	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Context, error)
-	// Listen answers a request with the stream of a subscription, which may last: it writes
-	// Opening, then the result of Acted for each user that acts, All where it may have missed
-	// some, and Heartbeat now and then, until Check fails or the client is gone. nil disables
+	// Listen answers a request with the stream of a subscription, which may last long: it writes
+	// Opening, then the result of Acted for each user that acts, All if it may have missed some,
+	// and Heartbeat now and then, until Check fails or the client is gone. nil disables
 	// subscriptions.
 	Listen func(w http.ResponseWriter, r *http.Request, l *Listening) error
 	SignIn *oauth.Server // gives tokens to clients that cannot have a key; none by default
 	Logger *slog.Logger  // slog.Default()
 }
 
-// NewHandler returns the MCP server's HTTP handler; opts may be nil. NewHandler reports all
-// invalid arguments at once.
+// NewHandler returns the MCP server's HTTP handler; opts may be nil. Its error joins all
+// invalid arguments.
 //
-// A request without a valid key is answered 401, one whose key lacks the scope 403, and one
-// whose lookup fails, or finds no room for its answer within 4 seconds, 503. For a failed tool
-// call the body is a tool error as well. A mistake in the arguments of a tool is a tool error
-// in a 200.
+// A request without a valid key gets a 401, one whose key lacks the scope a 403, and one whose
+// lookup fails, or finds no room for its answer within 4 seconds, a 503. For a failed tool call
+// the body is a tool error as well. A mistake in the arguments of a tool is a tool error in a
+// 200.
 func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
 	wrong := options.Mistakes{Package: "mcptool"}
 	wrong.Require(lookup != nil, "lookup", "must not be nil")
@@ -142,7 +142,7 @@ func NewHandler(lookup *recent.Lookup, keys *access.Keyring, opts *Options) (htt
 }
 
 // server returns the SDK's handler with the tools and the resources. One SDK server serves all
-// requests: stateless, it keeps nothing of a caller.
+// requests: it is stateless and keeps nothing about a caller.
 func (t *tools) server(listens bool) http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version()}, &mcp.ServerOptions{
 		// The tools never change, so subscriptions to their list are not offered.
@@ -209,8 +209,8 @@ func acceptBoth(h http.Header) {
 }
 
 // unauthorized answers a request without a valid key. The WWW-Authenticate header is set
-// already. A tool call's caller reads tool errors, so it gets one, with the call's id, if the
-// body is small and arrives at once.
+// already. The caller of a tool reads tool errors, so it gets one, with the call's ID, if the
+// body is small and arrives without delay.
 func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
@@ -227,14 +227,14 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// strangersBody returns the body of a request without a valid key; nil for one that is not
-// known to be small, or does not come within strangersTime.
+// strangersBody returns the body of a request without a valid key; nil if it is not known to be
+// small, or does not arrive within strangersTime.
 func strangersBody(w http.ResponseWriter, r *http.Request) []byte {
 	if r.ContentLength < 0 || r.ContentLength > maxStranger {
 		return nil
 	}
 	control := http.NewResponseController(w)
-	// A writer without deadlines is no connection's.
+	// A writer without deadlines does not belong to a connection.
 	_ = control.SetReadDeadline(time.Now().Add(strangersTime))
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
@@ -254,9 +254,9 @@ func toolError(message string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
 }
 
-// plainWords rewrites the SDK's errors, which name Go types, in plain language and the
-// service's format. Other responses pass through. It relies on the SDK's writing a JSON
-// response with one Write: each Write is looked at by itself.
+// plainWords rewrites the SDK's errors, which name Go types, in plain language and the service's
+// format. Other responses pass through. It relies on the SDK writing a JSON response in one
+// Write: each Write is examined by itself.
 type plainWords struct {
 	http.ResponseWriter
 	answer *answer // nil for none
@@ -267,8 +267,8 @@ type plainWords struct {
 // Unwrap is for [http.ResponseController].
 func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader holds back the SDK's plain-text errors, whose body Write then drops, and makes
-// any response 503 that contains a failed lookup, with the headers of the service's 503.
+// WriteHeader holds back the SDK's plain-text errors, whose body Write then drops. It turns any
+// response that contains a failed lookup into a 503, with the headers of the service's 503.
 func (w *plainWords) WriteHeader(status int) {
 	h := w.Header()
 	w.begun = true
@@ -286,8 +286,8 @@ func (w *plainWords) WriteHeader(status int) {
 	w.err = httpx.Errorf(status, "%s", cmp.Or(sentences[status], "The request cannot be served."))
 }
 
-// Write reports p as written in full, whatever it has become: the SDK must not take a rewritten
-// message for a short write.
+// Write reports p as written in full, whatever it writes instead: the SDK must not take a
+// rewritten message for a short write.
 func (w *plainWords) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return len(p), nil
@@ -307,7 +307,7 @@ func (w *plainWords) Write(p []byte) (int, error) {
 func (w *plainWords) isUnavailable() bool { return w.answer != nil && w.answer.unavailable.Load() }
 
 // withDetail makes a JSON-RPC response an error of the service as well, by a field in front of
-// the others. A batch has no place for it, so its results are left out.
+// the others. A batch has no place for that field, so its results are left out.
 func withDetail(p []byte) []byte {
 	if response, ok := bytes.CutPrefix(p, []byte("{")); ok {
 		return append([]byte(`{"detail":"`+unavailable+`",`), response...)
@@ -323,7 +323,7 @@ var sentences = map[int]string{
 	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
 }
 
-// rpcError is a JSON-RPC error response. ID and Data are passed on as they are.
+// rpcError is a JSON-RPC error response. ID and Data are passed on unchanged.
 type rpcError struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -349,8 +349,8 @@ var rpcSentences = map[int]string{
 var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
 
 // inPlainWords replaces the message of a JSON-RPC error that contains Go's wording, and returns
-// anything else unchanged, the same slice. An error comes early in a response, so long results
-// are not searched: the first 256 bytes tell. Errors within a batch stay as they are.
+// anything else unchanged, as the same slice. An error comes early in a response, so only the
+// first 256 bytes are searched. Errors within a batch stay as they are.
 func inPlainWords(p []byte) []byte {
 	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
 		return p

@@ -6,9 +6,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemaOf returns the schema of a tool's arguments or result, the JSON of a T. mcp.AddTool would
-// derive it, too, but decode and validate each value once more, and its argument errors name Go
-// types.
+// schemaOf returns the schema of a tool's arguments or result, the JSON of a T. mcp.AddTool
+// would derive it as well, but would decode and validate each value once more, and its argument
+// errors name Go types.
 func schemaOf[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[limit](): {Type: "integer"},
@@ -20,8 +20,8 @@ func schemaOf[T any]() *jsonschema.Schema {
 	return s
 }
 
-// loosen lets the objects of a schema gain fields in a later version. It makes arrays arrays only:
-// no slice of a result is nil.
+// loosen allows the objects of a schema to gain fields in a later version. It also rules out
+// null for arrays, because no slice of a result is nil.
 func loosen(s *jsonschema.Schema) {
 	if s.Items != nil {
 		s.Type, s.Types = "array", nil
