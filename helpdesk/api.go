@@ -20,37 +20,38 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// API calls a vendor's JSON API. Its fields must not change once it is in use, and it must
-// not be copied; then it is safe for concurrent use. Desk and BaseURL are required.
+// API calls a vendor's JSON API. It must not be copied, and its fields must not change
+// once it is in use; it is then safe for concurrent use. Desk and BaseURL are required.
 //
-// After an answer that asks for a pause of the whole account, such as a 429 with
-// Retry-After, no request is made before that time: Do fails at once with the same error.
+// After an answer that pauses the whole account, such as a 429 with Retry-After, Do makes
+// no request until that pause is over: it fails immediately with the same error.
 //
-// A request calls Authorize first, Limits after every answer, and then Explain for one that is
-// not a success. Calls of different requests overlap.
+// A request calls Authorize first, Limits after every answer, and Explain after every answer
+// that is not a success. The calls of different requests may overlap.
 type API struct {
 	Desk    string // names the desk in errors
 	BaseURL string // without a slash at the end; see CheckBaseURL
 
-	// HTTP makes the requests; a client of its own by default. Redirects are not
-	// followed, as they would lose the body or leak credentials.
+	// HTTP makes the requests; nil means a shared default client. Redirects are
+	// not followed, because they would lose the body or leak credentials.
 	HTTP *http.Client
-	// Retries is how often a request is repeated at most that definitely had no
-	// effect, or that may be repeated, with exponential back-off from 1 to 30
-	// seconds and not before the time that the desk asked for. It is zero for
-	// desks in the service, which retries by itself.
+	// Retries is the maximum number of repeats of a request that definitely had
+	// no effect, or that may be repeated. Repeats back off exponentially from 1
+	// to 30 seconds, and never start before the time that the desk asked for.
+	// Desks in the service have zero: the service itself retries.
 	Retries int
 
-	// Authorize sets the credentials of a request. After its error no request is made, and the
-	// error is Do's. Refused is called with its header after a 401; when it returns true the
-	// request is made once more, with credentials that Authorize sets anew. Both may be nil.
+	// Authorize sets the credentials of a request. If it fails, no request is made and Do
+	// returns its error. Refused is called with the request's header after a 401; if it
+	// returns true, the request is repeated once with new credentials from Authorize. Both may
+	// be nil.
 	Authorize func(ctx context.Context, header http.Header) error
 	Refused   func(ctx context.Context, header http.Header) bool
-	// Limits is called with every answer and returns the account's rate limits, as far as the
-	// answer states them. It may be nil.
+	// Limits is called with every answer and returns the account's rate limits that the
+	// answer states. It may be nil.
 	Limits func(r Request, header http.Header) []Limit
-	// Explain completes the error of an answer that is not a success, from the
-	// vendor's own body. It may be nil.
+	// Explain completes an error from the vendor's answer. It is called unless
+	// the answer is a success. It may be nil.
 	Explain func(e *APIError, r Request, header http.Header, body []byte)
 
 	mu     sync.Mutex // guards the fields below
@@ -68,8 +69,8 @@ func (a *API) Pause() time.Duration {
 	return max(0, time.Until(a.until), time.Until(a.near))
 }
 
-// Rate returns the lowest of the Limits that the desk has last stated, in requests; zero while it
-// has stated none.
+// Rate returns the lowest of the limits that the desk last stated, in requests. It is zero until
+// the desk has stated one.
 func (a *API) Rate() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,36 +79,37 @@ func (a *API) Rate() int {
 
 // Bounds of an [API].
 const (
-	requestTimeout = 10 * time.Second // with Authorize
+	requestTimeout = 10 * time.Second // including Authorize
 	maxAnswer      = 8 << 20          // bytes
 )
 
-// pauses are those before a request is repeated.
+// pauses are the delays before each repeat of a request.
 var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // Request is a request to an [API].
 type Request struct {
-	Op     string // in words, for errors: "write note"
+	Op     string // a phrase for errors: "write note"
 	Method string
-	Path   string // below the base URL, escaped, with its query
+	Path   string // relative to the base URL, escaped, with the query
 	Header http.Header
 	Body   any // encoded as JSON; nil for none
 
-	// ConversationID is the conversation that is written into, for limits of its own.
-	// It may be empty.
+	// ConversationID is the conversation that the request writes to, for limits per
+	// conversation. It may be empty.
 	ConversationID string
 
-	// Repeatable says that the request may be made again though it may have
-	// had an effect. GET, PUT and DELETE need not be so: say it for each.
+	// Repeatable allows the request to be repeated although it may have had an
+	// effect. It is not implied by GET, PUT or DELETE: set it on each request.
 	Repeatable bool
 }
 
-// Do makes a request and decodes the answer's JSON into answer, unless that is
-// nil: then the body of a success is not looked at. After an error answer may be filled in part.
+// Do makes a request and decodes the answer's JSON into answer. If answer is nil, the body of a
+// success is ignored. After an error answer may be partly filled.
 //
-// Its error is an [*APIError], which wraps ctx's if that has ended during the request; while Do
-// waits to repeat it, it is the last request's. It is another error where no request could be
-// made: a Body that cannot be encoded, an invalid URL, or an error of Authorize.
+// Its error is an [*APIError], which wraps ctx's error if that ended during the request. If ctx
+// ends while Do waits to repeat the request, the error is the last request's. Any other error
+// means that no request could be made: the Body cannot be encoded, the URL is invalid, or
+// Authorize failed.
 func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
 	if r.Body != nil {
@@ -130,10 +132,10 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	}
 }
 
-// WriteOnce calls write, again up to Retries times while its error is ambiguous and find
-// does not see the effect: find looks for a write since a time. Where find fails, too, the
-// error is write's. The time is by this host's clock. Without Retries find is not called, and the
-// caller has to look.
+// WriteOnce calls write, and repeats it up to Retries times while its error is ambiguous and find
+// does not see the effect: find looks for a write made since a time on this host's clock. If find
+// fails, WriteOnce returns write's error. If Retries is zero, find is not called and the caller
+// has to look.
 func (a *API) WriteOnce(write func() (id string, err error),
 	find func(since time.Time) (id string, found bool, err error)) (id string, err error) {
 	began := time.Now()
@@ -152,8 +154,8 @@ func (a *API) WriteOnce(write func() (id string, err error),
 	}
 }
 
-// authorized makes a request, and once more when its credentials were refused
-// and there are others.
+// authorized makes a request, and repeats it once if its credentials were
+// refused and there are others.
 func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any) error {
 	sent := http.Header{}
 	err := a.once(ctx, r, sent, body, answer)
@@ -165,9 +167,9 @@ func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any
 	return a.once(ctx, r, http.Header{}, body, answer)
 }
 
-// once makes one request, unless the desk has asked to wait. The header is filled with all that
-// was sent, for Refused. A request that fails without an answer is ambiguous unless no
-// connection was made.
+// once makes one request, unless the desk has asked to wait. It fills header with everything it
+// sends, for Refused. A request that fails without an answer is ambiguous unless no connection
+// was made.
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
 	if err := a.refuse(r.Op); err != nil {
 		return err
@@ -205,14 +207,15 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	return a.decode(r, response.StatusCode, data, readErr, answer)
 }
 
-// decode decodes a success. One that cannot be read may have had its effect. An
-// answer that isn't JSON comes from something else, such as a proxy's login page.
+// decode decodes a success. If the body cannot be read, the request may still
+// have had its effect. A body that isn't JSON comes from something else, such as
+// a proxy's login page.
 func (a *API) decode(r Request, status int, data []byte, err error, answer any) error {
 	if answer == nil {
 		return nil
 	}
 	failed := &APIError{Desk: a.Desk, Op: r.Op, Ambiguous: true, Err: err}
-	if err != nil { // it broke off
+	if err != nil { // the connection broke
 		return failed
 	}
 	failed.Status = status
@@ -228,9 +231,9 @@ func (a *API) decode(r Request, status int, data []byte, err error, answer any) 
 	return failed
 }
 
-// failure returns the error of an answer that is not a success. No API of a desk redirects: a
-// redirect is a mistake in the configuration. A 5xx may have had its effect, but a 503 counts as
-// refused. Explain may correct all of that.
+// failure returns the error for an answer that is not a success. No desk's API redirects, so a
+// redirect is a mistake in the configuration. A 5xx may have had its effect, except a 503, which
+// counts as refused. Explain may correct any of this.
 func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
 		Wait:          retryAfter(response.Header, time.Now()),
@@ -243,26 +246,27 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	return e
 }
 
-// ownClient makes the requests of an API without a client.
+// ownClient makes the requests of an API whose HTTP is nil.
 var ownClient = &http.Client{Transport: newTransport()}
 
 // newTransport returns a transport that keeps more idle connections to one host than the default
-// of two: a desk is one host, and up to some dozens of requests go there side by side.
+// of two: a desk is one host, and several dozen requests may be in flight to it.
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
 	return t
 }
 
-// client returns a copy of the client that follows no redirects. The given one is not changed.
+// client returns a copy of the API's client that follows no redirects. The original is not
+// changed.
 func (a *API) client() *http.Client {
 	client := *cmp.Or(a.HTTP, ownClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client
 }
 
-// withoutURL drops the URL from a client's error: it is in the operation's name,
-// and a URL can hold private data.
+// withoutURL drops the URL from a client's error: the operation's name is
+// enough, and a URL can hold private data.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -270,9 +274,9 @@ func withoutURL(err error) error {
 	return err
 }
 
-// CheckBaseURL returns a vendor's base URL without a slash at its end, or the problem with
-// it, which completes a sentence that begins with the field's name. Plain HTTP is
-// for loopback hosts only: requests carry credentials.
+// CheckBaseURL returns a vendor's base URL without a trailing slash, or its problem, as
+// the end of a sentence that begins with the field's name. Plain HTTP is for loopback
+// hosts only, because requests carry credentials.
 func CheckBaseURL(s string) (baseURL, problem string) {
 	u, ok := origin.Base(s)
 	switch {

@@ -11,7 +11,7 @@ import (
 
 // ConfigError is one mistake in a desk's configuration.
 type ConfigError struct {
-	Field   string // such as "access_token"; empty for the whole, a line and column for text that is no JSON
+	Field   string // such as "access_token"; empty for the whole, a line and column for invalid JSON
 	Problem string // completes a sentence that begins with the field
 }
 
@@ -22,9 +22,9 @@ func (e *ConfigError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
-// OpenWith returns the Open of a [Kind] from the constructor of a desk: it decodes the
-// configuration with [DecodeConfig] and passes it on. The constructor is not called with one that
-// has a mistake. Its own error is returned as it is.
+// OpenWith turns a desk's constructor into the Open of a [Kind]: it decodes the configuration
+// with [DecodeConfig] and passes it on. If the configuration has a mistake, the constructor is
+// not called. The constructor's own error is returned unchanged.
 func OpenWith[C any, D Desk](open func(C, *Options) (D, error)) func(json.RawMessage, *Options) (Desk, error) {
 	return func(config json.RawMessage, opts *Options) (Desk, error) {
 		var c C
@@ -39,16 +39,16 @@ func OpenWith[C any, D Desk](open func(C, *Options) (D, error)) func(json.RawMes
 	}
 }
 
-// DecodeConfig decodes a desk's configuration into the struct that v points to.
-// Its error joins all mistakes, each a *ConfigError: fields that are unknown or duplicates, values
-// that are null or of the wrong type, and strings of fields with the tag secret:"true" that are
-// empty, which most often come from a variable that was not set, or have white space around them.
-// Where v has a method Validate() error, its mistakes in the other fields are joined, too.
+// DecodeConfig decodes a desk's configuration into the struct that v points to. Its error joins
+// all mistakes, each a *ConfigError: unknown and duplicate fields, null values and values of the
+// wrong type. A field with the tag secret:"true" must not be empty, which most often means an
+// unset variable, or have white space around it. If v has a method Validate() error, its mistakes
+// in the other fields are joined as well.
 //
-// Its own mistakes come first, in the order of the text, and hold no value of the
-// configuration. Names are compared in their exact case, unlike in encoding/json. After an error v
-// is filled in part. A type's own UnmarshalJSON is asked only where the JSON is of another type
-// than the Go value. DecodeConfig panics if v is no pointer to a struct.
+// The decoder's own mistakes come first, in the order of the text, and never contain a value from
+// the configuration. Names are case-sensitive, unlike in encoding/json. After an error v is partly
+// filled. A type's UnmarshalJSON is called only if the JSON has another type than the Go value.
+// DecodeConfig panics if v does not point to a struct.
 func DecodeConfig(config json.RawMessage, v any) error {
 	var d strictjson.Decoder
 	d.Decode(config, v)

@@ -10,16 +10,17 @@ import (
 )
 
 // Desk is one account of a help desk: the service writes notes into its conversations and
-// reads its webhooks. A desk stores nothing and starts nothing; the service decides which
-// note is written when, and remembers it.
+// reads its webhooks. A desk stores nothing and starts no goroutines; the service decides
+// when to write each note, and keeps the record.
 //
-// Calls overlap: all methods, also of the [Capabilities], are safe for concurrent use. For one
-// conversation the service makes one call at a time, except that webhooks and contacts are read at
-// any time. After a server was lost, another may repeat a call that the first still has in flight.
+// Calls overlap: all methods, including those of the [Capabilities], must be safe for concurrent
+// use. The service makes one call at a time for each conversation, but may read webhooks and
+// contacts at any time. After a server is lost, another may repeat a call that the first still has
+// in flight.
 //
 // A method that takes a context makes at most one request that changes something, does
-// not retry, and returns soon after the context ends, in 30 seconds at the latest. It
-// returns an [*APIError] for a request that failed. The service goes by it:
+// not retry, and returns soon after the context ends, in 30 seconds at the latest. A
+// failed request returns an [*APIError], which decides the next step:
 //
 //   - Gone: the conversation's links end, and its unwritten notes are dropped. A
 //     conversation ID that can't exist is Gone, too; IDs come from strangers, so check one
@@ -33,9 +34,9 @@ import (
 // [API] makes requests that way. Package helpdesktest has a conformance suite for desks.
 type Desk interface {
 	// Note writes the text as an internal note, which the contact does not see, and
-	// returns the note's ID, "" if the desk doesn't say. An agent sees one line for
-	// each line of the text, and each character as it is: strangers typed it, so
-	// escape markup and placeholders.
+	// returns the note's ID, or "" if the desk doesn't state it. An agent sees one
+	// line for each line of the text, and every character literally: strangers
+	// typed it, so escape markup and placeholders.
 	Note(ctx context.Context, conversationID, text string) (noteID string, err error)
 
 	// Fits reports whether the text, as Note writes it, fits into one note. It is called
@@ -43,16 +44,16 @@ type Desk interface {
 	// prefixes.
 	Fits(text string) bool
 
-	// Webhook verifies a request of the desk's, received at the time now, and returns the
-	// event that it reports. It makes no request, and keeps neither header nor body. A product's desks are
-	// asked in turn until one recognizes the request. The error is
-	// ErrUnrecognized for a request of another kind of desk, signed or not; ErrSignature
-	// for one of this kind that isn't signed as the configuration requires; and a
-	// *PayloadError for a signed one that is malformed.
+	// Webhook verifies a request from the desk, received at the time now, and returns the event
+	// that it reports. It makes no request, and retains neither header nor body. The service calls
+	// a product's desks in turn until one recognizes the request. The error is ErrUnrecognized for
+	// a request from another kind of desk, signed or not; ErrSignature for one of this kind that
+	// isn't signed as the configuration requires; and a *PayloadError for a signed one that is
+	// malformed.
 	Webhook(header http.Header, body []byte, now time.Time) (Event, error)
 
 	// Capabilities declares the desk's abilities beyond notes. It is called often, makes no
-	// request, and always returns the same.
+	// request, and always returns the same value.
 	Capabilities() Capabilities
 }
 
@@ -61,7 +62,7 @@ type EventType int
 
 // The types of event.
 const (
-	EventIgnored EventType = iota // nothing that matters here
+	EventIgnored EventType = iota // irrelevant to the service
 	EventPing                     // the desk tests the address
 	EventOpened                   // a conversation began
 	EventMessage                  // the contact wrote into a conversation
@@ -70,24 +71,27 @@ const (
 // Event is the content of a webhook. An empty field is unknown.
 type Event struct {
 	Type           EventType
-	DeliveryID     string // the same for a retry of the desk's
+	DeliveryID     string // unchanged when the desk retries
 	ConversationID string
 	ContactID      string
 	Contact        Contact
 	Message        string // as plain text
-	// At is when it happened or was sent, by the desk; zero unless it is signed. A
-	// request of the same time and body is the same delivery, whatever its DeliveryID.
+	// At is when the event happened or was sent, by the desk's clock; zero unless it
+	// is signed. Requests with the same time and body are one delivery, whatever their
+	// DeliveryID.
 	At time.Time
 }
 
-// ErrUnrecognized says that a webhook is not of the desk that was given it.
+// ErrUnrecognized is returned for a webhook that is not from the desk that was
+// given it.
 var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
 
-// ErrSignature says that a webhook is not signed as it must be, but not why.
+// ErrSignature is returned for a webhook that is not signed as required. It
+// does not state the reason.
 var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
 
 // PayloadError describes the problem with a webhook's body, in a sentence for the person
-// responsible for its configuration. It never holds a part of the body.
+// who configures it. It never contains any part of the body.
 type PayloadError struct{ Problem string }
 
 func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }
@@ -108,7 +112,7 @@ type Kind struct {
 type Options struct {
 	HTTP   *http.Client // makes the desk's requests; see API
 	Logger *slog.Logger // slog.Default()
-	// Retries is how often a call is repeated at most; see API. It is for a desk
-	// that is used alone: the service retries by itself.
+	// Retries is the maximum number of repeats of a call; see API. It is for
+	// desks that are used on their own: the service itself retries.
 	Retries int
 }

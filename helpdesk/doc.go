@@ -1,15 +1,14 @@
 // Package helpdesk defines help desks as liveactivity sees them: conversations that take
 // notes for the agents who answer there.
 //
-// A desk is a [Desk], and declares its further abilities in its [Capabilities]. The links
-// between sessions and conversations, and the order and pace of the writes, are the same
-// for all desks: they are in the package connector below this one, so a desk stores
-// nothing.
+// A [Desk] declares its further abilities in its [Capabilities]. The links between
+// sessions and conversations, and the order and pace of the writes, are the same for all
+// desks: package connector, below this one, keeps them, so a desk stores nothing.
 //
 // # A desk of your own
 //
-// A further desk is one package that exports a [Kind], which a program passes to the
-// service in its Options.Desks. Four things make it:
+// Another desk is one package that exports a [Kind], which a program passes to the
+// service in its Options.Desks. It consists of four things:
 //
 //  1. A configuration type with the fields of the desk's part of
 //     integration_config, and a function that turns it into the desk and
@@ -22,12 +21,12 @@
 //  4. Fits, which knows the size of the longest note, and Capabilities.
 //
 // The errors decide about the next request; see [Desk]. An API fills them in, except for the
-// parts that only the vendor's answer tells, which Explain adds: above all whether the
-// conversation is gone. The conformance suite of package helpdesktest tests all of it.
+// parts that only the vendor's answer states, which Explain adds: above all whether the
+// conversation is gone. The conformance suite in package helpdesktest tests all of this.
 //
-// Chatwoot in examples/chatwoot is a whole desk in this way, in less than 200 lines.
+// The Chatwoot desk in examples/chatwoot is complete in less than 200 lines.
 //
 // Packages zendesk and intercom, below this one, are the desks that come with the
-// service, and API clients that can be used alone. Package helpdesktest has fake
-// servers of both for tests.
+// service, and API clients that also work on their own. Package helpdesktest has
+// fake servers of both for tests.
 package helpdesk

@@ -13,29 +13,29 @@ import (
 type APIError struct {
 	Desk   string // "zendesk"
 	Op     string // "write note"
-	Status int    // of the answer, zero if there was none
+	Status int    // the answer's, zero if there was none
 
-	// Code and Message are the vendor's. Message is for logs only.
+	// Code and Message come from the vendor. Message is for logs only.
 	Code, Message string
 	RequestID     string // the vendor's, for its support
 
 	// Wait is how long the desk asked to wait before the next request; zero if
-	// it did not say.
+	// it did not ask.
 	Wait time.Duration
-	// Ambiguous says that the request may have had its effect: the answer was
-	// lost or came too late. Without it, a request that failed has had none.
+	// Ambiguous means that the request may have had its effect: the answer was
+	// lost or came too late. A failed request without it has had no effect.
 	Ambiguous bool
-	// Gone says that the conversation is deleted, or closed for good.
+	// Gone means that the conversation is deleted, or closed for good.
 	Gone bool
-	// OneConversation says that the limit that was hit, or the right that is
-	// missing, is the conversation's own; others may go on.
+	// OneConversation means that the rate limit or the missing right concerns
+	// this conversation only; others may go on.
 	OneConversation bool
-	// Misconfigured says that the desk's configuration is wrong, or that something
-	// else than the desk answered, whichever conversation the request was about,
-	// though the status does not say so.
+	// Misconfigured means that the desk's configuration is wrong, or that
+	// something other than the desk answered, although the status does not show
+	// it. It concerns every conversation.
 	Misconfigured bool
 
-	Err error // the cause if there was no answer that could be read
+	Err error // the cause if there was no readable answer
 }
 
 func (e *APIError) Error() string {
@@ -55,11 +55,11 @@ func (e *APIError) Error() string {
 // Unwrap returns the cause.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// RetryAfter returns Wait: how long not to retry.
+// RetryAfter returns Wait, the time during which not to retry.
 func (e *APIError) RetryAfter() time.Duration { return e.Wait }
 
-// Temporary reports whether the same request may succeed later though nothing is
-// changed: no answer, 407 of a proxy, 408, 409, 421, 423 of something locked, 425, 429 and 5xx.
+// Temporary reports whether the same request may succeed later without any change: after no
+// answer, a proxy's 407, 408, 409, 421, 423 for something locked, 425, 429 or a 5xx.
 func (e *APIError) Temporary() bool {
 	switch e.Status {
 	case 0, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusMisdirectedRequest,
@@ -69,8 +69,9 @@ func (e *APIError) Temporary() bool {
 	return !e.Gone && e.Status >= 500
 }
 
-// AccountWide reports whether every request to the account will fail in the same
-// way for now: the desk is away, refuses the credentials or limits the account.
+// AccountWide reports whether every request to the account will currently fail
+// in the same way: the desk is down, refuses the credentials or limits the
+// account.
 func (e *APIError) AccountWide() bool {
 	if e.Misconfigured {
 		return true
@@ -84,29 +85,31 @@ func (e *APIError) AccountWide() bool {
 	return e.Temporary() && !e.OneConversation
 }
 
-// errHeld is the cause of a failure without a request.
+// errHeld is the cause of an error that is returned without making a request.
 var errHeld = errors.New("the desk has asked to wait")
 
-// mayRepeat reports whether an API may make the request again: it may succeed, and either had no
-// effect or may have it twice.
+// mayRepeat reports whether an API may repeat the request: it may succeed, and it either had no
+// effect or is Repeatable.
 func (e *APIError) mayRepeat(r Request) bool {
 	return e.Temporary() && (!e.Ambiguous || r.Repeatable)
 }
 
-// IsAmbiguous reports whether err is of a request that may have had its effect.
+// IsAmbiguous reports whether err comes from a request that may have had its
+// effect.
 func IsAmbiguous(err error) bool {
 	var e *APIError
 	return errors.As(err, &e) && e.Ambiguous
 }
 
-// IsGone reports whether err says that the conversation is deleted, or closed for
-// good.
+// IsGone reports whether err means that the conversation is deleted, or closed
+// for good.
 func IsGone(err error) bool {
 	var e *APIError
 	return errors.As(err, &e) && e.Gone
 }
 
-// isDial reports whether err is of a connection that was never made.
+// isDial reports whether err comes from a connection that was never
+// established.
 func isDial(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError

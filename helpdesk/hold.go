@@ -10,11 +10,11 @@ import (
 // Limit is a rate limit of an account, as an answer of the desk states it.
 type Limit struct {
 	Total, Remaining int           // requests; Total is zero if it is not stated
-	Resets           time.Duration // how long after the answer the limit begins anew
+	Resets           time.Duration // how long after the answer the limit resets
 }
 
 // reserve is the part of a limit that is left to others, such as the desk's own people, other
-// integrations, and requests in flight: one in so many.
+// integrations, and requests in flight: one in twenty.
 const reserve = 20
 
 // limited takes in the limits that an answer states. Answers may arrive in another order than they
@@ -60,8 +60,8 @@ func (a *API) refuse(op string) error {
 }
 
 // retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date, at
-// most maxWait; zero for none. Fractions of a second count. A date counts from the answer's own,
-// since clocks differ.
+// most maxWait, or zero for none. Fractions of a second are kept. A date is relative to the
+// answer's own date, since clocks differ.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
@@ -73,8 +73,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// AnsweredAt returns when an answer that arrived now was made, by the clock of its sender
-// and to the second. Without a Date header it is now.
+// AnsweredAt returns when an answer that arrived now was sent, by its sender's clock and
+// to the second. Without a Date header it returns now.
 func AnsweredAt(header http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		return date

@@ -22,11 +22,11 @@ import (
 //
 //	[3] User submitted the signup form on the signup page
 //
-// The actions are in the order of their start, of the same time in the order given, and
-// numbered from 1. The timestamp is the start of the first. A
-// blank line separates actions of different bins: spans of that length, aligned
-// to the clock. A bin of zero or less has no blank lines. No action makes more
-// than one line. The text has no line feed at its end.
+// The actions are sorted by their start and numbered from 1; those with the same start
+// keep their order. The timestamp is the start of the first. A blank line separates
+// actions in different bins: spans of that length, aligned to the clock. If bin is zero
+// or less, there are no blank lines. Each action takes at most one line. The text does
+// not end in a line feed.
 func NoteText(sessionID string, actions []activity.Action, bin time.Duration) string {
 	actions = slices.Clone(actions)
 	slices.SortStableFunc(actions, func(a, b activity.Action) int {
@@ -48,8 +48,9 @@ func NoteText(sessionID string, actions []activity.Action, bin time.Duration) st
 	return text.String()
 }
 
-// FirstNote returns the text of a note of the first n actions: of as many as fit
-// into one at the desk, and at least of one. There must be one. It asks Fits about log2(n) times.
+// FirstNote returns the text of a note with the first n actions: as many as the desk fits into
+// one note, but at least one. There must be at least one action. It calls Fits about
+// log2(len(actions)) times.
 func FirstNote(desk Desk, sessionID string, actions []activity.Action, bin time.Duration) (n int, text string) {
 	fits := func(n int) bool { return desk.Fits(NoteText(sessionID, actions[:n], bin)) }
 	if n = len(actions); !fits(n) {
@@ -58,8 +59,8 @@ func FirstNote(desk Desk, sessionID string, actions []activity.Action, bin time.
 	return n, NoteText(sessionID, actions[:n], bin)
 }
 
-// SummaryText returns the text of a summary note: the header of an action note
-// with the time at, and the summary, whose lines stay lines. White space in a line is one space.
+// SummaryText returns the text of a summary note: the header of an action note with the time at,
+// and the summary with its line breaks. White space within a line becomes one space.
 func SummaryText(sessionID string, at time.Time, summary string) string {
 	text := header(sessionID, at)
 	for line := range strings.Lines(strings.TrimSpace(summary)) {
@@ -68,8 +69,8 @@ func SummaryText(sessionID string, at time.Time, summary string) string {
 	return text
 }
 
-// IsNote reports whether a text has the header of [NoteText] and [SummaryText], whatever a
-// desk has made of its line feeds.
+// IsNote reports whether a text has the header of [NoteText] and [SummaryText], even if a
+// desk has changed its line feeds.
 func IsNote(text string) bool {
 	rest, is := strings.CutPrefix(text, sessionField)
 	return is && strings.Contains(rest, timestampField)
@@ -81,15 +82,15 @@ const (
 	timestampField = "timestamp: "
 )
 
-// header returns the first two lines of a note and the blank line after them. A session ID is a
-// stranger's text: it stays on its line, and without characters that are not seen.
+// header returns the first two lines of a note and the blank line after them. Strangers choose
+// session IDs: one is kept on a single line, without its invisible characters.
 func header(sessionID string, at time.Time) string {
 	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
 	return sessionField + sessionID + "\n" + timestampField + activity.Moment(at) + "\n"
 }
 
-// visible returns -1 for a character that shows nothing, or changes how others are
-// shown, but for white space.
+// visible returns -1 for a character that is invisible or changes how others are
+// displayed, except for white space.
 func visible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && !unicode.IsSpace(r) {
 		return -1
@@ -97,7 +98,8 @@ func visible(r rune) rune {
 	return r
 }
 
-// sameBin reports whether two actions stand together; always for a bin of zero or less.
+// sameBin reports whether two actions are in the same bin. It is true if bin is zero or
+// less.
 func sameBin(a, b activity.Action, bin time.Duration) bool {
 	return bin <= 0 || a.Start().UnixNano()/int64(bin) == b.Start().UnixNano()/int64(bin)
 }
