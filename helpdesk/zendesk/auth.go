@@ -9,26 +9,26 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// credentials authorizes requests. It is safe for concurrent use. There are three kinds, the first
-// that is configured:
+// credentials authorizes requests. It is safe for concurrent use. There are three kinds, and the
+// first one configured is used:
 //
-//	an OAuth token, or an OAuth client     token, which a client can make anew
+//	an OAuth token, or an OAuth client     token, which a client can replace
 //	an API token with an email address    basic
-//	nothing                                each request fails before it is made
+//	nothing                                every request fails before it is made
 type credentials struct {
 	basic string // the header's value; empty with OAuth
 
-	clientID, clientSecret string // empty where tokens cannot be made
+	clientID, clientSecret string // empty if tokens cannot be made
 	api                    *helpdesk.API
 
-	turn chan struct{} // holds a value while the token is used or made
-	// token belongs to the goroutine that has the turn. It is empty while there is none, and
-	// after Zendesk has refused it.
+	turn chan struct{} // holds a value while a goroutine has the turn
+	// token belongs to the goroutine that has the turn. It is empty before the first token
+	// is made, and after Zendesk has refused one.
 	token string
 }
 
-// newCredentials returns the credentials of a configuration. The API makes the requests for
-// tokens, which need no authorization; it must not be the one that the credentials authorize.
+// newCredentials returns the credentials of a configuration. The given API requests tokens,
+// which needs no authorization; it must not be the API that the credentials authorize.
 func newCredentials(c Config, api *helpdesk.API) *credentials {
 	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID,
 		clientSecret: c.OAuthClientSecret}
@@ -39,8 +39,8 @@ func newCredentials(c Config, api *helpdesk.API) *credentials {
 }
 
 // header returns the value of an Authorization header. Concurrent callers without a token share
-// the one that the first of them gets, and wait for it no longer than their own ctx. An error is
-// a *helpdesk.APIError that is not ambiguous.
+// the one that the first of them gets; each waits for it only until its own ctx ends. The error
+// is a *helpdesk.APIError and not ambiguous.
 func (c *credentials) header(ctx context.Context) (string, error) {
 	if c.basic != "" {
 		return c.basic, nil
@@ -64,9 +64,9 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 	return "Bearer " + c.token, nil
 }
 
-// refused is called with the header of a request that was refused, and returns whether
-// another may be accepted. A client's token is dropped, unless another request has replaced it
-// already: then that one is to be tried.
+// refused is called with the header of a refused request, and returns whether another attempt
+// may be accepted. It drops a client's token, unless another request has already replaced it:
+// then that one is worth trying.
 func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 	used := header.Get("Authorization")
 	if c.clientID == "" || used == "" {
@@ -88,12 +88,12 @@ func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 var errNoCredentials = errors.New("there are no credentials: set email and api_token, or oauth_token, or " +
 	"oauth_client_id and oauth_client_secret")
 
-// opToken is the operation in the errors of mint, by which unusable knows them.
+// opToken is the operation in mint's errors, which unusable recognizes.
 const opToken = "get OAuth token"
 
-// mint gets a token for the client. Its error is never ambiguous, for the request that needs the
-// token was not made. A refusal that will not pass is a mistake in the configuration, and no
-// conversation is gone by a 404 here.
+// mint gets a token for the client. Its error is never ambiguous, since the request that needs
+// the token was not made. A permanent refusal is a mistake in the configuration, and a 404 here
+// does not mean that a conversation is gone.
 func (c *credentials) mint(ctx context.Context) (string, error) {
 	var answer struct {
 		AccessToken string `json:"access_token"`

@@ -8,9 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Check implements [helpdesk.Checker]. It only reads, and asks nothing further once the own user
-// cannot be read. The right to set up webhooks is not required: a missing one is a finding that is
-// OK.
+// Check implements [helpdesk.Checker]. It only reads, and stops if it cannot read the credentials'
+// user. The right to set up webhooks is not required: without it the finding is still OK.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	u, err := c.user(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	return findings
 }
 
-// checkUser says whether a user can write.
+// checkUser reports whether a user can write.
 func (c *Client) checkUser(u user) helpdesk.Finding {
 	switch {
 	case u.Suspended:
@@ -56,8 +55,8 @@ func (c *Client) checkUser(u user) helpdesk.Finding {
 		Text: "The credentials work; they are an agent's. Notes reach the tickets that this agent can see."}
 }
 
-// unusable says in a sentence why a request failed. It names the field to correct where one is
-// likely, and holds nothing of the answer's text.
+// unusable explains in a sentence why a request failed. It names the field to correct if one
+// is likely wrong, and contains no text from the answer.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)
@@ -89,7 +88,7 @@ func unusable(err error) string {
 	return "Zendesk answers " + http.StatusText(failed.Status) + "."
 }
 
-// isStatus reports whether err is an answer with that status.
+// isStatus reports whether err is an answer with the given status.
 func isStatus(err error, status int) bool {
 	var failed *helpdesk.APIError
 	return errors.As(err, &failed) && failed.Status == status

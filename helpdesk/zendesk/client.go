@@ -16,18 +16,18 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Client is a Zendesk account. It is a [helpdesk.Desk], with the tickets as its
-// conversations. Its methods are safe for concurrent use. Beside the configuration it remembers
-// the rate limits, a token and its own user; a Client made anew learns them again.
+// Client is a Zendesk account. It is a [helpdesk.Desk], with the tickets as its conversations.
+// Its methods are safe for concurrent use. Apart from the configuration it remembers the rate
+// limits, a token and its own user; a new Client learns them again.
 type Client struct {
 	api         *helpdesk.API
 	credentials *credentials
 	secrets     []string
 	tolerance   time.Duration
-	paced       *lru.Cache[string, time.Time] // tickets into which nothing is written before the time
+	paced       *lru.Cache[string, time.Time] // when the next write to a ticket may happen
 	redacts     bool
 	isMute      bool         // without credentials
-	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
+	self        atomic.Int64 // the credentials' user ID; zero if unknown
 }
 
 // Capabilities implements [helpdesk.Desk].
@@ -49,16 +49,16 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 // Verifies implements [helpdesk.Chatter].
 func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
-// authorize sets the credentials of a request, and makes a token first where there is none.
+// authorize sets the credentials of a request, and first makes a token if there is none.
 func (c *Client) authorize(ctx context.Context, header http.Header) error {
 	value, err := c.credentials.header(ctx)
 	header.Set("Authorization", value)
 	return err
 }
 
-// explain completes an error from Zendesk's answer. Only requests about a ticket can find it
-// gone: elsewhere a 404 is a mistake in the configuration. The limit of one ticket is remembered
-// for Pause.
+// explain completes an error from Zendesk's answer. Only a request about a ticket can show that
+// it is gone: elsewhere a 404 is a mistake in the configuration. It records the limit of a
+// single ticket for Pause.
 func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.Header, body []byte) {
 	explain(e, header, body)
 	if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
@@ -69,12 +69,13 @@ func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.H
 	}
 }
 
-// get reads a resource. It may be repeated, and counts against the account's limit only.
+// get reads a resource. The request may be repeated, and counts only against the
+// account's limit.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
 
-// Note writes the text as an internal note and returns the comment's id.
+// Note writes the text as an internal note and returns the comment's ID.
 func (c *Client) Note(ctx context.Context, ticketID, text string) (string, error) {
 	return c.comment(ctx, "write note", ticketID, text, false)
 }
@@ -84,14 +85,14 @@ func (c *Client) ConversationURL(ticketID string) (string, bool) {
 	return c.api.BaseURL + "/agent/tickets/" + ticketID, isID(ticketID)
 }
 
-// Reply writes the text as a public comment and returns its id. Zendesk sends it
+// Reply writes the text as a public comment and returns its ID. Zendesk sends it
 // to the requester.
 func (c *Client) Reply(ctx context.Context, ticketID, text string) (string, error) {
 	return c.comment(ctx, "write reply", ticketID, text, true)
 }
 
-// comment writes a comment and returns its ID. With Retries, one whose answer was lost is looked
-// for first.
+// comment writes a comment and returns its ID. With Retries, it looks for a comment whose answer
+// was lost before it repeats the write.
 func (c *Client) comment(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	write := func() (string, error) { return c.write(ctx, op, ticketID, text, public) }
 	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
@@ -99,8 +100,8 @@ func (c *Client) comment(ctx context.Context, op, ticketID, text string, public 
 	})
 }
 
-// write writes a comment once, as the owner of the credentials. The ID is empty where the answer
-// does not have it. The author in the answer saves a request for the own user.
+// write writes a comment once, as the credentials' user. The ID is empty if the answer lacks it.
+// The author in the answer saves a request for that user.
 func (c *Client) write(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	if !isID(ticketID) {
 		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true,
@@ -135,10 +136,10 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 			return event.ID.String(), nil
 		}
 	}
-	return "", nil // written, though Zendesk did not say under which ID
+	return "", nil // written, but Zendesk did not return its ID
 }
 
-// ticket holds the fields of a ticket that matter here.
+// ticket holds the fields of a ticket that are used.
 type ticket struct {
 	Status      string `json:"status"`
 	RequesterID int64  `json:"requester_id"`
@@ -153,22 +154,23 @@ func (c *Client) ticket(ctx context.Context, ticketID string) (ticket, error) {
 	return answer.Ticket, err
 }
 
-// The paths of requests about one ticket, which may be gone; see explain.
+// The paths of requests about one ticket, for which a 404 means that it is
+// gone; see explain.
 const (
 	tickets    = "/api/v2/tickets/"
 	redactions = "/api/v2/comment_redactions/"
 )
 
-// ticketPath returns the path of a ticket, without the ending .json.
+// ticketPath returns the path of a ticket, without the extension .json.
 func ticketPath(ticketID string) string { return tickets + url.PathEscape(ticketID) }
 
 var ids = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
 
-// isID reports whether s can be the id of a ticket or a comment. IDs come from strangers, and
-// anything else must not become a part of a path.
+// isID reports whether s can be the ID of a ticket or a comment. IDs come from strangers, and
+// nothing else may become part of a path.
 func isID(s string) bool { return ids.MatchString(s) }
 
-// me returns the id of the user whose credentials these are. It reads it once.
+// me returns the ID of the credentials' user. It reads it once.
 func (c *Client) me(ctx context.Context) (int64, error) {
 	if id := c.self.Load(); id != 0 {
 		return id, nil
@@ -177,7 +179,7 @@ func (c *Client) me(ctx context.Context) (int64, error) {
 	return u.ID, err
 }
 
-// user holds the fields of a user that matter here.
+// user holds the fields of a user that are used.
 type user struct {
 	ID                  int64  `json:"id"`
 	Role                string `json:"role"` // end-user, agent or admin
@@ -185,8 +187,8 @@ type user struct {
 	OnlyPrivateComments bool   `json:"only_private_comments"`
 }
 
-// user reads the owner of the credentials. Zendesk may show a stranger an
-// anonymous user instead of refusing.
+// user reads the credentials' user. Zendesk may answer with an anonymous user
+// instead of refusing the credentials.
 func (c *Client) user(ctx context.Context) (user, error) {
 	var answer struct {
 		User user `json:"user"`

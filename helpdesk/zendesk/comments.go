@@ -20,14 +20,13 @@ type Comment struct {
 	Public   bool      `json:"public"`
 	HTML     string    `json:"html_body"`
 	Text     string    `json:"plain_body"`
-	Body     string    `json:"body"`       // as Zendesk shows it where it shows no HTML
+	Body     string    `json:"body"`       // the fallback where Zendesk shows no HTML
 	At       time.Time `json:"created_at"` // to the second
 }
 
-// Comments returns the comments of a ticket from the newest to the oldest. Of
-// messaging tickets Zendesk lists the internal notes only. After an error there
-// are no more. It reads a page of 100 when the loop comes to it; a loop that ends early reads no
-// further one.
+// Comments returns the comments of a ticket from the newest to the oldest. For messaging tickets
+// Zendesk lists only the internal notes. An error ends the sequence. Comments are read in pages
+// of 100 as the loop reaches them; a loop that ends early reads no further page.
 func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Comment, error] {
 	return func(yield func(Comment, error) bool) {
 		path, query := ticketPath(ticketID)+"/comments.json", url.Values{"sort": {"-created_at"}}
@@ -45,7 +44,7 @@ func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Commen
 	}
 }
 
-// newestFirst turns a page round that Zendesk did not sort. It changes the slice.
+// newestFirst reverses a page that Zendesk did not sort. It changes the slice.
 func newestFirst(page []Comment) []Comment {
 	if len(page) > 0 && page[0].At.Before(page[len(page)-1].At) {
 		slices.Reverse(page)
@@ -53,7 +52,7 @@ func newestFirst(page []Comment) []Comment {
 	return page
 }
 
-// page is a page of a list, of one kind of object.
+// page is one page of a list, with one kind of object.
 type page struct {
 	Comments []Comment `json:"comments"`
 	Webhooks []Webhook `json:"webhooks"`
@@ -64,8 +63,8 @@ type page struct {
 	} `json:"meta"`
 }
 
-// list calls see with one page of a list after the other, until it returns false. It adds to the
-// query. A cursor that does not move ends the list, so that it ends in any case.
+// list calls see with each page of a list until see returns false. It modifies the query. A
+// cursor that does not move ends the list, so that it always terminates.
 func (c *Client) list(ctx context.Context, op, path string, query url.Values, see func(*page) (more bool)) error {
 	query.Set("page[size]", "100")
 	for {
@@ -95,9 +94,9 @@ func (c *Client) FindReply(ctx context.Context, ticketID, text string, since tim
 // maxSkew is how far Zendesk's clock may be behind this one.
 const maxSkew = 5 * time.Second
 
-// find looks for a comment of the own user with this text, from the newest on: as far as the
-// comment with the ID after or, if that is empty, as far as one made before since. Times of
-// comments are full seconds, and since is widened by maxSkew.
+// find looks for a comment by the credentials' user with this text, starting at the newest.
+// It stops at the comment with the ID after or, if that is empty, at one made before since.
+// Comments have times in full seconds, and since is moved back by maxSkew.
 func (c *Client) find(ctx context.Context, ticketID, text string, public bool, after string,
 	since time.Time) (id string, found bool, err error) {
 	self, err := c.me(ctx)
@@ -121,16 +120,17 @@ func (c *Client) find(ctx context.Context, ticketID, text string, public bool, a
 	return "", false, nil
 }
 
-// IsRequesters reports whether a message was written by the requester: it is
-// not if the newest public comment that says the same has another author. Zendesk
-// does not list the public comments of messaging tickets; there only the condition of
-// the trigger keeps agents' messages away, and the connector knows its own replies.
+// IsRequesters implements [helpdesk.Replier]. It is false if the newest public
+// comment with the same text, among the latest 100 comments, has another author.
+// Zendesk does not list the public comments of messaging tickets; for those, only the
+// trigger's condition keeps agents' messages away, and the connector recognizes its
+// own replies.
 func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bool, error) {
 	ticket, err := c.ticket(ctx, ticketID)
 	if err != nil {
 		return false, err
 	}
-	const recent = 100 // the trigger fired a moment ago
+	const recent = 100 // comments; the trigger has just fired
 	seen := 0
 	message = bare(message)
 	for comment, err := range c.Comments(ctx, ticketID) {
@@ -147,9 +147,10 @@ func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bo
 	return true, nil
 }
 
-// Redact implements [helpdesk.Redactor]. It works whether or not the configuration declares it;
-// the credentials need the right to redact. A missing right is an error of this conversation
-// only. It reads the comment first, as the request has to hold its HTML with the marks.
+// Redact implements [helpdesk.Redactor]. It works even if the configuration does not enable it,
+// but the credentials need the right to redact. Without that right the error concerns this
+// conversation only. Redact reads the comment first, because the request must contain its HTML
+// with the parts to redact marked.
 func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	number, err := strconv.ParseInt(ticketID, 10, 64)
 	if err != nil || !isID(commentID) {
@@ -177,7 +178,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	return unlessGone(err)
 }
 
-// unlessGone returns nil for an error that says that the ticket or the comment is gone.
+// unlessGone returns nil for an error meaning that the ticket or the comment is gone.
 func unlessGone(err error) error {
 	if helpdesk.IsGone(err) {
 		return nil

@@ -21,10 +21,10 @@ const Name = "zendesk"
 // Kind makes products' desks from their integration_config.
 var Kind = helpdesk.Kind{Name: Name, Open: helpdesk.OpenWith(New)}
 
-// Config is a Zendesk account. Its credentials are an API token with the email of
-// its user, an OAuth token, or an OAuth client whose tokens are made as they are
-// needed. With several of these OAuth comes first, and the client replaces a token that is
-// refused. Without any, webhooks can be read and nothing can be written.
+// Config describes a Zendesk account. Its credentials are an API token with its user's
+// email address, an OAuth token, or an OAuth client that gets tokens as needed. If several
+// are set, OAuth takes precedence, and the client replaces a refused token. Without any,
+// webhooks can be read but nothing can be written.
 type Config struct {
 	BaseURL string `json:"base_url"` // https://acme.zendesk.com
 
@@ -34,24 +34,24 @@ type Config struct {
 	OAuthClientID     string `json:"oauth_client_id"`
 	OAuthClientSecret string `json:"oauth_client_secret" secret:"true"`
 
-	// SigningSecret are the secrets of the webhooks, of which one must match.
-	// Without any, every request is taken for Zendesk's.
+	// SigningSecret holds the webhooks' secrets, one of which must match.
+	// Without any, every request that looks like Zendesk's is accepted.
 	SigningSecret Secrets `json:"signing_secret" secret:"true"`
-	// SignatureToleranceS is how many seconds a signature may be old, or ahead of
-	// this clock; DefaultTolerance where zero.
+	// SignatureToleranceS is the maximum number of seconds by which a signature's
+	// time may be before or after this clock; zero means DefaultTolerance.
 	SignatureToleranceS int `json:"signature_tolerance_s,omitempty"`
 
-	// Redact lets the service take raw notes away when a summary has replaced
+	// Redact lets the service redact raw notes once a summary has replaced
 	// them. The user needs the right to redact, which many accounts do not
-	// have; redacted text is gone for good.
+	// have; redacted text is lost for good.
 	Redact bool `json:"redact,omitempty"`
 }
 
-// Secrets is one string or an array of them.
+// Secrets is a string or an array of strings in JSON.
 type Secrets []string
 
-// UnmarshalJSON implements [json.Unmarshaler]. An empty string is one empty secret, which Validate
-// refuses.
+// UnmarshalJSON implements [json.Unmarshaler]. An empty string becomes one empty secret, which
+// Validate refuses.
 func (s *Secrets) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*s = make([]string, 1)
@@ -63,7 +63,7 @@ func (s *Secrets) UnmarshalJSON(b []byte) error {
 // maxTolerance is a day.
 const maxTolerance = 24 * time.Hour
 
-// Validate returns everything that is wrong with the configuration, each mistake a
+// Validate returns all mistakes in the configuration, each a
 // [*helpdesk.ConfigError].
 func (c Config) Validate() error {
 	var m mistakes
@@ -87,7 +87,7 @@ func (c Config) Validate() error {
 	return errors.Join(m...)
 }
 
-// tolerance returns how far a signature's time may be away.
+// tolerance returns how far a signature's time may be from now.
 func (c Config) tolerance() time.Duration { return time.Duration(c.SignatureToleranceS) * time.Second }
 
 // mistakes collects the mistakes in a configuration.
@@ -98,7 +98,7 @@ func (m *mistakes) add(field, problem string) {
 	*m = append(*m, &helpdesk.ConfigError{Field: field, Problem: problem})
 }
 
-// pair adds a mistake for two fields of which one is of no use without the other.
+// pair adds a mistake if only one of two fields that need each other is set.
 func (m *mistakes) pair(a, valueOfA, b, valueOfB string) {
 	switch {
 	case valueOfA != "" && valueOfB == "":
@@ -111,8 +111,8 @@ func (m *mistakes) pair(a, valueOfA, b, valueOfB string) {
 // New returns the client of an account. It connects to nothing. Its error joins
 // all mistakes, each a [*helpdesk.ConfigError].
 //
-// With opts.Retries, a write whose answer was lost is looked for before it is
-// repeated.
+// With opts.Retries, the client looks for a write whose answer was lost before
+// it repeats it.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {

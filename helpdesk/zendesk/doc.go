@@ -1,5 +1,5 @@
 // Package zendesk writes internal notes and public replies into Zendesk's tickets and reads
-// their webhooks. It is the help desk "zendesk" of liveactivity, and useful alone.
+// their webhooks. It is liveactivity's help desk "zendesk", and also works on its own.
 //
 // # Notes and replies
 //
@@ -9,15 +9,16 @@
 //	}, &helpdesk.Options{Retries: 5})
 //	id, err := client.Note(ctx, "4711", "Seen on the pricing page.\nTwice.")
 //
-// The text is plain: its lines stay lines, and markup or {{placeholders}} in it mean
-// nothing. Zendesk is about to end API tokens; an OAuth client with OAuthClientID and
-// OAuthClientSecret lasts, and gets its own tokens.
+// The text is plain: line breaks are kept, and markup or {{placeholders}} in it have
+// no effect. Zendesk is about to retire API tokens; an OAuth client with
+// OAuthClientID and OAuthClientSecret will keep working, and gets its own tokens.
 //
-// Errors are [*helpdesk.APIError]. With Retries the client repeats harmless
-// requests, not before Zendesk's Retry-After, and looks for a comment whose answer
-// was lost before it writes it again. Without, the errors tell the next step, and
-// [Client.FindNote] and [Client.FindReply] look. [Client.Pause] says how long to wait
-// to hit no rate limit: the account's, or the 30 updates of a ticket in ten minutes.
+// Errors are [*helpdesk.APIError]. With Retries the client repeats harmless requests
+// once Zendesk's Retry-After is over, and looks for a comment whose answer was lost
+// before it writes it again. Without Retries, the errors determine the next step, and
+// [Client.FindNote] and [Client.FindReply] look for the comment. [Client.Pause]
+// returns how long to wait so as to hit no rate limit: the account's, or a ticket's
+// 30 updates in ten minutes.
 //
 // # Webhooks
 //
@@ -28,14 +29,14 @@
 //	event, err := client.Webhook(r.Header, body, time.Now())
 //
 // verifies the signature and reads the event; the errors are helpdesk.ErrSignature and
-// [*helpdesk.PayloadError]. For webhooks with a body of your own there is [Verify], and for
-// their tests [Sign].
+// [*helpdesk.PayloadError]. For webhooks with a custom body use [Verify], and [Sign] in
+// their tests.
 //
-// Zendesk calls a webhook again when the answer is 409, or 429 or 503 with Retry-After;
+// Zendesk repeats a call that is answered with 409, or with 429 or 503 and Retry-After;
 // event.DeliveryID stays the same.
 //
 // # Tests
 //
-// Package helpdesktest has a fake Zendesk to point a client at. It also makes the
-// requests of the webhooks.
+// Package helpdesktest has a fake Zendesk to point a client at. It can also send
+// webhooks.
 package zendesk

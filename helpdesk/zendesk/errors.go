@@ -10,9 +10,9 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// refusal completes the error of a ticket that took no comment. That a ticket is
-// closed is said in the language of the account, and a 403 can be about the
-// ticket or about the user, so the ticket is read.
+// refusal completes the error of a ticket that took no comment. Zendesk reports
+// a closed ticket in the account's language, and a 403 can concern the ticket or
+// the user, so refusal reads the ticket.
 //
 //	the ticket is closed, deleted or not     Gone
 //	  there
@@ -21,7 +21,7 @@ import (
 //	  and the user can
 //	anything else                            the refusal as it is
 //
-// Only a 403 or 422 costs these requests.
+// These requests are made only for a 403 or 422.
 func (c *Client) refusal(ctx context.Context, ticketID string, err error) error {
 	var failed *helpdesk.APIError
 	if !errors.As(err, &failed) || failed.Gone ||
@@ -46,8 +46,8 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 	return failed
 }
 
-// explain completes an error from Zendesk's answer. It goes by the status, and by Zendesk's code
-// and words where the status has several meanings.
+// explain completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
+// message if the status is ambiguous.
 func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	e.RequestID = header.Get("X-Zendesk-Request-Id")
 	if e.RequestID == "" {
@@ -72,17 +72,17 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	}
 }
 
-// problem is Zendesk's own account of an error, empty where it gives none.
+// problem is Zendesk's own description of an error, empty if it gives none.
 type problem struct {
 	code, message string
-	foreign       bool // the body is not JSON, or has the form of a gateway's
+	foreign       bool // the body is not JSON, or looks like a gateway's
 }
 
-// maxMessage is how much of the vendor's words is kept, in bytes.
+// maxMessage is the maximum length kept of the vendor's message, in bytes.
 const maxMessage = 300
 
-// parseProblem reads the forms of error that Zendesk's APIs have. It joins all descriptions in one
-// line of at most maxMessage bytes.
+// parseProblem reads the error formats of Zendesk's APIs. It joins all descriptions into one line
+// of at most maxMessage bytes.
 func parseProblem(body []byte) (p problem) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"` // a string or {title, message}

@@ -10,15 +10,14 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Zendesk states its limits in the headers of its answers: of the account by the minute, which
-// [helpdesk.API] remembers, and of the updates of a ticket by one user, 30 in ten minutes. See
-// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting
+// Zendesk states its limits in the headers of its answers: the account's per minute, which
+// [helpdesk.API] remembers, and one user's updates of a ticket, 30 in ten minutes. See
 
-// maxPaced is how many tickets are remembered that have to wait. Only busy ones
-// have, and one that was forgotten is reminded by a 429.
+// maxPaced is the maximum number of waiting tickets that are remembered. Only
+// busy tickets have to wait, and a forgotten one gets a 429 that restores it.
 const maxPaced = 4096
 
-// Pause implements [helpdesk.Pacer]. An empty ID asks for the account.
+// Pause implements [helpdesk.Pacer]. An empty ID means the account.
 func (c *Client) Pause(ticketID string) time.Duration {
 	until, _ := c.paced.Get(ticketID)
 	return max(time.Until(until), c.api.Pause())
@@ -27,8 +26,8 @@ func (c *Client) Pause(ticketID string) time.Duration {
 // Rate implements [helpdesk.Pacer].
 func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }
 
-// limited takes in that a ticket has to wait; the newest wait counts. An empty ID or no wait
-// changes nothing.
+// limited records that a ticket has to wait; the newest wait replaces the previous one. It
+// ignores an empty ID or a wait of zero.
 func (c *Client) limited(ticketID string, wait time.Duration) {
 	if ticketID != "" && wait > 0 {
 		c.paced.Add(ticketID, time.Now().Add(wait))
@@ -40,8 +39,8 @@ const maxAsked = time.Hour
 
 // limits are the rate limits that an answer states.
 type limits struct {
-	account   []helpdesk.Limit // all requests, and this kind of request
-	ticket    helpdesk.Limit   // writes into this ticket
+	account   []helpdesk.Limit // for all requests, and for this kind of request
+	ticket    helpdesk.Limit   // for writes to this ticket
 	hasTicket bool             // false leaves ticket zero
 }
 
@@ -79,8 +78,8 @@ func readLimits(header http.Header) limits {
 	return all
 }
 
-// parseLimit parses the value of such a header. Parts that it does not know are passed over. It
-// reports false for a value without remaining.
+// parseLimit parses the value of such a header. It skips unknown parts, and reports false for a
+// value without remaining.
 func parseLimit(value string) (l helpdesk.Limit, ok bool) {
 	for part := range strings.SplitSeq(value, ";") {
 		name, digits, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -105,7 +104,7 @@ func asDuration(seconds int) time.Duration {
 	return time.Duration(min(seconds, int(maxAsked.Seconds()))) * time.Second
 }
 
-// ticketPause spreads the last third of a ticket's writes over the rest of the
+// ticketPause spreads the last third of a ticket's writes over the remaining
 // time: notes become fewer and longer instead of stopping for minutes.
 func (l limits) ticketPause() time.Duration {
 	if l.ticket.Remaining > l.ticket.Total/3 {
@@ -114,9 +113,8 @@ func (l limits) ticketPause() time.Duration {
 	return l.ticket.Resets / time.Duration(l.ticket.Remaining+1)
 }
 
-// isTickets reports whether it is the limit of the ticket that a 429 is about.
-// Where Zendesk does not say so, the time gives it away: the account's limits are
-// by the minute.
+// isTickets reports whether a 429 is about the ticket's limit. If Zendesk does
+// not state this, the wait decides: the account's limits are per minute.
 func (l limits) isTickets(wait time.Duration, body string) bool {
 	switch {
 	case slices.ContainsFunc(l.account, func(l helpdesk.Limit) bool { return l.Remaining == 0 }):
@@ -127,7 +125,7 @@ func (l limits) isTickets(wait time.Duration, body string) bool {
 	return wait > time.Minute
 }
 
-// wait returns how long the limit lasts that a 429 is about, zero if unknown.
+// wait returns how long the limit behind a 429 lasts, or zero if unknown.
 func (l limits) wait(tickets bool) time.Duration {
 	if tickets {
 		return l.ticket.Resets

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Change is the change that Provision or Remove made to an object or, in a dry run, would
-// make.
+// Change is the change that Provision or Remove made to an object, or would make without
+// a dry run.
 type Change string
 
 // The changes.
@@ -24,14 +24,14 @@ const (
 	Removed   Change = "removed"
 )
 
-// Step is an object that Provision or Remove came to.
+// Step is one object that Provision or Remove handled.
 type Step struct {
 	Object string // "webhook" or "trigger"
 	Name   string
 	ID     string // empty in a dry run that would create it
 	Change Change
-	// Problem is the difference, in words, of an object that was found and left as it
-	// is; empty where it is as it must be.
+	// Problem describes how an existing object differs from the wanted one, if it was
+	// left unchanged; empty if it is as required.
 	Problem string
 }
 
@@ -39,23 +39,25 @@ type Step struct {
 type Provisioned struct {
 	Steps []Step
 	// SigningSecrets are the webhooks' secrets, for Config.SigningSecret; in a dry run,
-	// of the existing webhooks.
+	// only those for existing webhooks.
 	SigningSecrets []string
 }
 
-// Provision makes sure that the account reports new tickets and users' replies of a
-// product to the service at a public host: it creates two webhooks and two triggers,
-// unless they exist. A webhook that it made for another address gets this one; nothing
-// else that exists is changed. With dryRun it only describes the
-// steps. It needs an administrator's credentials. After an error it returns the steps so
-// far; call it again to go on. Two calls at the same time may create an object twice.
+// Provision makes the account report a product's new tickets and users' replies to the
+// service at a public host: it creates two webhooks and two triggers, unless they exist.
+// If a webhook that it made has another address, the address is updated; nothing else
+// that exists is changed. With dryRun it only describes the steps. It needs an
+// administrator's credentials. After an error it returns the steps so far; call it again
+// to continue. Two concurrent calls may create an object twice.
 //
-// A webhook is known by its address, or else by its name; a trigger by the webhook that it calls
-// and the type that it sends. So objects that a person made or renamed are found, too; Remove
-// goes by the names alone. An error of the arguments joins all mistakes, each an [*option.Error].
+// A webhook is identified by its address, or else by its name; a trigger by the webhook that it
+// calls and the type that it sends. So objects that a person made or renamed are found too;
+// Remove identifies objects by their names only. An error in the arguments joins all mistakes,
+// each an [*option.Error].
 //
-// An account whose triggers mail private comments to the assignee does so with
-// every note; Zendesk's own "Notify assignee of comment update" is such a trigger.
+// If the account has triggers that mail private comments to the assignee, every
+// note is mailed; Zendesk's own "Notify assignee of comment update" is such a
+// trigger.
 func (c *Client) Provision(ctx context.Context, host, productID string, dryRun bool) (Provisioned, error) {
 	contextURL, err := ContextURL(host, productID)
 	if err != nil {
@@ -85,14 +87,15 @@ func (c *Client) objects(ctx context.Context) (webhooks []Webhook, triggers []Tr
 	return webhooks, triggers, err
 }
 
-// provisionedNames are the names of the objects that Provision makes for a product.
+// provisionedNames returns the names of the objects that Provision makes for a
+// product.
 func provisionedNames(productID string) [2]string {
 	return [2]string{"liveactivity context: " + productID, "liveactivity chat: " + productID}
 }
 
 // Remove removes the triggers and webhooks that Provision made for a product, by their
 // names. With dryRun it only describes the steps. After an error it returns the steps so
-// far; call it again to go on. Objects that are not there are no error. The result has no
+// far; call it again to continue. Missing objects are no error. The result has no
 // secrets.
 func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Provisioned, error) {
 	var done Provisioned
@@ -112,7 +115,7 @@ func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Pro
 		return nil
 	}
 	for _, name := range provisionedNames(productID) {
-		for _, t := range triggers { // a webhook that a trigger calls cannot be removed
+		for _, t := range triggers { // a webhook cannot be removed while a trigger calls it
 			if t.Title == name && err == nil {
 				err = remove("trigger", name, strconv.FormatInt(t.ID, 10))
 			}
@@ -127,7 +130,7 @@ func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Pro
 }
 
 // provisioner is one call of Provision: the objects that the account had when it began, and the
-// steps so far. It looks for none that are made during the call.
+// steps so far. It does not see objects that are made during the call.
 type provisioner struct {
 	client   *Client
 	dryRun   bool
@@ -136,9 +139,9 @@ type provisioner struct {
 	done     Provisioned
 }
 
-// pair makes sure of a webhook and the trigger that calls it. A dry run that would create the
-// webhook says so of the trigger, too, without looking for one: a trigger names its webhook by the
-// ID.
+// pair ensures that a webhook and the trigger that calls it exist. If a dry run would create the
+// webhook, it reports the trigger as created without looking for one: a trigger refers to its
+// webhook by ID.
 func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	wanted func(title, webhookID string) Trigger) error {
 	webhook, err := p.webhook(ctx, endpoint, name)
@@ -156,12 +159,12 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	return p.trigger(ctx, wanted(name, webhook.ID))
 }
 
-// step records an object that was come to.
+// step records an object that was handled.
 func (p *provisioner) step(object, name, id string, change Change, problem string) {
 	p.done.Steps = append(p.done.Steps, Step{Object: object, Name: name, ID: id, Change: change, Problem: problem})
 }
 
-// webhook makes sure of a webhook, and returns it; without an ID in a dry run that would create
+// webhook ensures that a webhook exists and returns it, without an ID if a dry run would create
 // it.
 func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Webhook, err error) {
 	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
@@ -196,8 +199,8 @@ func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) erro
 	return nil
 }
 
-// trigger makes sure of a trigger. One that makes the same call stays as it is, with its
-// differences as the problem of the step.
+// trigger ensures that a trigger exists. One that makes the same call stays unchanged,
+// and its differences become the step's problem.
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
@@ -216,8 +219,8 @@ func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	return nil
 }
 
-// problem returns the difference that keeps a webhook from being called as it must be, the first
-// of several; empty for none.
+// problem returns the first difference that keeps a webhook from being called as required, or
+// "".
 func (w Webhook) problem() string {
 	wanted := newWebhook(w.Name, w.Endpoint)
 	switch {
@@ -234,8 +237,8 @@ func (w Webhook) problem() string {
 // call is a webhook that a trigger calls and the type of trigger it sends there.
 type call struct{ webhookID, kind string }
 
-// calls returns the webhook call of a trigger, if it has our fields; else the zero call, which no
-// wanted trigger makes.
+// calls returns a trigger's webhook call if its body names one of our trigger types; else the
+// zero call, which no wanted trigger makes.
 func (t Trigger) calls() call {
 	for _, action := range t.Actions {
 		values := asStrings(action.Value)
@@ -251,7 +254,8 @@ func (t Trigger) calls() call {
 	return call{}
 }
 
-// asStrings returns the elements of a JSON array as text, none for any other value.
+// asStrings returns the elements of a JSON array as text, or nil for any other
+// value.
 func asStrings(value any) []string {
 	list, _ := value.([]any)
 	var all []string
@@ -261,8 +265,8 @@ func asStrings(value any) []string {
 	return all
 }
 
-// differs returns the first difference between a trigger and the wanted one, empty for none. The
-// order of the conditions makes none.
+// differs returns the first difference between a trigger and the wanted one, or "". The order of
+// the conditions does not matter.
 func (t Trigger) differs(wanted Trigger) string {
 	switch {
 	case !t.Active:

@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// BeginRehearsal implements [helpdesk.Rehearser]: it creates a ticket, and with it an end user as
-// its requester. One request makes both, so after an error neither is known.
+// BeginRehearsal implements [helpdesk.Rehearser]: it creates a ticket together with an end user
+// as its requester. One request makes both, so after an error neither ID is known.
 //
 // See https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#create-ticket.
 func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (helpdesk.Rehearsal, error) {
@@ -40,8 +40,9 @@ func (c *Client) Notes(ctx context.Context, ticketID string) (texts []string, er
 	return texts, nil
 }
 
-// EndRehearsal implements [helpdesk.Rehearser]. A ticket that may not be deleted is solved.
-// The requester of a ticket that is neither closed nor deleted cannot be deleted.
+// EndRehearsal implements [helpdesk.Rehearser]. A ticket that the credentials may not
+// delete is solved instead. A requester cannot be deleted while the ticket is neither
+// closed nor deleted.
 //
 // See https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/#delete-ticket
 // and https://developer.zendesk.com/api-reference/ticketing/users/users/#delete-user.
@@ -66,7 +67,7 @@ func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left [
 	return left, err
 }
 
-// remove deletes an object, which may be gone.
+// remove deletes an object. It is no error if the object is already gone.
 func (c *Client) remove(ctx context.Context, op, path string) error {
 	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path + ".json", Repeatable: true}, nil)
 	if isStatus(err, http.StatusNotFound) {
@@ -75,7 +76,8 @@ func (c *Client) remove(ctx context.Context, op, path string) error {
 	return err
 }
 
-// solve solves a ticket, which must have an assignee then.
+// solve solves a ticket and assigns it to the credentials' user, since a solved
+// ticket needs an assignee.
 func (c *Client) solve(ctx context.Context, ticketID string) error {
 	self, err := c.me(ctx)
 	if err != nil {

@@ -7,21 +7,23 @@ import (
 	"unicode"
 )
 
-// maxBody is how long a comment's HTML can be, in bytes. Zendesk cuts a longer one.
+// maxBody is the maximum size of a comment's HTML, in bytes. Zendesk truncates
+// longer HTML.
 const maxBody = 64_000
 
 // Fits implements [helpdesk.Desk].
 func (c *Client) Fits(text string) bool { return len(render(text)) <= maxBody }
 
-// joint keeps braces apart, unseen: Zendesk expands {{…}} and {%…%} in comments,
-// and nothing says whether it does so before or after it resolves HTML entities.
+// joint is an invisible separator between braces: Zendesk expands {{…}} and
+// {%…%} in comments, and does not document whether it does so before or after
+// resolving HTML entities.
 const joint = "\u200b"
 
 // Render implements [helpdesk.Renderer].
 func (c *Client) Render(text string) string { return render(text) }
 
-// render returns the HTML of a text: its lines stay lines, nothing in them is
-// markup or a placeholder, and other control characters are dropped.
+// render returns the HTML of a text: it keeps line breaks, escapes markup,
+// breaks up placeholders, and drops other control characters.
 func render(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/8)
@@ -39,18 +41,18 @@ func render(text string) string {
 	return strings.ReplaceAll(html.EscapeString(b.String()), "\n", "<br>")
 }
 
-// says reports whether a comment has a text, given as bare returns it. Any of the three forms that
-// Zendesk keeps of a comment may be the one that is the same.
+// says reports whether a comment has a text, given in the form that bare returns. Any of the three
+// forms in which Zendesk keeps a comment may match.
 func (c Comment) says(text string) bool {
 	return bare(html.UnescapeString(tags.ReplaceAllString(c.HTML, ""))) == text || bare(c.Text) == text ||
 		bare(c.Body) == text
 }
 
-// tags matches the tags of HTML. Zendesk's own is well-formed.
+// tags matches HTML tags. Zendesk's HTML is well-formed.
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// bare returns a text without white space, invisible characters (such as a joint) and
-// HTML entities: Zendesk may drop any of them.
+// bare removes white space and invisible characters (such as a joint) from a text and
+// decodes its HTML entities, since Zendesk may change any of them.
 func bare(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
@@ -60,15 +62,14 @@ func bare(text string) string {
 	}, html.UnescapeString(text))
 }
 
-// redacted returns a comment's HTML with everything marked to be taken away: text within redact
-// elements, links by an attribute of their own. See
-// https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/.
+// redacted returns a comment's HTML with all content marked for redaction: text within redact
+// elements, links with a redact attribute. See
 func redacted(body string) string {
 	return pieces.ReplaceAllStringFunc(body, func(piece string) string {
 		rest, isLink := strings.CutPrefix(piece, "<a ")
 		switch {
 		case isLink:
-			return "<a redact " + rest // an address that Zendesk made a link
+			return "<a redact " + rest // a URL that Zendesk turned into a link
 		case tags.MatchString(piece), strings.TrimSpace(piece) == "":
 			return piece
 		}
@@ -76,5 +77,5 @@ func redacted(body string) string {
 	})
 }
 
-// pieces matches the tags of HTML, and the texts between them.
+// pieces matches HTML tags and the texts between them.
 var pieces = regexp.MustCompile(`<[^>]*>|<?[^<]+`)

@@ -14,16 +14,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// ContextURL returns where the service at a public host, such as
-// "https://hooks.acme.example", takes the triggers of new tickets of a product. A host
-// without a scheme is https. Its error joins all mistakes, each an
-// [*option.Error].
+// ContextURL returns the address at which the service receives a product's triggers
+// for new tickets. The host is public, such as "https://hooks.acme.example"; without a
+// scheme it means https. The error joins all mistakes, each an [*option.Error].
 func ContextURL(host, productID string) (string, error) {
 	return endpoint(host, "/chatbot-webhook/", productID)
 }
 
-// ChatURL returns the address at which the service takes the triggers of users' replies.
-// Its arguments and its error are like ContextURL's.
+// ChatURL returns the address at which the service receives the triggers for users'
+// replies. It takes the same arguments and returns the same errors as ContextURL.
 func ChatURL(host, productID string) (string, error) {
 	return endpoint(host, "/zendesk/chat/", productID)
 }
@@ -45,12 +44,12 @@ func endpoint(host, path, productID string) (string, error) {
 	return strings.TrimRight(u.String(), "/") + path + url.PathEscape(productID), nil
 }
 
-// hostForm is the form of the hosts to which Zendesk can send: a name, or an address without its
+// hostForm matches the hosts to which Zendesk can send: a name, or an IP address without
 // brackets.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9:_-]+(\.[A-Za-z0-9:_-]+)*\.?$`)
 
-// Webhook is a webhook of the account. Its JSON is Zendesk's; other fields of Zendesk's webhooks
-// are not kept, so a Webhook that was read must not be written back whole.
+// Webhook is a webhook of the account, in Zendesk's JSON. Other fields are not kept, so a
+// Webhook that was read must not be written back as a whole.
 type Webhook struct {
 	ID            string   `json:"id,omitempty"`
 	Name          string   `json:"name"`
@@ -67,7 +66,8 @@ func newWebhook(name, endpoint string) Webhook {
 		Status: "active", Subscriptions: []string{"conditional_ticket_events"}}
 }
 
-// Trigger is a trigger of the account. Its JSON is Zendesk's; see Webhook about other fields.
+// Trigger is a trigger of the account, in Zendesk's JSON. As for a Webhook, other fields are
+// not kept.
 type Trigger struct {
 	ID         int64      `json:"id,omitempty"`
 	Title      string     `json:"title"`
@@ -76,13 +76,14 @@ type Trigger struct {
 	Actions    []Action   `json:"actions"`
 }
 
-// Conditions are when a trigger fires: all of All hold, and, unless it is empty, one of Any.
+// Conditions define when a trigger fires: if all of All hold, and one of Any unless that is
+// empty.
 type Conditions struct {
 	All []Condition `json:"all"`
 	Any []Condition `json:"any,omitempty"`
 }
 
-// Condition is one of a trigger.
+// Condition is one condition of a trigger.
 type Condition struct {
 	Field    string `json:"field"`
 	Operator string `json:"operator"`
@@ -90,14 +91,14 @@ type Condition struct {
 }
 
 // Action is an action of a trigger. The value of a notification_webhook is the
-// webhook's id and the body.
+// webhook's ID and the body.
 type Action struct {
 	Field string `json:"field"`
 	Value any    `json:"value"`
 }
 
-// The bodies that the triggers send. The ticket's id is first and the user's message last;
-// see [ParseTrigger].
+// The request bodies that the triggers send. The ticket's ID must come first and the
+// user's message last; see [ParseTrigger].
 const (
 	NewTicketBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", ` +
 		`"trigger_type": "new_ticket"}`
@@ -132,7 +133,7 @@ func (c *Client) Webhooks(ctx context.Context) (all []Webhook, err error) {
 	return all, err
 }
 
-// CreateWebhook creates a webhook for triggers and returns it with its id. After an ambiguous
+// CreateWebhook creates a webhook for triggers and returns it with its ID. After an ambiguous
 // error it may exist: look among Webhooks.
 func (c *Client) CreateWebhook(ctx context.Context, name, endpoint string) (Webhook, error) {
 	var answer struct {
@@ -154,7 +155,7 @@ func (c *Client) SigningSecret(ctx context.Context, webhookID string) (string, e
 	return answer.SigningSecret.Secret, err
 }
 
-// Triggers returns the account's triggers, also those that are switched off.
+// Triggers returns the account's triggers, including inactive ones.
 func (c *Client) Triggers(ctx context.Context) (all []Trigger, err error) {
 	err = c.list(ctx, "list triggers", "/api/v2/triggers", url.Values{}, func(p *page) (more bool) {
 		all = append(all, p.Triggers...)
@@ -163,7 +164,7 @@ func (c *Client) Triggers(ctx context.Context) (all []Trigger, err error) {
 	return all, err
 }
 
-// CreateTrigger creates a trigger and returns it with its id. After an ambiguous error it may
+// CreateTrigger creates a trigger and returns it with its ID. After an ambiguous error it may
 // exist: look among Triggers.
 func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) {
 	var answer struct {
@@ -174,7 +175,7 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	return answer.Trigger, err
 }
 
-// describe returns conditions in words, in an order of their own, for a person and for a comparison.
+// describe returns conditions in words, sorted, for messages and for comparison.
 func describe(conditions []Condition) string {
 	var all []string
 	for _, c := range conditions {

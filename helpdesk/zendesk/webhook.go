@@ -24,17 +24,17 @@ const (
 	headerPrefix = "X-Zendesk-"
 )
 
-// DefaultTolerance is how far the time of a signature may be from now.
+// DefaultTolerance is the maximum difference between a signature's time and
+// now, by default.
 const DefaultTolerance = 15 * time.Minute
 
 // Verify checks that a webhook is signed with one of the secrets and that its time
-// is at most tolerance before or after now; DefaultTolerance where that is zero. It
-// returns helpdesk.ErrSignature for one that is not. An empty secret signs
-// nothing. Without any secret every webhook is refused.
+// is at most tolerance before or after now; a zero tolerance means
+// DefaultTolerance. Otherwise it returns helpdesk.ErrSignature. An empty secret
+// matches no signature. Without secrets every webhook is refused.
 //
-// Several secrets are for two webhooks, or for a secret that is being replaced. All are
-// compared, in constant time each. See
-// https://developer.zendesk.com/documentation/webhooks/verifying/.
+// Several secrets allow two webhooks, or the rotation of a secret. Verify compares all
+// of them, each in constant time. See
 func Verify(secrets []string, header http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	if tolerance == 0 {
 		tolerance = DefaultTolerance
@@ -57,7 +57,7 @@ func Verify(secrets []string, header http.Header, body []byte, now time.Time, to
 	return nil
 }
 
-// Sign sets the headers that Zendesk signs a webhook of this body with, at that
+// Sign sets the headers with which Zendesk signs a webhook of this body at that
 // time. An empty secret is an error.
 func Sign(header http.Header, secret string, body []byte, at time.Time) error {
 	if secret == "" {
@@ -70,7 +70,7 @@ func Sign(header http.Header, secret string, body []byte, at time.Time) error {
 }
 
 // signature returns the signature of a webhook, base64(HMAC-SHA256(stamp + body)). The secret is
-// used as it is shown, though it looks like base64.
+// used as displayed, although it looks like base64.
 func signature(secret, stamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte(stamp))
@@ -79,9 +79,9 @@ func signature(secret, stamp string, body []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, mac.Sum(sum[:0]))
 }
 
-// Webhook implements [helpdesk.Desk] for the bodies of [NewTicketBody] and
-// [UserReplyBody]. Without a signing secret it takes every request that looks like one; then the
-// event has no time.
+// Webhook implements [helpdesk.Desk] for the bodies of [NewTicketBody] and [UserReplyBody].
+// Without a signing secret it accepts every request that looks like Zendesk's, and leaves the
+// event's time zero.
 func (c *Client) Webhook(header http.Header, body []byte, now time.Time) (helpdesk.Event, error) {
 	if !isTrigger(header, body) {
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
@@ -96,14 +96,14 @@ func (c *Client) Webhook(header http.Header, body []byte, now time.Time) (helpde
 		return helpdesk.Event{}, err
 	}
 	event.DeliveryID = header.Get(HeaderDelivery)
-	if len(c.secrets) > 0 { // otherwise the time is a stranger's
+	if len(c.secrets) > 0 { // otherwise anyone could have set the time
 		event.At, _ = time.Parse(time.RFC3339, header.Get(HeaderTimestamp))
 	}
 	return event, nil
 }
 
-// isTrigger reports whether a request looks like Zendesk's: by its headers, or,
-// where a proxy or a person with curl left them out, by its body.
+// isTrigger reports whether a request looks like Zendesk's: by its headers or,
+// if a proxy or a person using curl left them out, by its body.
 func isTrigger(header http.Header, body []byte) bool {
 	signedByOthers := false
 	for name := range header {
@@ -129,15 +129,15 @@ const (
 	fieldMessage = "user_message"
 )
 
-// Bounds of the fields, in bytes; a longer value is no ID and no address.
+// Maximum lengths of the fields, in bytes; parse refuses longer values.
 const (
 	maxID    = 20
 	maxEmail = 320
 	maxType  = 64
 )
 
-// trigger is a trigger's body as it was sent. The message may be empty though there is one, for a
-// comment without text.
+// trigger is the body that a trigger sent. If hasMessage is true the message may still be empty,
+// as for a comment without text.
 type trigger struct {
 	ticketID, email, kind, message string
 	hasMessage                     bool
@@ -145,13 +145,13 @@ type trigger struct {
 
 // ParseTrigger reads a trigger's body: an object with ticket_id (a string or a
 // number), requester_email, trigger_type and, for a user's reply, user_message.
-// Its error is a [*helpdesk.PayloadError]. A trigger type other than the two is an
-// event that is ignored.
+// Its error is a [*helpdesk.PayloadError]. Any other trigger type yields an event
+// to ignore.
 //
-// Zendesk puts the user's text between the quotes of user_message, escaped or not. That
-// field must be the last. The message is all text from its first quote to the last quote
-// before the closing brace: quotes, braces and further fields that a user types change
-// nothing but the message.
+// Zendesk puts the user's text between the quotes of user_message, escaped or not, so
+// that field must come last. The message is all text from its first quote to the last
+// quote before the closing brace: quotes, braces and fields that a user types only ever
+// end up in the message.
 func ParseTrigger(body []byte) (helpdesk.Event, error) {
 	t, err := parse(body)
 	if err != nil {
@@ -180,15 +180,15 @@ func ParseTrigger(body []byte) (helpdesk.Event, error) {
 		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "user_message is missing"}
 	}
 	event.Type, event.Message = helpdesk.EventMessage, strings.TrimSpace(t.message)
-	if event.Message == "" { // a picture, say
+	if event.Message == "" { // such as a picture
 		return helpdesk.Event{}, nil
 	}
 	return event, nil
 }
 
-// parse reads the fields up to the user's message, and the message. Nothing after the key of the
-// message is taken for a field, as it may be the user's text; other fields may come in any order,
-// each once. Unknown ones are skipped. The error is a *helpdesk.PayloadError.
+// parse reads the fields up to the user's message, and the message. Nothing after the message's
+// key is read as a field, since it may be the user's text. The other fields may come in any
+// order, each once; unknown ones are skipped. The error is a *helpdesk.PayloadError.
 func parse(body []byte) (trigger, error) {
 	var t trigger
 	var seen [3]bool
@@ -228,12 +228,12 @@ func parse(body []byte) (trigger, error) {
 	return t, nil
 }
 
-// errMalformed is the error of a body that is no such object at all.
+// errMalformed is the error for a body that is not such an object.
 var errMalformed = &helpdesk.PayloadError{Problem: "the body is not a JSON object as the trigger sends it"}
 
-// messageOf returns the user's message from the text after the colon of its key. Text that is no
-// JSON string, since Zendesk has not escaped it, is taken as it stands between the outer quotes.
-// It reports false where those or the closing brace are missing; null is an empty message.
+// messageOf returns the user's message from the text after its key and colon. Text that is not a
+// valid JSON string, because Zendesk has not escaped it, is taken literally between the outer
+// quotes. It reports false if those or the closing brace are missing; null is an empty message.
 func messageOf(tail []byte) (string, bool) {
 	tail, ok := bytes.CutSuffix(bytes.TrimSpace(tail), []byte("}"))
 	if !ok {
