@@ -9,9 +9,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Check implements [helpdesk.Checker]. Whether the app may write cannot be seen
-// without writing. It only reads, and asks nothing further once the owner of the token cannot be
-// read.
+// Check implements [helpdesk.Checker]. It only reads, so it cannot find out whether the app may
+// write, and it stops if it cannot read the token's owner.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	var findings []helpdesk.Finding
 	if c.config.ClientSecret == "" {
@@ -40,8 +39,8 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	return findings
 }
 
-// checkAdmin says whether the writing admin exists, and may write: the owner of the token
-// unless another one is configured.
+// checkAdmin reports whether the writing admin exists and may write. That admin is the
+// configured one, or else writer, the token's owner.
 func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding {
 	if adminID := c.config.AdminID; adminID != "" {
 		writer = admin{}
@@ -55,8 +54,8 @@ func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding 
 	return helpdesk.Finding{OK: true, Text: "Notes are written in the name of " + writer.Name + "."}
 }
 
-// unusable says in a sentence why a request failed. It names the field to correct where one is
-// likely, and holds nothing of the answer's text.
+// unusable explains in a sentence why a request failed. It names the field to correct if one
+// is likely wrong, and contains no text from the answer.
 func unusable(err error) string {
 	var failed *helpdesk.APIError
 	errors.As(err, &failed)

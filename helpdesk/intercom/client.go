@@ -15,20 +15,20 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// Client writes into the conversations of a workspace, and reads its webhooks. It
-// is a [helpdesk.Desk]. Its methods are safe for concurrent use. Beside the configuration it
-// remembers the rate limit, its admin and the endpoint for notes; a Client made anew learns them
-// again.
+// Client writes to a workspace's conversations and reads its webhooks. It is a [helpdesk.Desk].
+// Its methods are safe for concurrent use. Apart from the configuration it remembers the rate
+// limit, its admin, Intercom's clock and the endpoint for notes; a new Client learns them again.
 type Client struct {
 	config Config
 	api    *helpdesk.API
 	logger *slog.Logger
 	skew   atomic.Int64 // Intercom's clock minus ours, as a time.Duration
 
-	// notesByReply says that notes are written by the endpoint for replies. Once true it stays so.
+	// notesByReply is true once notes have to be written through the endpoint for replies. It is
+	// never reset.
 	notesByReply atomic.Bool
 
-	admin atomic.Value // the ID of the author of all writes as a string, once known
+	admin atomic.Value // the ID, as a string, of the author of all writes, once known
 }
 
 // Capabilities implements [helpdesk.Desk].
@@ -40,15 +40,16 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 
 // The values of the header Intercom-Version.
 const (
-	version       = "2.11"     // of all requests but these:
-	versionOffer  = "Unstable" // the only one with quick replies
+	version       = "2.11"     // for all requests except these:
+	versionOffer  = "Unstable" // the only version with quick replies
 	versionRemove = "2.15"
 )
 
 // New returns the client of a workspace. It connects to nothing. Its error joins all
 // mistakes, each a [*helpdesk.ConfigError].
 //
-// With opts.Retries, a write without an answer is looked for before it is repeated.
+// With opts.Retries, the client looks for a write that got no answer before it
+// repeats it.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {
@@ -68,8 +69,8 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	return c, nil
 }
 
-// authorize sets the access token of a request. Without one the error is like Intercom's for a
-// wrong one, and no request is made.
+// authorize sets the access token of a request. Without one it returns the same error as
+// Intercom for a wrong token, and no request is made.
 func (c *Client) authorize(_ context.Context, header http.Header) error {
 	if c.config.AccessToken == "" {
 		return &helpdesk.APIError{Desk: Name, Op: "authorize", Status: http.StatusUnauthorized, Err: errNoToken}
@@ -84,14 +85,14 @@ var (
 	errNoOwner = errors.New("the access token belongs to no admin, and admin_id is not configured")
 )
 
-// explain completes an error from Intercom's body. An admin that is not found is a mistake in the
-// configuration, whatever the status, and so is a 404 with the body of something else, such as a
+// explain completes an error from Intercom's body. An unknown admin is a mistake in the
+// configuration, whatever the status. So is a 404 whose body comes from something else, such as a
 // gateway. A 429 without Retry-After lasts until the window ends.
 func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body []byte) {
 	var list struct {
 		RequestID string `json:"request_id"`
 		Errors    []struct{ Code, Message string }
-		Message   string // of gateways
+		Message   string // from gateways
 	}
 	err := json.Unmarshal(body, &list)
 	missing := e.Status == http.StatusNotFound
@@ -108,22 +109,24 @@ func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body 
 	}
 }
 
-// errForeign is the cause of a failure of something between Intercom and us.
+// errForeign is the cause of a failure that something between Intercom and us
+// reported.
 var errForeign = errors.New("the answer is not Intercom's")
 
-// do makes a request with a version of the API. It replaces the request's header.
+// do makes a request with the given version of the API. It replaces the request's
+// header.
 func (c *Client) do(ctx context.Context, version string, r helpdesk.Request, answer any) error {
 	r.Header = http.Header{"Intercom-Version": {version}}
 	return c.api.Do(ctx, r, answer)
 }
 
-// get reads something. It may be repeated.
+// get makes a request that only reads, and may therefore be repeated.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
 
-// adminID returns the ID of the author of all writes: the configured one, or else the owner of the
-// token, which is read once. Its error is never ambiguous.
+// adminID returns the ID of the author of all writes: the configured admin, or else the token's
+// owner, which is read only once. Its error is never ambiguous.
 func (c *Client) adminID(ctx context.Context) (string, error) {
 	known, _ := c.admin.Load().(string)
 	if adminID := cmp.Or(c.config.AdminID, known); adminID != "" {
@@ -145,7 +148,8 @@ type admin struct {
 	App          struct{ Name string }
 }
 
-// me returns the owner of the access token. A token without one is an error like a wrong token's.
+// me returns the access token's owner. If the token has none, the error is the same as for a
+// wrong token.
 func (c *Client) me(ctx context.Context) (admin, error) {
 	var me admin
 	err := c.get(ctx, "identify the admin", "/me", &me)
@@ -155,8 +159,8 @@ func (c *Client) me(ctx context.Context) (admin, error) {
 	return me, err
 }
 
-// harmless returns the error of a request that changes nothing, which was made on
-// behalf of one that would: it is not ambiguous. It changes the error.
+// harmless marks an error as not ambiguous and returns it. It is for requests
+// that change nothing but precede one that would. It changes the error itself.
 func harmless(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		e.Ambiguous = false
@@ -164,9 +168,9 @@ func harmless(err error) error {
 	return err
 }
 
-// conversationPath returns the path of a conversation. Ids come from strangers:
-// one that cannot be is of no conversation. (The id last is Intercom's name for
-// the latest of all.)
+// conversationPath returns the path of a conversation. IDs come from strangers,
+// and an invalid ID is reported as a conversation that is gone. (Intercom uses
+// the ID "last" for the latest conversation.)
 func conversationPath(op, id string) (string, error) {
 	if !isID(id) || id == "last" || id == "search" || id == "redact" {
 		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true, Err: errors.New("not the id of a conversation")}
@@ -176,18 +180,18 @@ func conversationPath(op, id string) (string, error) {
 
 var ids = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
-// isID reports whether an ID may become a segment of a path.
+// isID reports whether an ID is safe as a segment of a path.
 func isID(id string) bool { return ids.MatchString(id) }
 
-// Pause implements [helpdesk.Pacer]: it returns how long to wait before the next request, so that
-// the app's rate limit is not hit. The conversation makes no difference.
+// Pause implements [helpdesk.Pacer]: it returns how long to wait before the next request to stay
+// within the app's rate limit. All conversations share that limit.
 func (c *Client) Pause(string) time.Duration { return c.api.Pause() }
 
 // Rate implements [helpdesk.Pacer].
 func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), windowLength }
 
-// Contact implements [helpdesk.ContactReader]. A lead has neither an address nor an ID
-// of the app's: it chose both.
+// Contact implements [helpdesk.ContactReader]. It returns no email address and no user
+// ID for a lead, since the visitor could choose both.
 func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
 	if !isID(contactID) {
 		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound,

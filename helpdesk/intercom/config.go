@@ -7,18 +7,19 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Config is an Intercom workspace, as seen by one app. Each field may be empty.
+// Config describes an Intercom workspace as one app sees it. Every field may be
+// empty.
 type Config struct {
 	// BaseURL is the API's address in the workspace's region: DefaultBaseURL,
 	// https://api.eu.intercom.io or https://api.au.intercom.io.
 	BaseURL string `json:"base_url"`
-	// AccessToken is the app's. Without it nothing can be written.
+	// AccessToken is the app's access token. Without it nothing can be written.
 	AccessToken string `json:"access_token" secret:"true"`
-	// AdminID is the ID of the teammate in whose name notes are written, by default
-	// the owner of the access token.
+	// AdminID is the ID of the teammate in whose name notes are written. It
+	// defaults to the access token's owner.
 	AdminID string `json:"admin_id"`
-	// ClientSecret is the app's. Webhooks are signed with it; without it all of
-	// them are refused.
+	// ClientSecret is the app's client secret, which signs webhooks. Without it
+	// all webhooks are refused.
 	ClientSecret string `json:"client_secret" secret:"true"`
 }
 
@@ -44,7 +45,7 @@ const Name = "intercom"
 // Kind makes products' desks from their integration_config.
 var Kind = helpdesk.Kind{Name: Name, Open: helpdesk.OpenWith(New)}
 
-// Validate returns everything that is wrong with the configuration, each mistake a
+// Validate returns all mistakes in the configuration, each a
 // [*helpdesk.ConfigError].
 func (c Config) Validate() error {
 	if _, problem := helpdesk.CheckBaseURL(c.baseURL()); problem != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// conversation is one as Intercom answers it, with its latest parts, at most 500,
-// in no documented order.
+// conversation is a conversation in Intercom's answers, with its latest parts, at
+// most 500, in no documented order.
 type conversation struct {
 	ID        jsontext.ID
 	CreatedAt unix `json:"created_at"`
@@ -32,16 +32,16 @@ type conversation struct {
 	}
 	Parts struct {
 		Parts []part `json:"conversation_parts"`
-		Total int    `json:"total_count"` // of which the newest are shown
+		Total int    `json:"total_count"` // Parts has the newest of them
 	} `json:"conversation_parts"`
 	Rating struct{ Remark string } `json:"conversation_rating"` // the contact's
-	Ticket any                     // that it became; nil for none
+	Ticket any                     // the ticket that it became; nil for none
 	Linked struct {
 		Data []json.RawMessage // tickets and conversations
 	} `json:"linked_objects"`
 }
 
-// part is something that was written or done in a conversation.
+// part is a message or an action in a conversation.
 type part struct {
 	ID        jsontext.ID
 	Type      string `json:"part_type"`
@@ -53,8 +53,8 @@ type part struct {
 	Attachments []json.RawMessage
 }
 
-// The types of part that matter. A part that reopened its conversation may have the type
-// open.
+// The part types that matter here. A part that reopened its conversation may have the
+// type "open".
 const (
 	partNote  = "note"
 	partOffer = "quick_reply"
@@ -67,12 +67,12 @@ type author struct {
 	Email string
 }
 
-// isContact reports whether the author is a contact, by whatever name, and not
-// someone of the workspace.
+// isContact reports whether the author is a contact of any kind, rather than a
+// member of the workspace.
 func (a author) isContact() bool { return a.Type != "admin" && a.Type != "team" && a.Type != "bot" }
 
-// role returns the role of a contact, empty where the conversation does not state it. The list of
-// contacts counts before the type of an author.
+// role returns a contact's role, or "" if the conversation does not state it. The list of
+// contacts takes precedence over an author's type.
 func (c conversation) role(contactID string) string {
 	role := ""
 	for _, contact := range c.Contacts.Contacts {
@@ -88,33 +88,35 @@ func (c conversation) role(contactID string) string {
 	return role
 }
 
-// The roles of contacts. A lead's email address was typed by a visitor, and need not be
-// the visitor's own.
+// The roles of contacts. A visitor typed a lead's email address, and it may be somebody
+// else's.
 const (
 	roleUser = "user"
 	roleLead = "lead"
 )
 
-// by reports whether the part is of the admin with this id.
+// by reports whether the admin with this ID is the part's author.
 func (p part) by(adminID string) bool {
 	return p.Author.Type == "admin" && string(p.Author.ID) == adminID
 }
 
-// maxParts is how many parts of a conversation Intercom shows.
+// maxParts is the maximum number of a conversation's parts that Intercom
+// returns.
 const maxParts = 500
 
-// isOpened reports whether the conversation began with a message. The service opens none, so the
-// author makes no difference.
+// isOpened reports whether the conversation began with a message. The service never begins one,
+// so the author does not matter.
 func (c conversation) isOpened() bool {
 	return !isBlank(c.Source.Body) || c.Source.Subject != "" || len(c.Source.Attachments) > 0
 }
 
-// isLinked reports whether a ticket or another conversation belongs to this one.
+// isLinked reports whether a ticket or another conversation is linked to this
+// one.
 func (c conversation) isLinked() bool { return c.Ticket != nil || len(c.Linked.Data) > 0 }
 
-// isOurs reports whether the part is one that the service makes as the admin with this ID: a note
-// of our form or a redacted one, or the offer with this body. The same admin may also be a person.
-// A part of the admin or a bot that shows nothing, such as a change of state, counts as ours.
+// isOurs reports whether the service could have made the part as the admin with this ID: a note in
+// our format, a redacted note, or the offer with this body. A person may use the same admin. A
+// part by the admin or a bot that shows nothing, such as a change of state, counts as ours.
 func (p part) isOurs(adminID, offered string) bool {
 	switch {
 	case len(p.Attachments) > 0 || !p.by(adminID) && p.Author.Type != "bot":
@@ -127,14 +129,14 @@ func (p part) isOurs(adminID, offered string) bool {
 	return p.by(adminID) && shows(p.Body, offered)
 }
 
-// compare orders parts by the time they were made: by the second, and then by their IDs.
+// compare orders parts by creation time, in seconds, and then by ID.
 func (p part) compare(q part) int {
 	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), compareIDs(p.ID, q.ID))
 }
 
-// after returns the parts after the one with this id, or, where it is empty, those
-// made at since or later. Times have a resolution of one second. Where the part is not among those
-// that Intercom shows, its ID alone tells.
+// after returns the parts that follow the one with this ID or, if that is empty, the parts made at
+// since or later. Times have a resolution of one second. If the part with this ID is not among
+// those that Intercom returned, the IDs alone decide.
 func (c conversation) after(partID string, since time.Time) []part {
 	isAfter := func(p part) bool { return p.CreatedAt >= unix(since.Unix()) }
 	if partID != "" {
@@ -154,9 +156,9 @@ func (c conversation) after(partID string, since time.Time) []part {
 	return parts
 }
 
-// written returns the ID of the part just written, from the conversation in the answer:
-// the newest part that satisfies the first of the conditions that any part does, else the
-// last part.
+// written returns the ID of the part just written, from the conversation in the answer.
+// It tries the conditions in order and takes the newest part that satisfies one; if no
+// part satisfies any, it takes the last part.
 func (c conversation) written(is ...func(part) bool) string {
 	for _, is := range is {
 		if p, ok := newest(c.Parts.Parts, is); ok {
@@ -169,7 +171,7 @@ func (c conversation) written(is ...func(part) bool) string {
 	return ""
 }
 
-// newest returns the newest of the parts that satisfy the condition, and false where none does.
+// newest returns the newest part that satisfies the condition, and false if there is none.
 func newest(parts []part, is func(part) bool) (latest part, ok bool) {
 	for _, p := range parts {
 		if is(p) && (!ok || p.compare(latest) > 0) {
@@ -179,8 +181,8 @@ func newest(parts []part, is func(part) bool) (latest part, ok bool) {
 	return latest, ok
 }
 
-// conversation reads a conversation. One that is deleted is a Gone error, and so is an ID that
-// cannot be one, without a request.
+// conversation reads a conversation. A deleted conversation is a Gone error. So is an invalid
+// ID, for which no request is made.
 func (c *Client) conversation(ctx context.Context, op, conversationID string) (conversation, error) {
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
@@ -191,8 +193,7 @@ func (c *Client) conversation(ctx context.Context, op, conversationID string) (c
 	return read, c.gone(err)
 }
 
-// compareIDs orders IDs by the time they were given: they are growing numbers, so the shorter one
-// is the smaller.
+// compareIDs orders IDs by age: they are ascending numbers, so the shorter ID is the smaller one.
 func compareIDs(i, j jsontext.ID) int {
 	return cmp.Or(cmp.Compare(len(i), len(j)), strings.Compare(string(i), string(j)))
 }
@@ -200,7 +201,8 @@ func compareIDs(i, j jsontext.ID) int {
 // unix is a time in epoch seconds, zero if it is unknown.
 type unix int64
 
-// UnmarshalJSON implements [json.Unmarshaler]. Anything but a number is unknown.
+// UnmarshalJSON implements [json.Unmarshaler]. It treats anything but a number
+// as unknown.
 func (u *unix) UnmarshalJSON(b []byte) error {
 	if seconds, err := strconv.ParseFloat(string(b), 64); err == nil && seconds >= 0 && seconds < 1<<40 {
 		*u = unix(seconds)

@@ -1,5 +1,5 @@
-// Package intercom writes into Intercom's conversations and reads its webhooks. It is the
-// help desk "intercom" of liveactivity, and useful alone:
+// Package intercom writes to Intercom's conversations and reads its webhooks. It is
+// liveactivity's help desk "intercom", and also works on its own:
 //
 //	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, &helpdesk.Options{Retries: 5})
 //	…
@@ -8,20 +8,20 @@
 // # Writing
 //
 // [Client.Note] writes an internal note, [Client.Reply] a comment that the contact
-// sees, [Client.Offer] a quick reply. They take plain text, which is shown as it
-// stands, line by line, whatever it holds. [Client.Redact] blanks a note and
+// sees, and [Client.Offer] a quick reply. They take plain text, which is shown
+// literally, with its line breaks. [Client.Redact] blanks a note and
 // [Client.Remove] deletes a conversation.
 //
-// Notes go to the endpoint /conversations/{id}/parts. Where that refuses them, they
-// go to /conversations/{id}/reply, as Intercom's published API documents for notes; a
-// client that has seen this once stays with it.
+// Notes go to the endpoint /conversations/{id}/parts. If that refuses them, they go
+// to /conversations/{id}/reply, which Intercom's published API documents for notes;
+// once that has worked, the client keeps using it.
 //
-// A failed request is a [*helpdesk.APIError], with Intercom's code, message and
-// request id. A request that was not answered may still have written, and Intercom
-// has no idempotency keys: with Retries the client looks for its write before it
-// repeats it. Without, the error says so, and [Client.FindNote], [Client.FindReply]
-// and [Client.FindOffer] look. [Client.Pause] says how long to wait because of the rate
-// limit.
+// A failed request is a [*helpdesk.APIError], with Intercom's code, message and request
+// ID. A request without an answer may still have taken effect, and Intercom has no
+// idempotency keys: with Retries the client looks for its write before it repeats it.
+// Without Retries the error is marked as ambiguous, and [Client.FindNote],
+// [Client.FindReply] and [Client.FindOffer] look for the write. [Client.Pause] returns
+// how long to wait because of the rate limit.
 //
 // # Reading
 //
@@ -35,10 +35,10 @@
 //		log.Printf("%s wrote into %s: %s", event.Contact.Email, event.ConversationID, event.Message)
 //	}
 //
-// Intercom asks for an answer with status 200 within five seconds, and for one to a
-// HEAD request when the address is registered. It may deliver a notification twice;
-// its DeliveryID is then the same.
+// Intercom requires a 200 within five seconds, and also for the HEAD request that
+// it makes when the address is registered. It may deliver a notification twice;
+// both then have the same DeliveryID.
 //
-// [Client.Check] says in words whether the credentials work. Package helpdesktest
-// has a fake Intercom for tests.
+// [Client.Check] describes in words whether the credentials work. Package
+// helpdesktest has a fake Intercom for tests.
 package intercom

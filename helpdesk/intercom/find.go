@@ -22,8 +22,8 @@ func (c *Client) FindReply(ctx context.Context, conversationID, text string, sin
 	return found, err
 }
 
-// findReply is FindReply with the ID. A part of any type counts but notes and offers: a comment
-// that reopened the conversation may have a type of its own.
+// findReply is FindReply with the ID. It considers parts of all types except notes and offers,
+// since a comment that reopened the conversation may have a different type.
 func (c *Client) findReply(ctx context.Context, conversationID, text string,
 	since time.Time) (commentID string, found bool, err error) {
 	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
@@ -32,7 +32,7 @@ func (c *Client) findReply(ctx context.Context, conversationID, text string,
 }
 
 // FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.
-// Intercom may keep no body of an offer: then any offer is taken for it.
+// Intercom may not keep an offer's body: an offer without one always matches.
 func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdesk.Offer,
 	since time.Time) (offerID string, found bool, err error) {
 	return c.find(ctx, "look for offer", conversationID, "", since, func(p part) bool {
@@ -40,8 +40,8 @@ func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdes
 	})
 }
 
-// find returns the first of the admin's parts, after the one with the id after or made at since
-// or later, of which is is true. The parts are in Intercom's order; any that fits will do.
+// find returns the first of the admin's parts for which is returns true, after the one with the
+// ID after or made at since or later. The parts are in Intercom's order; any match will do.
 func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
 	is func(part) bool) (partID string, found bool, err error) {
 	adminID, err := c.adminID(ctx)
@@ -60,8 +60,8 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 	return "", false, nil
 }
 
-// IsRequesters implements [helpdesk.Replier]. Intercom's webhooks of messages are
-// about contacts' messages only: it is true unless the conversation shows the message
+// IsRequesters implements [helpdesk.Replier]. Intercom's message webhooks concern
+// contacts' messages only, so it is true unless the conversation shows the message
 // with another author.
 func (c *Client) IsRequesters(ctx context.Context, conversationID, message string) (bool, error) {
 	read, err := c.conversation(ctx, "look for message", conversationID)
@@ -82,10 +82,10 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 	return !foreign, nil
 }
 
-// Engaged implements [helpdesk.Remover]. Anything that a contact or another teammate did counts,
-// and any text that is not the service's own, of the admin and of bots, too. So does a ticket of
-// the conversation, and one that Intercom does not show, or not with all its parts: a deletion
-// cannot be undone.
+// Engaged implements [helpdesk.Remover]. It is true for anything by a contact or another
+// teammate, and for any text that is not the service's own, including texts by the admin and by
+// bots. It is also true if the conversation has a ticket, or if Intercom does not return it with
+// all its parts: a deletion cannot be undone.
 func (c *Client) Engaged(ctx context.Context, conversationID, after, offered string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {

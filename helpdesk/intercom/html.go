@@ -8,13 +8,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// MaxNoteSize is the size in bytes of the longest note as it is rendered.
-// Intercom documents no limit; this one is far below the size it takes.
+// MaxNoteSize is the maximum size in bytes of a rendered note. Intercom
+// documents no limit; this one is far below the size that it accepts.
 const MaxNoteSize = 16 << 10
 
-// toHTML renders plain text. It leaves quotes as they are, which are plain
-// characters outside of a tag, and drops control characters other than the ends of
-// lines.
+// toHTML renders plain text. It keeps quotes, which have no meaning outside a tag,
+// and drops control characters other than line endings.
 func toHTML(text string) string {
 	return escapes.Replace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {
@@ -24,11 +23,11 @@ func toHTML(text string) string {
 	}, text))
 }
 
-// escapes makes plain text HTML. A CRLF is one line break.
+// escapes turns plain text into HTML. A CRLF is one line break.
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 
-// bodyText returns a body as plain text. Bodies are HTML in the older
-// versions of the API, always in block elements, and plain text in later ones.
+// bodyText returns a body as plain text. Bodies are HTML in older versions of
+// the API, always starting with a block element, and plain text in later ones.
 func bodyText(body string) string {
 	body = strings.TrimSpace(body)
 	first := html.NewTokenizer(strings.NewReader(body))
@@ -44,18 +43,19 @@ func isBlank(body string) bool {
 	return bodyText(body) == "" && !shownTag.MatchString(body)
 }
 
-// shownTag matches an element that shows something without any text.
+// shownTag matches an element that is visible without any text.
 var shownTag = regexp.MustCompile(`(?i)<(?:img|video|audio|iframe|object|embed|a)\b`)
 
-// blocks are the elements that end a line, and those that bodies in HTML begin with.
+// blocks are the elements that end a line, and the elements with which HTML bodies
+// begin.
 var blocks = map[string]bool{
 	"p": true, "div": true, "br": true, "ul": true, "ol": true, "li": true, "pre": true, "blockquote": true, "table": true,
 	"tr": true, "img": true, "html": true, "body": true,
 	"h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true,
 }
 
-// fromHTML returns the text of HTML, with a line for each line break and block. It takes any
-// input, well-formed or not. Comments are dropped.
+// fromHTML returns the text of HTML, with a line for each line break and block. It accepts
+// any input, well-formed or not, and drops comments.
 func fromHTML(s string) string {
 	var text strings.Builder
 	for tokens := html.NewTokenizer(strings.NewReader(s)); ; {
@@ -71,8 +71,8 @@ func fromHTML(s string) string {
 	}
 }
 
-// shows reports whether a body, which the API may have changed the markup of,
-// shows the text. It compares visible characters only. The body may also be plain text.
+// shows reports whether a body shows the text, although the API may have changed the
+// markup. It compares visible characters only. The body may also be plain text.
 func shows(body, text string) bool {
 	text = ink(text)
 	return ink(body) == text || ink(fromHTML(body)) == text

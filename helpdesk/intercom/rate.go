@@ -8,14 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// All requests of an app share a rate limit, in windows. See
-// https://developers.intercom.com/docs/references/2.0/rest-api/errors/rate-limiting
+// All requests of an app share one rate limit per window. See
 const (
 	windowLength = 10 * time.Second
 	maxWindow    = time.Minute // bounds how long a header can make us wait
 )
 
-// limits returns the rate limit by the headers of an answer, and remembers Intercom's clock.
+// limits returns the rate limit in an answer's headers, and records Intercom's clock.
 func (c *Client) limits(_ helpdesk.Request, header http.Header) []helpdesk.Limit {
 	now := time.Now()
 	c.skew.Store(int64(helpdesk.AnsweredAt(header, now).Sub(now)))
@@ -27,16 +26,16 @@ func (c *Client) limits(_ helpdesk.Request, header http.Header) []helpdesk.Limit
 	return []helpdesk.Limit{{Total: total, Remaining: remaining, Resets: untilReset(now, header)}}
 }
 
-// theirs returns the time by Intercom's clock, as far as it is known from its last answer. It is
-// up to two seconds early: the Date is in full seconds, and so is the result. A search that
-// begins there misses nothing.
+// theirs converts a time to Intercom's clock, as known from its last answer. The result may be
+// up to two seconds early, because the Date header and the result are in full seconds. A search
+// from that time misses nothing.
 func (c *Client) theirs(t time.Time) time.Time {
 	return t.Add(time.Duration(c.skew.Load())).Truncate(time.Second)
 }
 
-// untilReset returns how long the window lasts from the time now on at which an
-// answer arrived; zero if it does not say. It goes by the answer's own date, since
-// clocks differ.
+// untilReset returns how long the window lasts after now, when the answer arrived,
+// or zero if the answer does not state it. It is relative to the answer's own
+// date, since clocks differ.
 func untilReset(now time.Time, header http.Header) time.Duration {
 	window, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // BeginRehearsal implements [helpdesk.Rehearser]: it creates a contact, and a conversation
-// that the contact began. Intercom reports it as conversation.user.created.
+// begun by the contact. Intercom reports it as conversation.user.created.
 //
 // The requests are CreateContact and createConversation of
 // https://github.com/intercom/Intercom-OpenAPI/blob/main/descriptions/2.11/api.intercom.io.yaml.
@@ -42,8 +42,8 @@ func (c *Client) Notes(ctx context.Context, conversationID string) (texts []stri
 	return texts, err
 }
 
-// EndRehearsal implements [helpdesk.Rehearser]. The conversation goes first. After an error the
-// contact is left, and the call can be repeated.
+// EndRehearsal implements [helpdesk.Rehearser]. It deletes the conversation first. After an
+// error the contact still exists, and the call can be repeated.
 func (c *Client) EndRehearsal(ctx context.Context, r helpdesk.Rehearsal) (left []string, err error) {
 	var failed *helpdesk.APIError
 	if r.ConversationID != "" {

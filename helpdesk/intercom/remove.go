@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Redact implements [helpdesk.Redactor]. A note that Intercom does not have is no error, nor is
-// one without text. A missing right to redact is an error of this conversation only.
+// Redact implements [helpdesk.Redactor]. A missing note is no error, nor is a note without
+// text. If the app lacks the right to redact, the error concerns this conversation only.
 func (c *Client) Redact(ctx context.Context, conversationID, noteID string) error {
 	const op = "redact note"
 	if _, err := conversationPath(op, conversationID); err != nil {
@@ -24,14 +24,14 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 	case !ok:
 		return err
 	case isMissing(e), e.Code == "conversation_part_not_redactable":
-		return nil // it is gone, or has no text
+		return nil // the note is gone, or has no text
 	}
 	e.OneConversation = e.Status == http.StatusForbidden // notes may still be written
 	return err
 }
 
-// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports. One that
-// Intercom does not have is no error.
+// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports. A
+// missing conversation is no error.
 func (c *Client) Remove(ctx context.Context, conversationID string) error {
 	const op = "delete conversation"
 	path, err := conversationPath(op, conversationID)

@@ -19,16 +19,17 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// The headers with a webhook's signature. Intercom sends the one by SHA-1 today.
+// The headers with a webhook's signature. Intercom currently sends only the
+// SHA-1 signature.
 const (
 	HeaderSignature     = "X-Hub-Signature-256" // sha256=<hex>
 	HeaderSignatureSHA1 = "X-Hub-Signature"     // sha1=<hex>
 )
 
-// Verify checks that a webhook is signed with the app's client secret. Where there
-// is a signature by SHA-256, the one by SHA-1 does not count. An empty secret signs
-// nothing. The error wraps [helpdesk.ErrSignature]. The signature covers the body only, so an old
-// webhook verifies for ever; a receiver has to remember deliveries.
+// Verify checks that a webhook is signed with the app's client secret. If there is a SHA-256
+// signature, the SHA-1 signature is ignored. An empty secret matches no signature. The error
+// wraps [helpdesk.ErrSignature]. The signature covers only the body, so an old webhook verifies
+// forever; a receiver has to remember deliveries.
 func Verify(secret string, header http.Header, body []byte) error {
 	if secret == "" {
 		return fmt.Errorf("%w: client_secret is not configured", helpdesk.ErrSignature)
@@ -45,8 +46,8 @@ func Verify(secret string, header http.Header, body []byte) error {
 	return nil
 }
 
-// Sign sets both headers that a webhook of this body can be signed with. An empty
-// secret is an error.
+// Sign sets both headers with which a webhook of this body can be signed. An
+// empty secret is an error.
 func Sign(header http.Header, secret string, body []byte) error {
 	if secret == "" {
 		return errors.New("intercom: cannot sign with an empty secret")
@@ -63,7 +64,7 @@ func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	return m.Sum(nil)
 }
 
-// notification is the body of a webhook. For the topics of conversations the item is one.
+// notification is the body of a webhook. For conversation topics, Item is a conversation.
 type notification struct {
 	Type      string
 	ID        jsontext.ID
@@ -74,8 +75,8 @@ type notification struct {
 
 const notificationType = "notification_event"
 
-// Webhook implements [helpdesk.Desk]. A request is Intercom's if it has one of its
-// signature headers or the form of its notifications. A signed one is decoded only after its
+// Webhook implements [helpdesk.Desk]. A request is Intercom's if it has one of the signature
+// headers or the form of a notification. A signed request is decoded only after its
 // signature is verified. Its age does not matter.
 func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var n notification
@@ -96,15 +97,15 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	return n.event()
 }
 
-// topics are the types of the topics that mean something here.
+// topics maps the topics that matter here to event types.
 var topics = map[string]helpdesk.EventType{
 	"ping":                      helpdesk.EventPing,
 	"conversation.user.created": helpdesk.EventOpened,
 	"conversation.user.replied": helpdesk.EventMessage,
 }
 
-// event returns the event that a notification reports. Other topics than the three are ignored,
-// whatever their items.
+// event returns the event that a notification reports. It ignores all other topics, whatever
+// their items.
 func (n notification) event() (helpdesk.Event, error) {
 	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time(), Type: topics[n.Topic]}
 	if e.Type != helpdesk.EventOpened && e.Type != helpdesk.EventMessage {
@@ -122,10 +123,10 @@ func (n notification) event() (helpdesk.Event, error) {
 	return e, nil
 }
 
-// describe completes an event with the author, the message and the time. The ID, the address and
-// the user ID are all of one contact. A contact is known by nothing but its ID unless its role is
-// stated; a lead is not known at all. A message is the first part of a contact in the notification,
-// and no message if all parts are the workspace's own.
+// describe completes an event with the author, the message and the time. The contact ID, email
+// address and user ID always belong to the same contact. A contact is identified only by its ID
+// unless its role is stated; a lead is not identified at all. The message is the first part by a
+// contact in the notification. If all parts are the workspace's own, there is no message.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
 	if e.Type == helpdesk.EventMessage {
@@ -134,7 +135,7 @@ func (c conversation) describe(e *helpdesk.Event) {
 		if i := slices.IndexFunc(c.Parts.Parts, byContact); i >= 0 {
 			wrote = c.Parts.Parts[i]
 		} else if len(c.Parts.Parts) > 0 {
-			e.Type = helpdesk.EventIgnored // a message of the workspace's own
+			e.Type = helpdesk.EventIgnored // the workspace's own message
 			return
 		}
 	}
@@ -148,7 +149,7 @@ func (c conversation) describe(e *helpdesk.Event) {
 	}
 	if who.isContact() {
 		if who.ID == "" && len(c.Contacts.Contacts) > 1 {
-			return // one of several, and none of them by a guess
+			return // one of several contacts; do not guess
 		}
 		e.ContactID, e.Contact.Email = string(who.ID), who.Email
 	}
@@ -161,7 +162,7 @@ func (c conversation) describe(e *helpdesk.Event) {
 	}
 	switch role := c.role(e.ContactID); {
 	case role == roleLead:
-		e.ContactID, e.Contact = "", helpdesk.Contact{} // nobody that is known
+		e.ContactID, e.Contact = "", helpdesk.Contact{} // an unidentified person
 	case role == "" && e.ContactID != "":
 		e.Contact = helpdesk.Contact{} // until it is looked up
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// message is the body of a request that writes.
+// message is the request body of a write.
 type message struct {
 	Type        string `json:"type"`
 	AdminID     string `json:"admin_id"`
@@ -20,7 +20,7 @@ type message struct {
 	Body        string `json:"body"`
 }
 
-// offer is a message with the replies to choose from.
+// offer is a message with replies to choose from.
 type offer struct {
 	message
 	Options []replyOption `json:"reply_options"`
@@ -31,14 +31,15 @@ type replyOption struct {
 	UUID string `json:"uuid"`
 }
 
-// message returns a message of the admin's. Without a configured admin it may make a request,
+// message returns a message by the admin. Without a configured admin it may make a request,
 // whose error is not ambiguous.
 func (c *Client) message(ctx context.Context, messageType, text string) (message, error) {
 	adminID, err := c.adminID(ctx)
 	return message{Type: "admin", AdminID: adminID, MessageType: messageType, Body: toHTML(text)}, err
 }
 
-// Note implements [helpdesk.Desk]. With Retries, one whose answer was lost is looked for first.
+// Note implements [helpdesk.Desk]. With Retries, it looks for a note whose answer was lost
+// before it repeats the write.
 func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	write := func() (string, error) { return c.writeNote(ctx, conversationID, text) }
 	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
@@ -46,8 +47,8 @@ func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID 
 	})
 }
 
-// writeNote writes a note once. The answer is the whole conversation, in which the ID is looked
-// for.
+// writeNote writes a note once. The answer is the whole conversation, in which it finds the
+// note's ID.
 func (c *Client) writeNote(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	const op = "write note"
 	path, err := conversationPath(op, conversationID)
@@ -67,9 +68,10 @@ func (c *Client) writeNote(ctx context.Context, conversationID, text string) (no
 		func(p part) bool { return p.Type == partNote }), nil
 }
 
-// postNote posts a note to the endpoint for parts, or for replies where that one takes none. A
-// refusal of the first has had no effect, so the second is no repetition. Only a success of the
-// second settles which one is used from then on: a conversation that is gone is a 404 at both.
+// postNote posts a note to the endpoint for parts, or to the one for replies if the first takes
+// none. The first endpoint's refusal had no effect, so the second request repeats nothing. Only
+// a success of the second request makes it the default: if the conversation is gone, both
+// return 404.
 func (c *Client) postNote(ctx context.Context, op, path string, m message) (answer conversation, err error) {
 	if !c.notesByReply.Load() {
 		if err = c.post(ctx, version, op, path+"/parts", m, &answer); !refusesNotes(err) {
@@ -90,7 +92,7 @@ func (c *Client) Render(text string) string { return toHTML(text) }
 func (c *Client) Fits(text string) bool { return len(toHTML(text)) <= MaxNoteSize }
 
 // refusesNotes reports whether the endpoint for parts may have failed because it
-// takes no notes.
+// does not take notes.
 func refusesNotes(err error) bool {
 	var e *helpdesk.APIError
 	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound ||
@@ -113,7 +115,8 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 	})
 }
 
-// Offer implements [helpdesk.Offerer]. Each label gets a new ID, as Intercom wants one.
+// Offer implements [helpdesk.Offerer]. Each label gets a new ID, since Intercom
+// requires one.
 func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Offer) (offerID string, err error) {
 	if len(o.Labels) > helpdesk.MaxLabels {
 		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels),
@@ -151,14 +154,15 @@ func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	return answer, nil
 }
 
-// post makes a request that writes. It is not repeated after an ambiguous error.
+// post makes a request that writes. An API does not repeat it after an ambiguous
+// error.
 func (c *Client) post(ctx context.Context, version, op, path string, body, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: path, Body: body}, answer)
 }
 
-// confirm returns the error of a request that writes into a conversation. When it
-// says that there is no such conversation it is looked for: the 404 may be about
-// something else. If that fails, too, its error counts, and is not ambiguous: nothing was written.
+// confirm returns the error of a write to a conversation. A 404 may concern something else, so
+// confirm then reads the conversation. If that also fails without a clear result, confirm returns
+// the read's error, which is not ambiguous: nothing was written.
 func (c *Client) confirm(ctx context.Context, conversationID string, err error) error {
 	var e *helpdesk.APIError
 	if !errors.As(err, &e) || e.Status != http.StatusNotFound || e.Misconfigured {
@@ -168,7 +172,7 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 	var read *helpdesk.APIError
 	switch {
 	case readErr == nil:
-		return err // it is there
+		return err // the conversation exists
 	case errors.As(readErr, &read) && read.Gone:
 		e.Gone = true
 		return err
@@ -176,8 +180,8 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 	return harmless(readErr)
 }
 
-// gone returns the error of a request that reads a conversation. A 404 of
-// Intercom's own, or without words, says that it was deleted. It changes the error.
+// gone returns the error of a request that reads a conversation, marked as Gone if
+// it is Intercom's own 404. It changes the error itself.
 func (c *Client) gone(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
 		e.Gone = true
@@ -185,7 +189,8 @@ func (c *Client) gone(err error) error {
 	return err
 }
 
-// isMissing reports whether Intercom itself said that there is no such thing.
+// isMissing reports whether Intercom itself answered that there is no such
+// object.
 func isMissing(e *helpdesk.APIError) bool {
 	return e.Status == http.StatusNotFound && !errors.Is(e, errForeign)
 }

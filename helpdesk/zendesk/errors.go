@@ -14,9 +14,9 @@ import (
 // a closed ticket in the account's language, and a 403 can concern the ticket or
 // the user, so refusal reads the ticket.
 //
-//	the ticket is closed, deleted or not     Gone
-//	  there
-//	it cannot be read for now                the error of the read, not ambiguous
+//	the ticket is closed, deleted or         Gone
+//	  does not exist
+//	it cannot be read at the moment          the error of the read, not ambiguous
 //	it cannot be read for lack of rights,    OneConversation
 //	  and the user can
 //	anything else                            the refusal as it is

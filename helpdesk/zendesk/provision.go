@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Change is the change that Provision or Remove made to an object, or would make without
-// a dry run.
+// Change is the change that Provision or Remove made to an object or, in a dry run,
+// would make.
 type Change string
 
 // The changes.
