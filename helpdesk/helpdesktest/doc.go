@@ -1,6 +1,6 @@
-// Package helpdesktest has fake help desks, for tests of programs that write to them or
-// take their webhooks. They check requests as the vendors do, keep every note and reply,
-// and fail on demand.
+// Package helpdesktest provides fake help desks for tests of programs that write to them
+// or receive their webhooks. They check requests as the vendors do, keep every note and
+// reply, and fail on demand.
 //
 //	desk := helpdesktest.NewZendesk(nil)
 //	defer desk.Close()
@@ -10,10 +10,10 @@
 //	response, err := http.DefaultClient.Do(webhook) // signed
 //	notes := desk.Comments(ticket)
 //
-// [NewIntercom] is used in the same way: [Intercom.Created] begins a conversation and
-// makes its webhook.
+// Use [NewIntercom] in the same way: [Intercom.Created] begins a conversation and
+// returns its webhook.
 //
-// Failures worth a test, made by [Server.Fail]:
+// [Server.Fail] causes the failures that are worth a test:
 //
 //   - an outage: a [Fault] with Status 503, and [Server.Heal] after it
 //   - a limit: Status 429 and RetryAfter, or the desk's own limits in its options
@@ -23,11 +23,11 @@
 //   - no connection: Refuse
 //
 // Waits of minutes take no time in a testing/synctest bubble: set InMemory, and
-// give the client the desk's Client.
+// give the desk's Client to the client under test.
 //
 // # A desk of your own
 //
-// [TestDesk] tests your [helpdesk.Desk] by everything that the service relies on. Write a fake of
+// [TestDesk] tests everything that the service requires of your [helpdesk.Desk]. Write a fake of
 // the vendor's API as an http.Handler, and serve it with [NewServer]:
 //
 //	func TestDesk(t *testing.T) {
@@ -40,5 +40,5 @@
 //		})
 //	}
 //
-// The test of examples/chatwoot is a whole one.
+// The test of examples/chatwoot is a complete example.
 package helpdesktest

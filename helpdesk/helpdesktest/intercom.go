@@ -18,8 +18,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The credentials that an [Intercom] accepts, and the ID of the teammate whose credentials they
-// are.
+// The credentials that an [Intercom] accepts, and the ID of the teammate who owns them.
 const (
 	IntercomAccessToken  = "intercom-access-token"
 	IntercomAdminID      = "1001"
@@ -28,32 +27,33 @@ const (
 	intercomAgent = "1002" // another teammate
 )
 
-// DefaultRequestsPer10s is the rate limit of an [Intercom]: 10,000 a minute.
+// DefaultRequestsPer10s is the default rate limit of an [Intercom], 10,000 a
+// minute.
 const DefaultRequestsPer10s = 1666
 
 // IntercomOptions configures an [Intercom]. A zero field means its default.
 type IntercomOptions struct {
-	InMemory bool // reachable by Client only; see the package comment
+	InMemory bool // reachable only through Client; see the package comment
 
 	RequestsPer10s int // DefaultRequestsPer10s; negative for no limit
 
-	// NotesByReply takes notes at /conversations/{id}/reply only, as the
-	// published API documents them, and not at /conversations/{id}/parts.
+	// NotesByReply accepts notes only at /conversations/{id}/reply, as the
+	// published API documents, and not at /conversations/{id}/parts.
 	NotesByReply bool
 	// PlainText shows bodies as plain text, as the newer versions of the API
 	// do, instead of as HTML.
 	PlainText bool
-	// NoEmail leaves the contact's email out of webhooks: it has to be looked up.
+	// NoEmail omits the contact's email address from webhooks, so it has to be
+	// looked up.
 	NoEmail bool
-	// SHA256 signs webhooks in X-Hub-Signature-256; by default they are signed
-	// in X-Hub-Signature, by SHA-1, as Intercom does today.
+	// SHA256 signs webhooks with SHA-256 in X-Hub-Signature-256; by default
+	// they are signed with SHA-1 in X-Hub-Signature, as Intercom does today.
 	SHA256 bool
 }
 
-// Intercom is a fake Intercom workspace: contacts, and conversations with their
-// notes, replies and quick replies. It checks credentials, versions and bodies,
-// limits rates and changes the markup of bodies, as far as the real one is known to. Its methods
-// are safe for concurrent use.
+// Intercom is a fake Intercom workspace: contacts, and conversations with their notes, replies
+// and quick replies. It checks credentials, versions and bodies, limits rates and changes the
+// markup of bodies, as the real one is known to do. Its methods are safe for concurrent use.
 type Intercom struct {
 	*Server
 	opts IntercomOptions
@@ -63,7 +63,7 @@ type Intercom struct {
 	contacts      map[string]IntercomContact
 	conversations map[string]*intercomConversation
 	requests      window
-	endpoint      string // of the app's webhooks; empty for none
+	endpoint      string // for the app's webhooks; empty for none
 }
 
 // NewIntercom returns a workspace without conversations. Close it, unless it is in
@@ -95,13 +95,13 @@ type IntercomContact struct {
 	Role              string // "user" by default, or "lead"
 }
 
-// IntercomPart is something in a conversation.
+// IntercomPart is a message or an action in a conversation.
 type IntercomPart struct {
 	ID       string
 	Type     string // "note", "comment", "quick_reply" or "open"
 	AuthorID string
-	Body     string // as Intercom shows it, which is not as it was sent
-	Text     string // as a person sees it, line by line
+	Body     string // as Intercom returns it, which differs from the text sent
+	Text     string // as a person sees it, with line breaks
 	Labels   []string
 	Redacted bool
 	At       time.Time
@@ -110,18 +110,18 @@ type IntercomPart struct {
 type intercomConversation struct {
 	id, contactID string
 	createdAt     time.Time
-	message       string // the contact's first
+	message       string // the contact's first message
 	closed        bool
 	parts         []IntercomPart
 }
 
-// newID returns an id that is larger than all before.
+// newID returns an ID larger than all earlier ones.
 func (f *Intercom) newID() string {
 	f.lastID++
 	return strconv.Itoa(f.lastID)
 }
 
-// Created begins a conversation with a message of a contact. It returns the conversation's ID and
+// Created begins a conversation with a contact's message. It returns the conversation's ID and
 // the signed request with which Intercom reports it to the target, such as
 // "https://hooks.example/chatbot-webhook/acme".
 func (f *Intercom) Created(target string, contact IntercomContact,
@@ -132,16 +132,16 @@ func (f *Intercom) Created(target string, contact IntercomContact,
 	return c.id, f.opened(target, c)
 }
 
-// Subscribe has the app send its webhooks to the target, such as
-// "https://hooks.example/chatbot-webhook/acme", as is set in the Developer Hub: a webhook for each
-// conversation that is created by the API.
+// Subscribe makes the app send its webhooks to the target, such as
+// "https://hooks.example/chatbot-webhook/acme", like the setting in the Developer Hub. It sends a
+// webhook for each conversation that is created through the API.
 func (f *Intercom) Subscribe(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.endpoint = target
 }
 
-// Left returns the numbers of conversations and contacts.
+// Left returns the numbers of remaining conversations and contacts.
 func (f *Intercom) Left() (conversations, contacts int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,12 +161,12 @@ func (f *Intercom) begin(contactID, message string) *intercomConversation {
 	return c
 }
 
-// opened returns the webhook of a conversation that began.
+// opened returns the webhook for a new conversation.
 func (f *Intercom) opened(target string, c *intercomConversation) *http.Request {
 	return f.notify(target, "conversation.user.created", f.show(c, nil, !f.opts.NoEmail))
 }
 
-// Replied writes a message of the contact, and returns the signed request with which Intercom
+// Replied writes a message from the contact, and returns the signed request with which Intercom
 // reports it to the target. It reopens a closed conversation. It panics if the conversation does
 // not exist.
 func (f *Intercom) Replied(target, conversationID, message string) *http.Request {
@@ -188,11 +188,11 @@ func (f *Intercom) Ping(target string) *http.Request {
 	return f.notify(target, "ping", object{"type": "ping", "message": "something something interzen"})
 }
 
-// Webhook returns a signed request with any body.
+// Webhook returns a signed request with the given body.
 func (f *Intercom) Webhook(target string, body []byte) *http.Request {
 	r, err := http.NewRequest(http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // for a target that is no URL
+		panic(err) // the target is not a URL
 	}
 	name, prefix, algorithm := "X-Hub-Signature", "sha1=", sha1.New
 	if f.opts.SHA256 {
@@ -205,7 +205,7 @@ func (f *Intercom) Webhook(target string, body []byte) *http.Request {
 	return r
 }
 
-// notify returns a webhook of a topic.
+// notify returns a webhook for a topic.
 func (f *Intercom) notify(target, topic string, item object) *http.Request {
 	now := time.Now().Unix()
 	return f.Webhook(target, mustMarshal(object{"type": "notification_event", "app_id": "fake",
@@ -214,7 +214,7 @@ func (f *Intercom) notify(target, topic string, item object) *http.Request {
 		"data": object{"type": "notification_event_data", "item": item}}))
 }
 
-// AgentReply writes a message of a teammate other than the one of the access token. It panics if
+// AgentReply writes a message from a teammate who does not own the access token. It panics if
 // the conversation does not exist.
 func (f *Intercom) AgentReply(conversationID, message string) {
 	f.mu.Lock()
@@ -247,14 +247,14 @@ func (f *Intercom) mustConversation(id string) *intercomConversation {
 	return c
 }
 
-// Exists reports whether there is a conversation with this id.
+// Exists reports whether there is a conversation with this ID.
 func (f *Intercom) Exists(conversationID string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.conversations[conversationID] != nil
 }
 
-// Parts returns the parts of a conversation after the first message, oldest first.
+// Parts returns a conversation's parts after the first message, oldest first.
 func (f *Intercom) Parts(conversationID string) (parts []IntercomPart) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,17 +95,17 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) (refused int, body
 	return 0, nil
 }
 
-// intercomVersions are the versions of the API, in their order.
+// intercomVersions are the versions of the API, oldest first.
 var intercomVersions = []string{"2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "2.11",
 	"2.12", "2.13", "2.14", "2.15", "2.16", "Unstable"}
 
-// intercomVersion returns the place of a request's version in their order, -1
-// without a known one.
+// intercomVersion returns the index of a request's version in intercomVersions,
+// or -1 if it is missing or unknown.
 func intercomVersion(r *http.Request) int {
 	return slices.Index(intercomVersions, r.Header.Get("Intercom-Version"))
 }
 
-// The functions below answer one kind of request each, with f.mu held.
+// Each function below answers one kind of request, with f.mu held.
 
 func (f *Intercom) me(*http.Request) (int, any) {
 	return http.StatusOK, object{"type": "admin", "id": IntercomAdminID, "name": "Teammate " + IntercomAdminID,
@@ -195,7 +195,8 @@ func (f *Intercom) listConversations(*http.Request) (int, any) {
 		"total_count": len(f.conversations)}
 }
 
-// maxIntercomParts is how many parts of a conversation are shown.
+// maxIntercomParts is the maximum number of a conversation's parts in an
+// answer.
 const maxIntercomParts = 500
 
 func (f *Intercom) showConversation(_ *http.Request, c *intercomConversation) (int, any) {
@@ -213,7 +214,7 @@ func (f *Intercom) deleteConversation(r *http.Request, c *intercomConversation) 
 	return http.StatusOK, object{"id": c.id, "object": "conversation", "deleted": true}
 }
 
-// intercomMessage is the body of a request that writes.
+// intercomMessage is the request body of a write.
 type intercomMessage struct {
 	Type         string  `json:"type"`
 	AdminID      string  `json:"admin_id"`

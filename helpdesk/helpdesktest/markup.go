@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxZendeskBody is where Zendesk cuts a comment, in bytes.
+// maxZendeskBody is the length in bytes at which Zendesk truncates a comment.
 const maxZendeskBody = 64 << 10
 
 // Patterns of markup.
@@ -38,13 +38,13 @@ func cleaned(s string) string {
 	})
 }
 
-// sanitized returns HTML as Zendesk keeps it, in the element that it puts around it.
+// sanitized returns HTML as Zendesk keeps it, inside the element that Zendesk adds.
 func sanitized(s string) string {
 	return `<div class="zd-comment" dir="auto">` + cleaned(s) + `</div>`
 }
 
-// expanded returns a text in which every placeholder has got a value. Entities are
-// resolved first, since that cannot be excluded.
+// expanded returns a text with a value for every placeholder. It resolves entities
+// first, since Zendesk may do so.
 func expanded(s string) string {
 	if placeholders.MatchString(html.UnescapeString(s)) {
 		s = html.UnescapeString(s)
@@ -52,7 +52,7 @@ func expanded(s string) string {
 	return placeholders.ReplaceAllString(s, "EXPANDED")
 }
 
-// asHTML returns a plain text as Zendesk renders it.
+// asHTML returns plain text as Zendesk renders it.
 func asHTML(text string) string { return sanitized(escaped(text)) }
 
 // escaped returns plain text as HTML.
@@ -60,8 +60,8 @@ func escaped(text string) string {
 	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
 }
 
-// inParagraphs returns HTML as Intercom keeps it: in paragraphs, with white space
-// folded, line feeds included.
+// inParagraphs returns HTML as Intercom keeps it: in paragraphs, with runs of
+// white space, including line feeds, as one space.
 func inParagraphs(s string) string {
 	s = strings.Join(strings.Fields(cleaned(s)), " ")
 	s = emptyLines.ReplaceAllString(s, "</p>\n<p>")
@@ -76,7 +76,7 @@ func plainText(s string) string {
 	s = strings.TrimSuffix(strings.TrimSuffix(s, "</div>"), "</p>")
 	s = lineEnds.ReplaceAllString(s, "\n")
 	s = html.UnescapeString(anyTag.ReplaceAllString(s, ""))
-	return strings.ReplaceAll(s, "\u200b", "") // has no width
+	return strings.ReplaceAll(s, "\u200b", "") // zero-width space
 }
 
 // blanked returns HTML with a bar for each character to redact.
@@ -87,7 +87,7 @@ func blanked(s string) string {
 	})
 }
 
-// cutBytes cuts a text to a number of bytes, between characters.
+// cutBytes truncates a text to a number of bytes without splitting a character.
 func cutBytes(s string, limit int) string {
 	if len(s) <= limit {
 		return s

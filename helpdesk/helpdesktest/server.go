@@ -17,34 +17,36 @@ import (
 	"time"
 )
 
-// Server is the part that fake desks have in common: it is reached by HTTP or within the
-// process, keeps the requests and injects faults. Make a fake of your own desk with
-// [NewServer]. Its methods are safe for concurrent use.
+// Server is the common part of fake desks: it serves them over HTTP or within the
+// process, keeps the requests and injects faults. Use [NewServer] to build a fake of
+// your own desk. Its methods are safe for concurrent use.
 type Server struct {
 	inMemory string           // the base URL; empty when there is a listener
 	listener *httptest.Server // nil in memory
 	handler  http.Handler
-	errBody  func(status int) string // the vendor's body of an injected failure
+	errBody  func(status int) string // the vendor's body for an injected failure
 
 	mu       sync.Mutex
 	requests []*Request
 	faults   []*Fault
 
-	deliveries sync.WaitGroup // webhooks that the desk sends by itself
+	deliveries sync.WaitGroup // webhooks that the desk sends on its own
 }
 
 // ServerOptions configures a [Server]. A zero field means its default.
 type ServerOptions struct {
-	// InMemory has the server reachable by Client only, at https://NAME.test.
+	// InMemory makes the server reachable only through Client, at
+	// https://NAME.test.
 	InMemory bool
 	Name     string // "desk"
-	// ErrorBody returns the vendor's body of an injected failure; a JSON object with the
-	// status by default.
+	// ErrorBody returns the vendor's body for an injected failure; by default a JSON
+	// object with the status.
 	ErrorBody func(status int) string
 }
 
-// NewServer returns a server for a fake desk: the handler takes the requests that meet no
-// fault, and may be called concurrently. Close the server, unless it is in memory.
+// NewServer returns a server for a fake desk. The handler receives the requests that no
+// fault's Refuse or Status intercepts, and may be called concurrently. Close the server,
+// unless it is in memory.
 func NewServer(handler http.Handler, opts *ServerOptions) *Server {
 	o := *cmp.Or(opts, &ServerOptions{})
 	s := &Server{handler: handler, errBody: o.ErrorBody}
@@ -59,7 +61,8 @@ func NewServer(handler http.Handler, opts *ServerOptions) *Server {
 	return s
 }
 
-// URL returns the base URL to configure. In memory only Client reaches it.
+// URL returns the base URL to configure. In memory, it is reachable only
+// through Client.
 func (s *Server) URL() string {
 	if s.listener == nil {
 		return s.inMemory
@@ -67,8 +70,8 @@ func (s *Server) URL() string {
 	return s.listener.URL
 }
 
-// Client returns a client that reaches the server, over the network or, in
-// memory, without one.
+// Client returns a client that reaches the server, over the network or in
+// memory.
 func (s *Server) Client() *http.Client {
 	if s.listener == nil {
 		return &http.Client{Transport: s}
@@ -76,7 +79,7 @@ func (s *Server) Client() *http.Client {
 	return s.listener.Client()
 }
 
-// Close ends the listener and its connections, after the webhooks that are on their way.
+// Close waits for the webhooks in flight, then closes the listener and its connections.
 func (s *Server) Close() {
 	s.deliveries.Wait()
 	if s.listener != nil {
@@ -88,7 +91,7 @@ func (s *Server) Close() {
 // webhookTimeout is how long a fake desk waits for the answer to a webhook.
 const webhookTimeout = 5 * time.Second
 
-// deliver sends a webhook once, in a goroutine of its own, as vendors do.
+// deliver sends a webhook once, in its own goroutine, as vendors do.
 func (s *Server) deliver(webhook *http.Request) {
 	s.deliveries.Go(func() {
 		client := &http.Client{Timeout: webhookTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -101,16 +104,16 @@ func (s *Server) deliver(webhook *http.Request) {
 // Request is a request that reached the server.
 type Request struct {
 	Method string
-	Path   string // with its query
+	Path   string // with the query
 	Header http.Header
 	Body   []byte
 	At     time.Time
-	// Status is the status of the answer, zero if the answer did not arrive or is yet to come.
+	// Status is the answer's status, zero if the answer did not arrive or is still pending.
 	Status int
 }
 
-// Requests returns the requests so far, in the order of their arrival. Connections
-// that were refused are not among them.
+// Requests returns the requests so far, in order of arrival. Refused connections
+// are not included.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,9 +124,9 @@ func (s *Server) Requests() []Request {
 	return all
 }
 
-// Fault is something that goes wrong with requests.
+// Fault is a failure to inject into requests.
 type Fault struct {
-	// Method and Path select the requests: with this method, and with a path that contains this
+	// Method and Path select the requests with this method and with a path that contains this
 	// one. Empty means any.
 	Method, Path string
 	// Times is the number of requests; zero means all until Heal.
@@ -131,18 +134,18 @@ type Fault struct {
 
 	// Refuse fails the connection: the request does not arrive.
 	Refuse bool
-	// Status is answered with the vendor's body, and the request has no effect.
-	// Zero means the usual answer.
+	// Status is the answer's status, sent with the vendor's error body; the
+	// request has no effect. Zero means the usual answer.
 	Status int
 	// RetryAfter is sent with the Status, in seconds.
 	RetryAfter time.Duration
-	// Delay is how long the answer takes. The request has its effect at once.
+	// Delay is how long the answer takes. The request takes effect immediately.
 	Delay time.Duration
-	// Lose ends the connection instead of answering. The request has its effect.
+	// Lose closes the connection instead of answering. The request takes effect.
 	Lose bool
 }
 
-// Fail injects a fault. If several match a request, the one that was injected first counts.
+// Fail injects a fault. If several match a request, the one injected first applies.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +159,7 @@ func (s *Server) Heal() {
 	s.faults = nil
 }
 
-// fault returns the fault of a request, and uses it up.
+// fault returns the fault for a request, and counts down its Times.
 func (s *Server) fault(method, path string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,14 +180,14 @@ func (s *Server) fault(method, path string) Fault {
 	return *f
 }
 
-// errRefused and errLost are the errors of a client in memory.
+// errRefused and errLost are the errors that an in-memory client gets.
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	errLost    = &net.OpError{Op: "read", Net: "tcp", Err: io.ErrUnexpectedEOF}
 )
 
-// serve handles a request as a client sees it. It returns nil and an error for an answer that
-// does not arrive.
+// serve handles a request as a client sees it. If the answer does not arrive, it returns nil
+// and an error.
 func (s *Server) serve(r *http.Request, body []byte) (*httptest.ResponseRecorder, error) {
 	path := r.URL.RequestURI()
 	fault := s.fault(r.Method, path)
@@ -229,7 +232,7 @@ func (s *Server) answer(r *http.Request, body []byte, fault Fault) *httptest.Res
 	return w
 }
 
-// seconds rounds up, as a client that comes back too early is refused again.
+// seconds rounds up, because a client that returns too early is refused again.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // ServeHTTP implements [http.Handler].
@@ -247,8 +250,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// RoundTrip implements [http.RoundTripper]: it handles a request to any
-// host in the process.
+// RoundTrip implements [http.RoundTripper]: it handles a request to any host
+// within the process.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	var err error

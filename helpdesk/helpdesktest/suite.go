@@ -16,35 +16,34 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Account is a desk under test, with one open conversation on the fake server that the
-// desk sends its requests to. The functions look at and act on that conversation.
+// Account is a desk under test, with one open conversation on the fake server that
+// receives the desk's requests. The functions read or change that conversation.
 type Account struct {
 	Desk    helpdesk.Desk
 	Server  *Server  // in memory
-	Secrets []string // of the desk's configuration: no error may hold one
+	Secrets []string // from the desk's configuration: no error may contain one
 
 	ConversationID string
-	// Message is a message that the contact wrote into the conversation.
+	// Message is a message that the contact wrote in the conversation.
 	Message string
 	// Notes returns the notes as an agent sees them, oldest first, without redacted ones.
 	Notes func() []string
-	// Write has the contact write a message. It may be nil where the desk is no
-	// [helpdesk.Remover].
+	// Write makes the contact write a message. It may be nil if the desk is not
+	// a [helpdesk.Remover].
 	Write func(message string)
 	// Delete deletes the conversation.
 	Delete func()
 
-	// Opened and Wrote are the bodies of webhooks: that the conversation began, and that
-	// its contact wrote the Message. Sign returns the headers with which the vendor
-	// sends a body now.
+	// Opened and Wrote are webhook bodies: the conversation began, and its contact wrote
+	// the Message. Sign returns the headers with which the vendor would send a body now.
 	Opened, Wrote []byte
 	Sign          func(body []byte) http.Header
 }
 
-// TestDesk tests a desk by everything that [helpdesk.Desk] promises, and the
+// TestDesk tests that a desk keeps every promise of [helpdesk.Desk] and of the
 // [helpdesk.Capabilities] that it declares. It calls open for each test, within a
 // testing/synctest bubble, where waits take no time. The desk must be configured to
-// verify webhooks and, like the desks of the service, not to retry.
+// verify webhooks and, like the service's desks, not to retry.
 func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
 	var can helpdesk.Capabilities
 	synctest.Test(t, func(t *testing.T) { can = open(t).Desk.Capabilities() })
@@ -104,7 +103,7 @@ func (f *deskFixture) note(text string) (id string) {
 	return id
 }
 
-// failed returns a typed error, and requires that it holds no secret.
+// failed returns the typed error, and requires that it contains no secret.
 func (f *deskFixture) failed(err error) *helpdesk.APIError {
 	f.Helper()
 	var failed *helpdesk.APIError
@@ -115,7 +114,7 @@ func (f *deskFixture) failed(err error) *helpdesk.APIError {
 	return failed
 }
 
-// gone requires the error for a conversation that does not exist.
+// gone requires the error for a missing conversation.
 func (f *deskFixture) gone(err error, what ...any) {
 	f.Helper()
 	require.Error(f, err, what...)
@@ -147,7 +146,7 @@ func (f *deskFixture) breaks(fault Fault, text string) error {
 	return err
 }
 
-// seen returns a text as far as a person sees it.
+// seen returns the part of a text that a person sees.
 func seen(text string) string {
 	lines := strings.Split(strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsPrint(r) {
@@ -161,7 +160,8 @@ func seen(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// hostile is a note with everything that a desk might take for more than text.
+// hostile is a note with everything that a desk might interpret as more than
+// text.
 const hostile = `session_id: s1 <b>bold</b> & &lt;entity&gt;
 
 [1] "User" clicked 'Buy' **now** _x_ ` + "`code`" + ` [link](https://evil.example) #1 - x
@@ -253,9 +253,9 @@ var noteTests = []deskTest{
 	}},
 	{"Fits accepts the texts that Note can write whole", func(f *deskFixture) {
 		assert.True(f, f.Desk.Fits(hostile))
-		most, least := 1<<17, 1 // characters; about the longest that fits is between them
+		most, least := 1<<17, 1 // characters; the longest text that fits is roughly between them
 		if f.Desk.Fits(strings.Repeat("<", most)) {
-			least = most // there is no limit to speak of
+			least = most // there is no practical limit
 		}
 		for most-least > most/64 {
 			if n := (most + least) / 2; f.Desk.Fits(strings.Repeat("<", n)) {
@@ -348,7 +348,7 @@ var webhookTests = []deskTest{
 	}},
 }
 
-// malformed requires that a signed body is refused as malformed.
+// malformed requires that the desk refuses a signed body as malformed.
 func (f *deskFixture) malformed(body []byte) {
 	f.Helper()
 	_, err := f.Desk.Webhook(f.Sign(body), body, time.Now())
@@ -356,7 +356,7 @@ func (f *deskFixture) malformed(body []byte) {
 	assert.ErrorAs(f, err, &malformed, "%s", body)
 }
 
-// refused requires an error that a signed body may lead to.
+// refused requires an error that is allowed for a signed body.
 func (f *deskFixture) refused(err error, body []byte) {
 	f.Helper()
 	var malformed *helpdesk.PayloadError

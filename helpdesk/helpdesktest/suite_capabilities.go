@@ -14,14 +14,14 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// notFound requires the answer of a search that finds nothing.
+// notFound requires that a search found nothing.
 func (f *deskFixture) notFound(_ string, found bool, err error) {
 	f.Helper()
 	require.NoError(f, err)
 	assert.False(f, found)
 }
 
-// later waits for longer than clocks may differ, and returns the time.
+// later waits for longer than clocks may differ, and returns the current time.
 func later() time.Time {
 	time.Sleep(time.Hour)
 	return time.Now()
@@ -296,8 +296,8 @@ var rehearserTests = []deskTest{
 	}},
 }
 
-// withEach returns a JSON object once for each of its fields, at any depth, with the field
-// set to the value.
+// withEach returns one copy of a JSON object for each of its fields, at any depth, with
+// that field set to the value.
 func withEach(body []byte, value string) (all [][]byte) {
 	var whole any
 	if json.Unmarshal(body, &whole) != nil {

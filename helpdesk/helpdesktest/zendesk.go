@@ -26,39 +26,39 @@ const (
 	ZendeskSigningSecret = "zendesk-signing-secret" // of webhooks that were not created by the API
 )
 
-// Limits of a [Zendesk], as they are for most accounts.
+// The default limits of a [Zendesk], the same as for most accounts.
 const (
 	DefaultRequestsPerMinute = 700
 	DefaultUpdatesPerMinute  = 100 // over all tickets
-	DefaultUpdatesPerTicket  = 30  // in ten minutes
+	DefaultUpdatesPerTicket  = 30  // per ten minutes
 	DefaultTokenLifetime     = 2 * time.Hour
 )
 
 // ZendeskOptions configures a [Zendesk]. A zero field means its default, and a
 // negative limit means none.
 type ZendeskOptions struct {
-	InMemory bool // reachable by Client only; see the package comment
+	InMemory bool // reachable only through Client; see the package comment
 
 	RequestsPerMinute int           // DefaultRequestsPerMinute
 	UpdatesPerMinute  int           // DefaultUpdatesPerMinute
 	UpdatesPerTicket  int           // DefaultUpdatesPerTicket
-	TokenLifetime     time.Duration // of tokens of the OAuth client; DefaultTokenLifetime
+	TokenLifetime     time.Duration // of the OAuth client's tokens; DefaultTokenLifetime
 
-	// Agent has the credentials belong to an agent instead of an administrator: they
-	// may neither set up webhooks nor delete tickets and users.
+	// Agent makes the credentials belong to an agent instead of an administrator:
+	// they may neither set up webhooks nor delete tickets and users.
 	Agent bool
-	// MayRedact gives the right to redact comments.
+	// MayRedact grants the right to redact comments.
 	MayRedact bool
-	// Messaging has all tickets come from messaging: their public comments are not
-	// listed.
+	// Messaging makes all tickets come from messaging: their public comments are
+	// not listed.
 	Messaging bool
 	// RawMessages puts messages into webhooks without escaping them as JSON.
 	RawMessages bool
 }
 
 // Zendesk is a fake Zendesk account. It checks credentials and requests, limits rates, cleans HTML
-// and expands placeholders in comments, as far as the real one is known to. Its methods are safe
-// for concurrent use.
+// and expands placeholders in comments, as the real one is known to do. Its methods are safe for
+// concurrent use.
 type Zendesk struct {
 	*Server
 	opts ZendeskOptions
@@ -69,11 +69,11 @@ type Zendesk struct {
 	tickets  map[int64]*zendeskTicket
 	webhooks []*zendeskWebhook
 	triggers []object
-	tokens   map[string]time.Time // minted ones, and when they end
+	tokens   map[string]time.Time // issued tokens and their expiry
 	minted   int
 	requests window
 	updates  window
-	header   http.Header // of the answer that is being made
+	header   http.Header // of the answer being made
 }
 
 type zendeskUser struct {
@@ -133,15 +133,15 @@ type Comment struct {
 	ID     string
 	Author string // an email address
 	Public bool
-	HTML   string // as it was kept
-	Text   string // as an agent sees it, with its lines
+	HTML   string // as stored
+	Text   string // as an agent sees it, with line breaks
 	At     time.Time
 
 	authorID int64
 }
 
-// Comments returns the comments of a ticket in the order in which they were written. The first is
-// the requester's message. A ticket that does not exist has none.
+// Comments returns a ticket's comments in the order in which they were written. The first is the
+// requester's message. A missing ticket has none.
 func (z *Zendesk) Comments(ticketID string) []Comment {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -151,8 +151,8 @@ func (z *Zendesk) Comments(ticketID string) []Comment {
 	return nil
 }
 
-// Notes returns the text of the internal notes of a ticket that were written by
-// the API, in order.
+// Notes returns the texts of a ticket's internal notes that were written
+// through the API, in order.
 func (z *Zendesk) Notes(ticketID string) []string {
 	var all []string
 	for _, c := range z.Comments(ticketID) {
@@ -163,8 +163,8 @@ func (z *Zendesk) Notes(ticketID string) []string {
 	return all
 }
 
-// NewTicket makes a ticket with a message of the requester. It returns the ticket's ID and the
-// signed request with which a trigger reports it to the target, such as
+// NewTicket makes a ticket with a message from the requester. It returns the ticket's ID and
+// the signed request with which a trigger reports it to the target, such as
 // "https://hooks.example/chatbot-webhook/acme".
 func (z *Zendesk) NewTicket(target, email, message string) (ticketID string, webhook *http.Request) {
 	z.mu.Lock()
@@ -201,7 +201,7 @@ func (z *Zendesk) Left() (tickets, users int) {
 	return tickets, users
 }
 
-// UserReply writes a public comment of the requester, and returns the signed request with which a
+// UserReply writes a public comment by the requester, and returns the signed request with which a
 // trigger reports it to the target. It panics if the ticket does not exist.
 func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
@@ -211,7 +211,7 @@ func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 	return z.reply(target, ticket, message)
 }
 
-// AgentReply writes a public comment of an agent and returns the request that a trigger without a
+// AgentReply writes a public comment by an agent and returns the request that a trigger with no
 // condition on roles would make. It panics if the ticket does not exist.
 func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
@@ -221,7 +221,7 @@ func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
 	return z.reply(target, ticket, message)
 }
 
-// Webhook returns a signed request with any body.
+// Webhook returns a signed request with the given body.
 func (z *Zendesk) Webhook(target string, body []byte) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -243,14 +243,14 @@ func (z *Zendesk) DeleteTicket(ticketID string) {
 	delete(z.tickets, z.mustTicket(ticketID).id)
 }
 
-// ExpireTokens ends the tokens of the OAuth client.
+// ExpireTokens expires the OAuth client's tokens.
 func (z *Zendesk) ExpireTokens() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	clear(z.tokens)
 }
 
-// Minted returns how many tokens the OAuth client was given.
+// Minted returns how many tokens the OAuth client has received.
 func (z *Zendesk) Minted() int {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -267,11 +267,11 @@ func (z *Zendesk) reply(target string, ticket *zendeskTicket, message string) *h
 		ticket.id, quoted(ticket.requester.email), value))
 }
 
-// sign returns a webhook as Zendesk sends it.
+// sign returns a webhook signed as Zendesk signs it.
 func (z *Zendesk) sign(target string, body []byte) *http.Request {
 	r, err := http.NewRequest(http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // for a target that is no URL
+		panic(err) // the target is not a URL
 	}
 	secret, webhookID := ZendeskSigningSecret, "01HWEBHOOK"
 	if i := slices.IndexFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.Endpoint == target }); i >= 0 {
@@ -309,7 +309,7 @@ func (z *Zendesk) userOf(email, role string) *zendeskUser {
 	return u
 }
 
-// ticket returns a ticket, nil if there is none of this id.
+// ticket returns the ticket with this ID, or nil.
 func (z *Zendesk) ticket(id string) *zendeskTicket {
 	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -338,13 +338,13 @@ func (c *Comment) setHTML(html string) { c.HTML, c.Text = html, plainText(html) 
 
 // window is a rate limit by the clock.
 type window struct {
-	limit  int // negative for none
+	limit  int // negative for no limit
 	length time.Duration
 	ends   time.Time
 	used   int
 }
 
-// take uses the limit once, and reports whether it was not used up.
+// take counts one use, and reports whether it is within the limit.
 func (w *window) take(now time.Time) bool {
 	if !now.Before(w.ends) {
 		w.ends, w.used = now.Truncate(w.length).Add(w.length), 0
@@ -356,7 +356,7 @@ func (w *window) take(now time.Time) bool {
 	return true
 }
 
-// resets returns the seconds until the limit is fresh.
+// resets returns the seconds until the limit resets.
 func (w *window) resets(now time.Time) int { return seconds(w.ends.Sub(now)) }
 
 func (w *window) remaining() int { return max(0, w.limit-w.used) }

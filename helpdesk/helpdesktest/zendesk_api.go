@@ -86,7 +86,7 @@ func (z *Zendesk) admit(answer http.Header, r *http.Request) (refused int, body 
 	return 0, nil
 }
 
-// byAdmin refuses the requests of agents.
+// byAdmin refuses requests from agents.
 func (z *Zendesk) byAdmin(serve endpoint) endpoint {
 	return func(r *http.Request) (int, any) {
 		if z.opts.Agent {
@@ -109,7 +109,7 @@ func (z *Zendesk) authorized(r *http.Request) bool {
 	return false
 }
 
-// The functions below answer one kind of request each, with z.mu held.
+// Each function below answers one kind of request, with z.mu held.
 
 func noEndpoint(*http.Request) (int, any) {
 	return http.StatusNotFound, jsonError("InvalidEndpoint", "Not found")
@@ -152,7 +152,8 @@ func (z *Zendesk) mint(r *http.Request) (int, any) {
 		"expires_in": int(z.opts.TokenLifetime.Seconds())}
 }
 
-// withinLimit applies the limit of the account and says how much is left of it.
+// withinLimit applies the account's limit and states the remainder in the
+// answer's headers.
 func (z *Zendesk) withinLimit() bool {
 	now := time.Now()
 	ok := z.requests.take(now)
@@ -171,7 +172,7 @@ func (z *Zendesk) withinLimit() bool {
 	return ok
 }
 
-// withinUpdates applies the limits of writes, and returns which of them is used up, "" for none.
+// withinUpdates applies the limits on writes, and returns the name of an exceeded one, or "".
 func (z *Zendesk) withinUpdates(ticket *zendeskTicket) (exceeded string) {
 	now := time.Now()
 	of, ok := &ticket.updates, ticket.updates.take(now)
@@ -189,8 +190,8 @@ func (z *Zendesk) withinUpdates(ticket *zendeskTicket) (exceeded string) {
 	return exceeded
 }
 
-// createTicket opens a ticket in the name of its requester and fires the triggers. It creates the
-// requester unless there is a user with the address.
+// createTicket opens a ticket on behalf of its requester and fires the triggers. It creates the
+// requester unless a user with the address exists.
 func (z *Zendesk) createTicket(r *http.Request) (int, any) {
 	var in struct {
 		Ticket struct {
@@ -208,7 +209,7 @@ func (z *Zendesk) createTicket(r *http.Request) (int, any) {
 	return http.StatusCreated, object{"ticket": ticket.json(), "audit": object{"id": z.nextID()}}
 }
 
-// fire has each active trigger whose only condition is this type of update call its webhook.
+// fire makes each active trigger whose only condition is this update type call its webhook.
 func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 	for _, trigger := range z.triggers {
 		conditions := trigger["conditions"].(object)["all"].([]map[string]string)
@@ -225,7 +226,8 @@ func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 	}
 }
 
-// deleteUser removes a user who is the requester of no ticket.
+// deleteUser removes a user, unless the user is the requester of a ticket that
+// is not closed.
 func (z *Zendesk) deleteUser(r *http.Request) (int, any) {
 	number, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	user := z.users[number]
@@ -287,7 +289,7 @@ func (z *Zendesk) update(r *http.Request, ticket *zendeskTicket) (int, any) {
 	case strings.TrimSpace(plainText(html)) == "":
 		return invalidRecord("comment", "Comment: cannot be blank")
 	}
-	public := comment.Public == nil || *comment.Public // public unless it says otherwise
+	public := comment.Public == nil || *comment.Public // public by default
 	written := z.write(ticket, z.userOf(ZendeskEmail, ""), html, public)
 	return http.StatusOK, object{"ticket": ticket.json(), "audit": object{
 		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.authorID,
@@ -444,7 +446,7 @@ func paged[T any](r *http.Request, name string, all []T) (int, any) {
 		"meta": object{"has_more": to < len(all), "after_cursor": strconv.Itoa(to)}}
 }
 
-// invalidRecord is the answer that a field of an object is not valid.
+// invalidRecord is the answer for an object with an invalid field.
 func invalidRecord(field, problem string) (int, any) {
 	return http.StatusUnprocessableEntity, object{"error": "RecordInvalid", "description": "Record validation errors",
 		"details": object{field: []object{{"description": problem}}}}
