@@ -24,23 +24,23 @@ const (
 	DefaultMaxEvents   = 30
 )
 
-// Options of a [Bridge]; a zero field means its default.
+// Options configure a [Bridge]. A zero field means its default.
 type Options struct {
-	MaxSessions int // sessions kept, those not heard of for longest go first; DefaultMaxSessions
-	MaxEvents   int // actions kept of a session, the rolling window; DefaultMaxEvents
+	MaxSessions int // sessions kept, oldest report evicted first; DefaultMaxSessions
+	MaxEvents   int // actions kept per session, a rolling window; DefaultMaxEvents
 
 	// MaxBytes bounds the memory of all sessions together; the default is two
 	// fifths of the memory that the process may use.
 	MaxBytes int64
 
-	// TTL is how long an action is kept. A session that was not heard of for
-	// that long is forgotten, and its vendor with it; activity.DefaultTTL.
+	// TTL is how long an action is kept; activity.DefaultTTL. A session without
+	// a report for that long is forgotten, together with its vendor.
 	TTL time.Duration
 
 	// AllowedOrigins are web origins, such as "https://portal.acme.example", whose
 	// pages may use the bridge besides its own; "*." before the host matches any
 	// subdomain. At a loopback address the bridge serves only these hosts and the
-	// local machine. Behind a proxy that passes on the public host name, add the
+	// local machine. Behind a proxy that forwards the public host name, add the
 	// bridge's own origin.
 	AllowedOrigins []string
 }
@@ -48,8 +48,8 @@ type Options struct {
 // Bridge holds the recent actions of each session and its vendor. Its methods
 // are safe for concurrent use, and sessions never mix.
 //
-// Sessions are evicted in the order in which they were last reported on: asking for one does
-// not keep it.
+// Sessions are evicted in the order in which they were last reported on: a query does not
+// keep a session.
 type Bridge struct {
 	maxEvents int
 	ttl       time.Duration
@@ -59,8 +59,8 @@ type Bridge struct {
 	sessions *fair.Cache[string, *window]
 }
 
-// New returns a bridge that knows no session; opts may be nil. It reports
-// everything that is wrong with them.
+// New returns a bridge without sessions; opts may be nil. Its error joins all
+// invalid options.
 func New(opts *Options) (*Bridge, error) {
 	o := *cmp.Or(opts, &Options{})
 	wrong := options.Mistakes{Package: "bridge"}
@@ -80,10 +80,10 @@ func New(opts *Options) (*Bridge, error) {
 	return b, nil
 }
 
-// Add takes a batch of the event stream into its session's window, in time
-// order. An action that the window has already changes nothing, so a batch may
-// come again; nor does one that is older than the TTL, or a batch without a
-// session. It never fails.
+// Add merges a batch of the event stream into its session's window, in time
+// order. A repeated action changes nothing, except that a marked click replaces
+// its unmarked version, so a batch may come again. Add ignores actions older
+// than the TTL and batches without a session ID. It never fails.
 func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	if batch.SessionID == "" {
 		return nil
@@ -111,7 +111,8 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	return nil
 }
 
-// Erase forgets the sessions of a person, those included that others shared. It never fails.
+// Erase forgets all sessions of a person, including those shared with others. It never
+// fails.
 func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,8 +122,8 @@ func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
 	return nil
 }
 
-// compact returns the action without its ID, with a title of a label's length and with texts that
-// share no memory with a request: a label must not keep a whole request alive.
+// compact returns the action without its ID, with its title cut to the length of a label. Its
+// texts share no memory with the request, because a label must not keep a whole request alive.
 func compact(a activity.Action) activity.Action {
 	a.ID, a.Title = "", activity.CleanLabel(a.Title)
 	for _, text := range []*string{&a.Type, &a.Title, &a.Description, &a.RawURL, &a.CanonicalURL} {
@@ -137,7 +138,7 @@ type Context struct {
 	SessionID string            `json:"session_id"`
 	Summary   string            `json:"summary"` // sentences for a person, never empty
 	Actions   []activity.Action `json:"actions"` // oldest first, indexed from zero, never nil
-	Vendor    *Vendor           `json:"vendor"`  // the one reported last; nil before the first
+	Vendor    *Vendor           `json:"vendor"`  // the latest one reported; nil before the first
 }
 
 // Context returns the context of a session. An unknown session has no actions,
@@ -157,14 +158,14 @@ func (b *Bridge) Context(sessionID string) Context {
 	return Context{SessionID: sessionID, Summary: summarise(actions, vendor), Actions: actions, Vendor: vendor}
 }
 
-// Sessions returns how many sessions are held.
+// Sessions returns the number of sessions held.
 func (b *Bridge) Sessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions.Len()
 }
 
-// Mux is where the routes of a bridge are registered: an [http.ServeMux], say.
+// Mux is a router for a bridge's routes, such as an [http.ServeMux].
 type Mux interface {
 	Handle(pattern string, handler http.Handler)
 }
@@ -172,21 +173,21 @@ type Mux interface {
 //go:embed page
 var files embed.FS
 
-// Register puts every endpoint in its place: the demo page at / and /static/, a small
-// vendor portal with a chat widget that finds the rest relative to its own address;
-// POST /demo/actions, which takes the report of one action; and GET /context/{session_id},
-// which answers with the [Context] of a session.
+// Register adds all endpoints. The demo page at / and /static/ is a small vendor portal
+// with a chat widget that finds the other endpoints relative to its own address. POST
+// /demo/actions takes the report of one action. GET /context/{session_id} answers with the
+// [Context] of a session.
 //
 // A report is {"session_id", "title", "type", "description", "url", "vendor"}, of which
 // session_id and title are required; unknown fields are ignored. The Content-Type matters
-// only to pages of an origin that is not allowed: theirs must be application/json, for which
-// browsers ask first. Type is "click" by default, description is made from the title. Texts
-// are cleaned and cut as [activity.CleanLabel] does, descriptions after 500 characters. The
-// answer is 202 with how many actions the session's window holds; a report that is refused
-// changes nothing.
+// only for pages of an origin that is not allowed: they must use application/json, for which
+// browsers send a preflight. Type defaults to "click", and description is derived from the
+// title. Texts are cleaned and cut as by [activity.CleanLabel], descriptions to 500
+// characters. The answer is 202 with the number of actions in the session's window; a
+// refused report changes nothing.
 //
 // A context is JSON or, for a client that prefers text/plain, only its summary. The session
-// ID may hold any character, percent-encoded. An unknown session is not an error.
+// ID may contain any character, percent-encoded. An unknown session is not an error.
 func (b *Bridge) Register(mux Mux) {
 	page := pages.Handler(files, "static") // a demo
 	for pattern, handler := range map[string]http.Handler{
@@ -201,7 +202,7 @@ func (b *Bridge) Register(mux Mux) {
 	}
 }
 
-// Handler returns a handler of all endpoints and nothing else.
+// Handler returns a handler with all endpoints and no others.
 func (b *Bridge) Handler() http.Handler {
 	mux := httpx.NewMux(nil)
 	b.Register(mux)

@@ -10,13 +10,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// The decisions here are made once for reading, reporting and answering at all,
-// and internal/origin makes them for the whole module. A library for CORS, such
-// as jub0bs/cors, would write the headers only, and bring a language of its own
-// for the same list of origins.
+// These decisions apply equally to reading, reporting and answering at all, and
+// internal/origin makes them for the whole module. A CORS library, such as
+// jub0bs/cors, would only write the headers, and would need its own syntax for
+// the same list of origins.
 
-// preflight answers the question that browsers ask before they let a page of another
-// origin use the bridge.
+// preflight answers the request that browsers send before a page of another origin
+// may use the bridge.
 func (b *Bridge) preflight(w http.ResponseWriter, r *http.Request) {
 	b.share(w, r)
 	h := w.Header()
@@ -29,8 +29,8 @@ func (b *Bridge) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// shared returns a handler whose answers are for this machine's host names, and for the pages
-// that may use the bridge.
+// shared returns a handler that adds the CORS headers and refuses requests for another
+// machine's host names.
 func (b *Bridge) shared(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		b.share(w, r)
@@ -41,8 +41,8 @@ func (b *Bridge) shared(next httpx.Handler) http.Handler {
 	})
 }
 
-// share lets the page that makes the request read the answer, if it may use the
-// bridge. Credentials are never used.
+// share allows the requesting page to read the answer, if it may use the
+// bridge. Credentials are never allowed.
 func (b *Bridge) share(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Origin")
 	if from := r.Header.Get("Origin"); from != "" && b.isAllowed(r, from) {
@@ -55,9 +55,9 @@ func (b *Bridge) isAllowed(r *http.Request, from string) bool {
 	return from == ownOrigin(r) || origin.Allows(b.origins, from)
 }
 
-// checkHost refuses requests from this machine for a host that is another
-// machine's: the page of a site whose name was pointed here after it had loaded
-// would be one of the bridge's own.
+// checkHost refuses requests that arrive at a loopback address but name another
+// machine's host. Otherwise DNS rebinding, where a site's name is pointed here
+// after its page has loaded, would make that page one of the bridge's own.
 func (b *Bridge) checkHost(r *http.Request) error {
 	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if address == nil || !isLoopback(address.String()) || isLoopback(r.Host) ||
@@ -68,8 +68,8 @@ func (b *Bridge) checkHost(r *http.Request) error {
 		"The bridge does not answer for this host: its origin is not among the allowed ones.")
 }
 
-// isLoopback reports whether a host, with or without a port, is this machine
-// whatever name servers say.
+// isLoopback reports whether a host, with or without a port, is always this
+// machine, whatever DNS says.
 func isLoopback(host string) bool {
 	return origin.IsLoopback(host) || strings.HasSuffix(strings.ToLower(origin.Hostname(host)), ".localhost")
 }
@@ -86,8 +86,8 @@ func (b *Bridge) checkOrigin(r *http.Request) error {
 }
 
 // ownOrigin is the origin of pages at the address that the request went to, or
-// "" where that is a name: a name resolves to whatever its owner chooses. The
-// browser lets the bridge's own page read answers in any case.
+// "" if that is a name: a name resolves to whatever its owner chooses. Browsers
+// let the bridge's own page read answers in any case.
 func ownOrigin(r *http.Request) string {
 	if host := origin.Hostname(r.Host); host != "localhost" && net.ParseIP(host) == nil {
 		return ""

@@ -7,7 +7,7 @@
 //	}
 //	return http.ListenAndServe("127.0.0.1:8070", b.Handler())
 //
-// The page reports each action, together with the vendor it is about:
+// The page reports each action, together with the vendor that it concerns:
 //
 //	POST /demo/actions
 //	{"session_id": "s1", "title": "Click Approve vendor", "url": "https://portal.example/vendors/7",
@@ -17,7 +17,8 @@
 //
 //	GET /context/s1
 //
-// for a [Context]: the actions, the vendor reported last, and a summary such as
+// for a [Context]: the actions, the latest vendor reported, and a summary such
+// as
 //
 //	Hi! I can see you clicked Approve vendor. Acme Supplies is blocked. Missing documents: W-9 form.
 //
@@ -26,14 +27,14 @@
 //
 // # Live streams
 //
-// [Bridge.Add] takes batches of the event stream into the same windows, so
-// the widget also knows the actions that PostHog reported, if the page and
-// PostHog use one session ID. Pass it to a stream consumer as its handler of
+// [Bridge.Add] adds batches of the event stream to the same windows, so the
+// widget also knows the actions that PostHog reported, if the page and PostHog
+// use the same session ID. Pass it to a stream consumer as its handler for
 // actions.
 //
 // # Beside other endpoints
 //
-// [Bridge.Register] adds the endpoints to a mux with endpoints of its own.
+// [Bridge.Register] adds the endpoints to a mux that has other endpoints.
 //
 // # Security
 //
@@ -42,6 +43,6 @@
 // bridge's own origin and to the origins in [Options]: pages of other origins
 // may report, but cannot read. Everything is in memory.
 //
-// DNS rebinding does not get around that: at a loopback address, requests for any
-// host but this machine's and the allowed origins' get a 421.
+// DNS rebinding cannot circumvent that: at a loopback address, requests for any
+// host except this machine's and the allowed origins' get a 421.
 package bridge

@@ -7,9 +7,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-// actions takes the report of one action. Everything is checked before anything is kept: a
-// report that is refused changes nothing. The body is released at the end, so kept texts are
-// copies.
+// actions takes the report of one action. It checks everything before it keeps anything, so
+// a refused report changes nothing. It releases the body when it returns, so the kept texts
+// are copies.
 func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	if err := b.checkOrigin(r); err != nil {
 		return err
@@ -42,8 +42,8 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// context answers with the context of a session, for an unknown one too: a widget asks before
-// its user has done anything.
+// context answers with the context of a session. An unknown session also has one, because a
+// widget asks before its user has done anything.
 func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
 	c := b.Context(r.PathValue("session_id"))
 	w.Header().Add("Vary", "Accept")

@@ -17,16 +17,16 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Limits of a report, in bytes unless named otherwise.
+// Limits of a report.
 const (
 	maxBody      = 64 << 10
-	maxID        = 1 << 10 // bytes of the id of a session or a vendor
+	maxID        = 1 << 10 // bytes, of a session's or a vendor's ID
 	maxURL       = 2 << 10 // bytes
 	maxDocuments = 50
 )
 
-// report is the body of POST /demo/actions, as it comes. Fields it does not have are ignored.
-// Its methods check the parts; each error is an answer of 400.
+// report is the decoded body of POST /demo/actions. Unknown fields are ignored. Its methods
+// validate the parts; each error is a 400 answer.
 type report struct {
 	SessionID   string  `json:"session_id"`
 	Type        string  `json:"type"`
@@ -36,8 +36,8 @@ type report struct {
 	Vendor      *Vendor `json:"vendor"`
 }
 
-// readReport decodes a body. An error names the place of the mistake. encoding/json would
-// replace bytes that are no UTF-8, so they are refused first: an ID must not change.
+// readReport decodes a body. Its error states the place of the mistake. It first refuses
+// invalid UTF-8, which encoding/json would replace: an ID must not change.
 func readReport(body []byte) (r report, err error) {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	switch {
@@ -89,8 +89,8 @@ func (r report) action() (a activity.Action, err error) {
 	return a, nil
 }
 
-// session returns the session of the report. An id with the replacement character is refused:
-// several broken ids would become one.
+// session returns the report's session ID. It refuses an ID with the replacement character,
+// since several broken IDs would become the same one.
 func (r report) session() (string, error) {
 	switch {
 	case r.SessionID == "":
@@ -103,7 +103,8 @@ func (r report) session() (string, error) {
 	return r.SessionID, nil
 }
 
-// isWebURL reports whether a URL is empty, or one that a browser shows pages of.
+// isWebURL reports whether a URL is empty or an http or https URL with a host,
+// of at most maxURL bytes.
 func isWebURL(raw string) bool {
 	if raw == "" {
 		return true
@@ -112,8 +113,8 @@ func isWebURL(raw string) bool {
 	return err == nil && len(raw) <= maxURL && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// vendor returns the vendor reported, nil when there is none. It shares no memory with the
-// body. Documents are cleaned, and repeated or empty ones left out.
+// vendor returns the reported vendor, or nil. It shares no memory with the body. Documents
+// are cleaned, and duplicate or empty ones are dropped.
 func (r report) vendor() (*Vendor, error) {
 	v := r.Vendor
 	switch {

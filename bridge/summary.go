@@ -11,12 +11,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// nothingKnown is the summary of a session that was never heard of.
+// nothingKnown is the summary of an unknown session.
 const nothingKnown = "Hi! I have not seen any activity in this session yet. Look around, and ask me whenever " +
 	"you need a hand."
 
-// maxSummed bounds the actions of a summary to the newest ones. It is an
-// intro, not a protocol.
+// maxSummed limits a summary to the newest actions. It is an introduction, not
+// a log.
 const maxSummed = 15
 
 // summarise describes a person's actions, oldest first, and the vendor's status. A session
@@ -36,7 +36,7 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}
 
 // did describes actions as part of a sentence: "visited vendors and clicked Approve vendor".
-// They are grouped by kind; within a kind the order of time is kept.
+// It groups them by kind, in time order within a kind.
 func did(actions []activity.Action) string {
 	digests := make([]activity.Digest, len(kinds)+1)
 	for _, a := range actions {
@@ -72,8 +72,8 @@ func titleInSentence(a activity.Action) string {
 	return lower
 }
 
-// joinClauses joins clauses with "and", and with commas where some of them
-// contain an "and" themselves.
+// joinClauses joins clauses with "and". It adds commas if there are more than
+// two, or if one contains "and" itself.
 func joinClauses(clauses []string) string {
 	last := len(clauses) - 1
 	if last <= 0 {
@@ -91,10 +91,11 @@ func lowerFirst(s string) string {
 	return string(unicode.ToLower(r)) + s[size:]
 }
 
-// maxNamed is how many missing documents are named.
+// maxNamed is the maximum number of missing documents that a summary names.
 const maxNamed = 8
 
-// sentences says how the vendor stands: "Acme Supplies is blocked. Missing documents: W-9 form."
+// sentences describes the vendor's status: "Acme Supplies is blocked. Missing documents: W-9
+// form."
 func (v *Vendor) sentences() string {
 	text := cmp.Or(v.Name, "Vendor "+activity.CleanLabel(v.ID)) + " is " +
 		strings.ReplaceAll(string(v.Status), "_", " ") + "."
@@ -109,7 +110,8 @@ func (v *Vendor) sentences() string {
 	return text + "."
 }
 
-// describe returns a sentence for an action that was reported without one.
+// describe returns a sentence for an action that was reported without a
+// description.
 func describe(a activity.Action) string {
 	switch {
 	case a.Type == activity.TypePageview:

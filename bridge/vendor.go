@@ -1,9 +1,9 @@
 package bridge
 
-// Status is how far a vendor's compliance check has come.
+// Status is the state of a vendor's compliance check.
 type Status string
 
-// The statuses there are.
+// The statuses of a vendor.
 const (
 	Pending  Status = "pending"
 	InReview Status = "in_review"
@@ -14,11 +14,12 @@ const (
 // statuses are all of them, in the order listed to clients.
 var statuses = []string{string(Pending), string(InReview), string(Blocked), string(Approved)}
 
-// Vendor is the compliance state of a vendor, as the page reported it last.
+// Vendor is the compliance state of a vendor, as the page last reported it.
 type Vendor struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"` // empty if the page does not say
 	Status Status `json:"status"`
-	// MissingDocuments are named as a person would: "W-9 form". Never nil.
+	// MissingDocuments has the names that a person would use: "W-9 form". It is
+	// never nil.
 	MissingDocuments []string `json:"missing_documents"`
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// owner is the one product that all sessions are of.
+// owner is the single product that owns all sessions.
 const owner = ""
 
 // window holds a session's newest actions and its vendor. A window in the cache
 // has at least one action.
 type window struct {
 	actions []activity.Action // in order of their start
-	vendor  *Vendor           // never changed, only replaced
+	vendor  *Vendor           // never modified, only replaced
 }
 
-// record files an action that happens now, and the vendor if there is one. It
-// returns how many actions the window holds then.
+// record adds an action that happens now, and the vendor unless it is nil. It
+// returns the number of actions in the window.
 func (b *Bridge) record(session string, a activity.Action, vendor *Vendor) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The clock is read under the lock: reports are in the order of their time.
+	// Read the clock under the lock, so that reports are stored in time order.
 	now := time.Now()
 	a.TimestampStart = activity.Seconds(now)
 	a.TimestampEnd = a.TimestampStart
@@ -39,7 +39,8 @@ func (b *Bridge) record(session string, a activity.Action, vendor *Vendor) int {
 	return len(s.actions)
 }
 
-// open returns the session's window without its expired actions, or a new one.
+// open returns the session's window without its expired actions, or a new
+// window.
 func (b *Bridge) open(session string, now time.Time) *window {
 	if s, ok := b.sessions.Get(owner, session); ok {
 		if s.expire(b.oldest(now)); len(s.actions) > 0 {
@@ -49,8 +50,8 @@ func (b *Bridge) open(session string, now time.Time) *window {
 	return &window{}
 }
 
-// keep keeps the session, as a string of its own, as the one reported on last, and frees
-// those that have expired or are beyond the bounds.
+// keep stores the session, under a copy of its ID, as the one reported on most recently.
+// It frees sessions that have expired or exceed the limits.
 func (b *Bridge) keep(session string, s *window, now time.Time) {
 	b.sessions.Put(owner, strings.Clone(session), s, fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: b.due(s)})
 	for {
@@ -63,18 +64,18 @@ func (b *Bridge) keep(session string, s *window, now time.Time) {
 	b.sessions.Trim(owner)
 }
 
-// due returns when the window's last action has expired, in microseconds since
-// the epoch and above zero.
+// due returns when the window's last action expires, in microseconds since the
+// epoch and above zero.
 func (b *Bridge) due(s *window) int64 {
 	last := s.actions[len(s.actions)-1].Start()
 	return max(1, last.Add(b.ttl).UnixMicro()+1)
 }
 
-// oldest returns the earliest start that is not expired at the time.
+// oldest returns the earliest start that has not expired at now.
 func (b *Bridge) oldest(now time.Time) float64 { return activity.Seconds(now.Add(-b.ttl)) }
 
-// add inserts an action in order of its start. Of a full window the oldest
-// falls out, which may be the action itself.
+// add inserts an action in order of its start. A full window drops its oldest
+// action, which may be the new one.
 func (s *window) add(a activity.Action, limit int) {
 	at := sort.Search(len(s.actions), func(i int) bool { return s.actions[i].TimestampStart > a.TimestampStart })
 	s.actions = slices.Insert(s.actions, at, a)
@@ -83,8 +84,8 @@ func (s *window) add(a activity.Action, limit int) {
 	}
 }
 
-// index returns the place of the action in the window, -1 for none. The stream does not
-// carry ids, but no user does the same twice in a microsecond.
+// index returns the action's index in the window, or -1. The stream does not carry IDs,
+// but no user does the same thing twice in a microsecond.
 func (s *window) index(a activity.Action) int {
 	return slices.IndexFunc(s.actions, func(have activity.Action) bool {
 		return have.TimestampStart == a.TimestampStart && have.Type == a.Type && have.Title == a.Title &&
@@ -98,7 +99,7 @@ func (s *window) expire(oldest float64) {
 	s.actions = slices.Delete(s.actions, 0, n)
 }
 
-// size returns the memory of the window, in bytes.
+// size returns the memory that the window uses, in bytes.
 func (s *window) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*s)) + fair.Size(cap(s.actions)*int(unsafe.Sizeof(activity.Action{})))
 	for _, a := range s.actions {

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
 
-// Config is the proactive part of a product's integration_config. A field that
-// is left out means its default.
+// Config is the proactive part of a product's integration_config. An omitted
+// field means its default.
 type Config struct {
 	Enabled             bool            `json:"enabled"`
 	Body                string          `json:"body,omitempty"`                  // "Need a hand?"
@@ -22,11 +22,11 @@ type Config struct {
 	CooldownS           *int            `json:"cooldown_s,omitempty"`            // 30
 	AssistanceIdleS     *int            `json:"assistance_idle_s,omitempty"`     // 300
 	IdleTeardown        string          `json:"idle_teardown,omitempty"`         // KeepOnIdle, or empty to delete
-	Triggers            []TriggerConfig `json:"triggers,omitempty"`              // those passed in, then ping-pong
+	Triggers            []TriggerConfig `json:"triggers,omitempty"`              // custom ones, then ping-pong
 }
 
-// TriggerConfig switches a trigger on. A list of them replaces the default, and
-// the triggers are asked in its order:
+// TriggerConfig enables a trigger. A list of them replaces the default, and the
+// triggers are evaluated in that order:
 //
 //	"triggers": [
 //		{"id": "rage_clicks", "page": "/checkout", "body": "Stuck at checkout?"},
@@ -43,7 +43,8 @@ type TriggerConfig struct {
 	ReplyOptionLabels []string `json:"reply_option_labels,omitempty"`
 }
 
-// KeepOnIdle as IdleTeardown never deletes a conversation without engagement.
+// KeepOnIdle, as the IdleTeardown, never deletes a conversation without
+// engagement.
 const KeepOnIdle = "keep"
 
 // Bounds of a [Config].
@@ -54,8 +55,8 @@ const (
 )
 
 // Validate returns all mistakes in the configuration, joined, each a
-// *[helpdesk.ConfigError]. Its list may name the triggers of this package and the custom
-// ones.
+// *[helpdesk.ConfigError]. Its list of triggers may name those of this package and the
+// custom ones.
 func (c *Config) Validate(custom ...Trigger) error {
 	var m mistakes
 	m.within("interaction_timeout_s", c.InteractionTimeoutS, 1)
@@ -92,9 +93,9 @@ func (c *Config) Validate(custom ...Trigger) error {
 	return errors.Join(m...)
 }
 
-// Select returns the triggers that are switched on, in order of evaluation. Without a
-// list these are the custom ones followed by [PingPong]. The error joins the mistakes of the
-// configuration or, where it has none, of the custom triggers.
+// Select returns the enabled triggers, in order of evaluation. Without a list these are the
+// custom ones followed by [PingPong]. The error joins the mistakes in the configuration or,
+// if there are none, in the custom triggers.
 func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	if err := c.Validate(custom...); err != nil {
 		return nil, err
@@ -112,8 +113,8 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	return triggers, CheckTriggers(custom...)
 }
 
-// available returns a constructor, from a page, for each trigger that a configuration can
-// name.
+// available maps the ID of each trigger that a configuration can name to a constructor
+// that takes a page.
 func available(custom []Trigger) map[string]func(page string) Trigger {
 	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
 	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{},
@@ -138,7 +139,7 @@ func (m *mistakes) within(field string, n *int, least int) {
 	}
 }
 
-// text adds the problems of an offer's texts; at is the path of their fields.
+// text adds the problems with an offer's texts; at is the path of their fields.
 func (m *mistakes) text(at, body string, labels []string) {
 	if problem := quickreply.BodyProblem(body); problem != "" {
 		m.add(at+"body", "%s", problem)

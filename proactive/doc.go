@@ -14,13 +14,13 @@
 //
 // # Triggers
 //
-// A trigger is asked after each action and sees the session's last two minutes. It has
-// two methods, or is a [Predicate]. [Within] limits it to some pages and [Saying] gives
-// it a text; a [Timed] one may also match while nothing happens. The triggers of this
-// package are [PingPong], which is on by default, [Dwell], [RageClicks],
-// [RepeatedSubmits], [BackOnPricing], [DeadEnd], [ErrorSeen] and [DeadClick]; the product's
-// [Config] lists those it wants. Package
-// [github.com/liveactivity/liveactivity/proactive/proactivetest] tests triggers with scripts:
+// A trigger is evaluated after each action and sees the session's last two minutes. It has
+// two methods, or is a [Predicate]. [Within] limits it to some pages and [Saying] changes its
+// text; a [Timed] trigger may also match while nothing happens. The triggers of this package
+// are [PingPong], which is on by default, [Dwell], [RageClicks], [RepeatedSubmits],
+// [BackOnPricing], [DeadEnd], [ErrorSeen] and [DeadClick]; the product's [Config] lists the
+// ones to use. Package [github.com/liveactivity/liveactivity/proactive/proactivetest] tests
+// triggers with scripts:
 //
 //	proactivetest.Run(t, `
 //		t+0s /pricing; t+4s /docs
@@ -29,12 +29,12 @@
 // # Offers
 //
 // An offer is made at most once, within ten seconds of the action that triggered it. The
-// actions of its pattern are used up, and the trigger cools down in that conversation.
-// A user who chooses one of the labels is guided; any other message is answered. An
-// ignored offer is deleted together with its conversation, unless [KeepOnIdle] is set.
-// After a dismissal no offer is made for ten minutes, after the second for fifteen, and
-// after the third never again.
+// actions that triggered it are consumed, and the trigger cools down in that
+// conversation. A user who chooses one of the labels is guided; any other message is
+// answered. An ignored offer is deleted together with its conversation, unless
+// [KeepOnIdle] is set. After the first dismissal no offer is made for ten minutes, after
+// the second for fifteen, and after the third never again.
 //
-// The command "liveactivity-server proactive replay" runs the triggers over a log, so that
-// they can be tuned before any user sees an offer.
+// The command "liveactivity-server proactive replay" runs the triggers over a log, so you
+// can tune them before any user sees an offer.
 package proactive

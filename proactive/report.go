@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// Report is news about the assistance in a conversation that no desk tells, such as a
-// click on the close button of a page's own widget. Hand it to the service's Report.
+// Report is news about the assistance in a conversation that no desk reports, such as
+// a click on the close button of a page's own widget. Pass it to the service's
+// Report.
 type Report struct {
 	Outcome Outcome
 
-	// SessionID names the session whose conversation it is about. A program that knows
-	// the conversation itself, such as from a Guidance, leaves it empty and sets the
-	// other two.
+	// SessionID identifies the conversation by its session. A program that knows the
+	// conversation itself, such as from a Guidance, leaves it empty and sets the other
+	// two.
 	SessionID            string
 	Desk, ConversationID string
 }
@@ -20,28 +21,28 @@ type Report struct {
 // Outcome is the content of a [Report].
 type Outcome string
 
-// The outcomes. Each is possible in some states only; see [ReportError].
+// The outcomes. Each is valid only in some states; see [ReportError].
 const (
-	// Dismissed says that the user does not want the offer, or the guidance. No offer
+	// Dismissed means that the user does not want the offer or the guidance. No offer
 	// is made for 10 minutes, and 5 minutes longer each further time; after the third
-	// dismissal never again. A message of the user's ends that time.
+	// dismissal never again. A message from the user ends that pause.
 	Dismissed Outcome = "dismissed"
-	// Progressed says that the user took a step of the guidance, or got an answer. It
-	// keeps the assistance from ending for another assistance_idle_s.
+	// Progressed means that the user took a step of the guidance, or got an answer.
+	// It keeps the assistance going for another assistance_idle_s.
 	Progressed Outcome = "progressed"
-	// Finished says that the guidance is complete, or the question is settled.
+	// Finished means that the guidance is complete, or the question is settled.
 	Finished Outcome = "finished"
-	// Abandoned says that the user left the guidance early. No offer is made for as
-	// long as after a dismissal, but it doesn't count as one.
+	// Abandoned means that the user left the guidance early. No offer is made for
+	// as long as after a dismissal, but it doesn't count as one.
 	Abandoned Outcome = "abandoned"
 )
 
-// ErrNoConversation says that a report is about a session without a conversation, or a
-// product without assistance at that desk.
+// ErrNoConversation is returned if a report's session has no conversation, or its
+// product no assistance at that desk.
 var ErrNoConversation = errors.New("proactive: no conversation with assistance")
 
-// ReportError says that a report does not fit the state of the assistance, which is
-// unchanged. A retry is of no use.
+// ReportError is returned for a report that does not fit the assistance's state,
+// which is unchanged. A retry is pointless.
 type ReportError struct {
 	Outcome Outcome
 	State   string // such as "thinking"

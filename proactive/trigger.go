@@ -6,39 +6,38 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Trigger decides from a user's last actions whether this is a moment to offer help. It is
-// asked after each action. Calls for different sessions overlap, so it must be safe for
-// concurrent use, and it must not keep the context. Most triggers are plain functions of
+// Trigger decides from a user's latest actions whether to offer help now. It is evaluated
+// after each action. Calls for different sessions overlap, so it must be safe for
+// concurrent use, and it must not retain the context. Most triggers are plain functions of
 // their input.
 type Trigger interface {
-	// ID names the trigger in configuration, cool-downs, logs and metrics. It
-	// never changes.
+	// ID identifies the trigger in configuration, cooldowns, logs and metrics.
+	// It never changes.
 	ID() string
 
-	// Evaluate reports whether the newest action completes the trigger's pattern, with
-	// the offer to make then. It must return at once.
+	// Evaluate reports whether the newest action completes the trigger's pattern, and
+	// returns the offer to make in that case. It must return immediately.
 	Evaluate(c TriggerContext) (Result, bool)
 }
 
-// Timed is a [Trigger] that may match because time passes and nothing happens.
-// Any other trigger is only asked after an action.
+// Timed is a [Trigger] that may match because time passes without an action.
+// Other triggers are evaluated only after an action.
 type Timed interface {
 	Trigger
 
-	// Again returns when to evaluate the trigger again if the user does
-	// nothing until then; false for not before the next action. A time that is
-	// not after c.Now is ignored.
+	// Again returns when to evaluate the trigger again if the user does nothing
+	// until then; false means not before the next action. A time that is not
+	// after c.Now is ignored.
 	Again(c TriggerContext) (at time.Time, ok bool)
 }
 
 // TriggerContext shows a [Trigger] one session's newest actions: at most 50, of the last
-// 120 seconds. The actions of a pattern that led to an offer of this trigger are used up
-// and no longer there. The slices are valid until Evaluate returns and must not be
-// changed.
+// 120 seconds. The actions that led to an offer by this trigger are consumed and no
+// longer included. The slices are valid until Evaluate returns and must not be changed.
 type TriggerContext struct {
-	// CanonicalURLs are the pages: chronological, one for each action,
-	// repeated, and empty where unknown. More actions on a page that is used
-	// up do not bring it back.
+	// CanonicalURLs are the pages in time order: one for each action, so pages
+	// repeat, and empty if unknown. Further actions on a consumed page do not
+	// bring it back.
 	CanonicalURLs []string
 	Actions       []Action
 	Now           time.Time
@@ -46,10 +45,10 @@ type TriggerContext struct {
 	ProductID      string
 	SessionID      string
 	ConversationID string
-	ActionCount    int // of the session, from its beginning
+	ActionCount    int // since the session began
 }
 
-// Page returns the canonical URL of the page where the user is now, empty if it is
+// Page returns the canonical URL of the page where the user is now, or "" if
 // unknown.
 func (c TriggerContext) Page() string {
 	for i := len(c.Actions) - 1; i >= 0; i-- {
@@ -66,18 +65,18 @@ func (c TriggerContext) Page() string {
 }
 
 // Action is a user's action. Two clicks with the same title on the same page were on the
-// same label; elements without a label differ by their kind only.
+// same label; elements without a label differ only by their kind.
 type Action struct {
 	At           time.Time
 	Type         string // such as "click"; see the Type constants of package activity
 	Title        string // "Click Export CSV"
-	Label        string // "Export CSV"; of a custom event its name, of an error its type
+	Label        string // "Export CSV"; a custom event's name, or an error's type
 	CanonicalURL string
-	Properties   map[string]string // of a custom event, those that the product lists
-	Marks        []string          // of a click; see the Mark constants of package activity
+	Properties   map[string]string // a custom event's properties that the product lists
+	Marks        []string          // a click's; see the Mark constants of package activity
 }
 
-// same reports whether two actions did the same to the same element.
+// same reports whether two actions were the same, on the same element.
 func (a Action) same(b Action) bool {
 	return a.Type == b.Type && a.Title == b.Title && a.CanonicalURL == b.CanonicalURL
 }
@@ -85,22 +84,22 @@ func (a Action) same(b Action) bool {
 // Result is the offer to make. A zero field means the value of the product's [Config], or
 // else its default.
 type Result struct {
-	// TriggerID is set after Evaluate.
+	// TriggerID is set by the caller of Evaluate.
 	TriggerID string
-	// Body introduces the offer. It is text, with line breaks at most.
+	// Body introduces the offer. It is plain text and may have line breaks.
 	Body string
-	// ReplyOptionLabels are the replies to choose from; the first three are shown, cut at
-	// 80 characters. To show the body alone, use a slice that is empty and not nil.
+	// ReplyOptionLabels are the replies to choose from; the first three are shown, cut to
+	// 80 characters each. To show the body alone, use an empty slice that is not nil.
 	ReplyOptionLabels []string
 	// Metadata is passed on to Options.Guide of the service.
 	Metadata map[string]string
 
-	InteractionTimeout time.Duration // the offer expires if the user does not react for so long
+	InteractionTimeout time.Duration // the offer expires without a reaction for this long
 	Cooldown           time.Duration // of the trigger in the conversation; negative for none
 }
 
-// CheckTriggers returns the mistakes in a list of triggers, joined: each trigger must
-// not be nil and needs an ID that no other has.
+// CheckTriggers returns the mistakes in a list of triggers, joined: a trigger must
+// not be nil and needs a unique ID.
 func CheckTriggers(triggers ...Trigger) error {
 	m := options.Mistakes{Package: "proactive"}
 	known := map[string]bool{}

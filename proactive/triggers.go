@@ -9,7 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// The ids of the triggers that come with the package.
+// The IDs of the package's own triggers.
 const (
 	pingPongID         = "canonical_url_ping_pong"
 	dwellID            = "user_page_dwell"
@@ -22,12 +22,12 @@ const (
 	defaultPricingPage = "/pricing"
 )
 
-// PingPong matches when the user goes from a page to another and back: A → B → A.
-// A page and one below it don't count, such as a list and its details. It needs
-// nothing but the CanonicalURLs.
+// PingPong matches when the user goes from one page to another and back: A → B →
+// A. It ignores a page and one below it, such as a list and its details. It uses
+// only the CanonicalURLs.
 type PingPong struct {
-	// MinCycles is how often the user must have come back in a row; 1. Two are
-	// A → B → A → B → A.
+	// MinCycles is how many times in a row the user must have come back; 1. Two
+	// cycles are A → B → A → B → A.
 	MinCycles int
 }
 
@@ -39,9 +39,9 @@ func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
 	return Result{}, alternates(c.CanonicalURLs, 2*max(1, p.MinCycles)+1)
 }
 
-// DeadEnd matches when the user has been on the same two pages in turn, four
+// DeadEnd matches when the user has alternated between the same two pages, four
 // times on each. As for a [PingPong], neither is below the other. Put it before a
-// PingPong, which matches long before.
+// PingPong, which would match much earlier.
 type DeadEnd struct{}
 
 // ID implements [Trigger].
@@ -52,8 +52,8 @@ func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
 	return Result{}, alternates(c.CanonicalURLs, 2*4)
 }
 
-// alternates reports whether the newest n pages are two in turn, neither below the
-// other. Empty and immediately repeated URLs count for nothing.
+// alternates reports whether the newest n pages alternate between two, neither
+// below the other. It ignores empty and immediately repeated URLs.
 func alternates(urls []string, n int) bool {
 	var turns [2]string // the newest page, and the one before it
 	pages, previous := 0, ""
@@ -74,11 +74,11 @@ func alternates(urls []string, n int) bool {
 	return false
 }
 
-// Dwell matches when the user has stayed on one page and done little. It is
-// [Timed].
+// Dwell matches when the user has stayed on one page and done little there. It
+// is [Timed].
 type Dwell struct {
 	After      time.Duration // 60 s; less than 120 s
-	MaxActions int           // on the page, with the page view; 5
+	MaxActions int           // on the page, including the page view; 5
 }
 
 // ID implements [Trigger].
@@ -93,8 +93,8 @@ func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
 // Again implements [Timed].
 func (d Dwell) Again(c TriggerContext) (time.Time, bool) { return d.due(c) }
 
-// due returns when the user will have stayed long enough, false after too many
-// actions.
+// due returns when the user will have stayed long enough, and false if there
+// are too many actions or the page is unknown.
 func (d Dwell) due(c TriggerContext) (time.Time, bool) {
 	after, most := d.After, d.MaxActions
 	if after <= 0 {
@@ -125,8 +125,8 @@ func RageClicks() Trigger { return repeated(rageClicksID, activity.TypeClick, 2*
 // form within a minute.
 func RepeatedSubmits() Trigger { return repeated(repeatedSubmitsID, activity.TypeSubmit, time.Minute) }
 
-// repeated returns a trigger that matches when the newest action, of that type, was done
-// three times within a while, whatever else was done meanwhile.
+// repeated returns a trigger that matches when the newest action has the given type and
+// was done three times within that duration, regardless of other actions in between.
 func repeated(id, typ string, within time.Duration) Trigger {
 	return Predicate(id, func(c TriggerContext) bool {
 		if len(c.Actions) == 0 {
@@ -142,8 +142,8 @@ func repeated(id, typ string, within time.Duration) Trigger {
 	})
 }
 
-// ErrorSeen returns a trigger that matches when the user sees an error, of a product whose
-// events list "$exception".
+// ErrorSeen returns a trigger that matches when the user sees an error. The product's
+// events must list "$exception".
 func ErrorSeen() Trigger {
 	return Predicate(errorSeenID, func(c TriggerContext) bool {
 		n := len(c.Actions)
@@ -151,8 +151,8 @@ func ErrorSeen() Trigger {
 	})
 }
 
-// DeadClick returns a trigger that matches when nothing has happened after a click on the
-// present page, in the last ten seconds, of a product whose events list "$dead_click".
+// DeadClick returns a trigger that matches when a click on the current page, within the
+// last ten seconds, had no effect. The product's events must list "$dead_click".
 func DeadClick() Trigger {
 	return Predicate(deadClickID, func(c TriggerContext) bool {
 		for i := len(c.Actions) - 1; i >= 0 && c.Actions[i].CanonicalURL == c.Page(); i-- {
@@ -165,9 +165,9 @@ func DeadClick() Trigger {
 	})
 }
 
-// BackOnPricing returns a trigger that matches when the user comes back to the
-// pricing pages from elsewhere: those under /pricing, or under another prefix if
-// it is not empty; see [Under].
+// BackOnPricing returns a trigger that matches when the user returns to the
+// pricing pages from elsewhere. These are the pages under prefix or, if it is
+// empty, under /pricing; see [Under].
 func BackOnPricing(prefix string) Trigger {
 	prefix = cmp.Or(prefix, defaultPricingPage)
 	return Predicate(backOnPricingID, func(c TriggerContext) bool {
@@ -198,8 +198,8 @@ func (p predicate) ID() string { return p.id }
 
 func (p predicate) Evaluate(c TriggerContext) (Result, bool) { return Result{}, p.holds(c) }
 
-// Within returns the trigger limited to pages under a prefix, see [Under]: where
-// the user is now counts. An empty prefix is no limit.
+// Within returns the trigger limited to pages under a prefix; see [Under]. The
+// user's current page decides. An empty prefix means no limit.
 func Within(prefix string, t Trigger) Trigger {
 	if prefix == "" {
 		return t
@@ -209,8 +209,8 @@ func Within(prefix string, t Trigger) Trigger {
 	}})
 }
 
-// Saying returns the trigger with another text. The zero fields of the result, and the
-// metadata, stay the trigger's.
+// Saying returns the trigger with another text. Where a field of result is zero the
+// trigger's own value stays, and so does its metadata.
 func Saying(result Result, t Trigger) Trigger {
 	return keepTimed(t, mapped{t, func(_ TriggerContext, r Result, ok bool) (Result, bool) {
 		r.Body = cmp.Or(result.Body, r.Body)
@@ -223,7 +223,7 @@ func Saying(result Result, t Trigger) Trigger {
 	}})
 }
 
-// mapped is a trigger with another outcome.
+// mapped is a trigger whose outcome is changed by a function.
 type mapped struct {
 	Trigger
 	outcome func(TriggerContext, Result, bool) (Result, bool)
@@ -234,7 +234,8 @@ func (m mapped) Evaluate(c TriggerContext) (Result, bool) {
 	return m.outcome(c, r, ok)
 }
 
-// keepTimed returns a trigger made of another, Timed if that one is.
+// keepTimed returns the trigger made from another, as a Timed one if the other
+// is.
 func keepTimed(of, made Trigger) Trigger {
 	if timed, ok := of.(Timed); ok {
 		return timedTrigger{made, timed}
@@ -250,9 +251,9 @@ type timedTrigger struct {
 func (t timedTrigger) Again(c TriggerContext) (time.Time, bool) { return t.timed.Again(c) }
 
 // Under reports whether a canonical URL is a prefix or a page below it. A prefix
-// that begins with a slash is of the path, on every host: "/pricing" holds
+// that begins with a slash applies to the path, on every host: "/pricing" covers
 // "https://acme.example/pricing" and ".../pricing/plans", but not
-// ".../pricing-faq". Any other is of the whole URL.
+// ".../pricing-faq". Any other prefix applies to the whole URL.
 func Under(canonicalURL, prefix string) bool {
 	if canonicalURL == "" || prefix == "" {
 		return false
