@@ -20,13 +20,13 @@ import (
 // ID, or it finds nothing.
 type KeyBy string
 
-// Meanings of a knowledge_id.
+// The meanings of a knowledge_id.
 const (
 	KeyBySession KeyBy = "session_id"
 	KeyByEmail   KeyBy = "email"
 )
 
-// ParseKeyBy returns the KeyBy of that name.
+// ParseKeyBy returns the KeyBy with that name.
 func ParseKeyBy(name string) (KeyBy, error) {
 	if k := KeyBy(name); k == KeyBySession || k == KeyByEmail {
 		return k, nil
@@ -34,12 +34,12 @@ func ParseKeyBy(name string) (KeyBy, error) {
 	return "", fmt.Errorf("must be %s or %s, not %q", KeyBySession, KeyByEmail, name)
 }
 
-// maxBody is the most bytes the body of POST /retrieval may have.
+// maxBody is the maximum size in bytes of the body of POST /retrieval.
 const maxBody = 64 << 10
 
-// HandlerOptions of a [Handler]; a zero field means its default.
+// HandlerOptions configure a [Handler]. A zero field means its default.
 type HandlerOptions struct {
-	// APIKey is the bearer token that every request must carry. Without one,
+	// APIKey is the bearer token that every request must carry. If it is empty,
 	// anyone with a session ID or an email address may read.
 	APIKey string
 	// KeyBy is the meaning of the knowledge_id of POST /retrieval; KeyBySession.
@@ -51,11 +51,11 @@ type Handler struct {
 	store *Store
 	keyBy KeyBy
 	open  bool              // no key is configured
-	key   [sha256.Size]byte // digest
+	key   [sha256.Size]byte // digest of the key
 }
 
-// NewHandler returns a handler over store; opts may be nil. It reports all
-// invalid arguments at once.
+// NewHandler returns a handler that serves store; opts may be nil. Its error
+// joins all invalid arguments.
 func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 	o := *cmp.Or(opts, &HandlerOptions{})
 	wrong := options.Mistakes{Package: "retriever"}
@@ -77,8 +77,8 @@ func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 //	GET /events?session_id=…&email=…
 //
 // with {"records":[{"content","score","title"}]}: the session's chunks, newest
-// first. The email address is looked at only if there is no session id.
-// Without either the answer is 400; an unknown one has no records.
+// first. The email address is used only if there is no session ID. Without
+// either the answer is 400. An unknown session or address has no records.
 func (h *Handler) ServeEvents(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(h.events).ServeHTTP(w, r)
 }
@@ -101,7 +101,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	return h.write(w, sessionID, math.MaxInt, nil)
 }
 
-// authorize returns nil for a request that carries the key, else errNoKey or
+// authorize returns nil for a request with the right key, else errNoKey or
 // errWrongKey.
 func (h *Handler) authorize(r *http.Request) error {
 	if h.open {
@@ -118,7 +118,8 @@ func (h *Handler) authorize(r *http.Request) error {
 	return nil
 }
 
-// write answers with the session's newest records, each with the metadata, nil for none.
+// write answers with the session's newest records, at most limit. Each gets the
+// metadata, which may be nil.
 func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, metadata *struct{}) error {
 	records := h.store.records(sessionID, limit)
 	for i := range records {

@@ -11,20 +11,21 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// The error codes of Dify's contract. Other errors have their status as code.
+// The error codes in Dify's contract. For other errors the code is the status.
 const (
 	codeNoKey       = 1001
 	codeWrongKey    = 1002
 	codeNoKnowledge = 2001
 )
 
-// Both are 403: Dify takes any other status for an answer without records.
+// Both are 403, because Dify treats any other status as an answer without
+// records.
 var (
 	errNoKey    = httpx.Errorf(http.StatusForbidden, "The Authorization header must be of the form 'Bearer <api-key>'.")
 	errWrongKey = httpx.Errorf(http.StatusForbidden, "The API key is not valid.")
 )
 
-// code returns the error code of an answer.
+// code returns the error code for an answer.
 func code(e *httpx.Error) int {
 	switch {
 	case e == errNoKey:
@@ -44,7 +45,7 @@ func code(e *httpx.Error) int {
 // with {"records":[{"content","score","title","metadata"}]}: the newest top_k
 // chunks of the session, newest first. Only knowledge_id is required. The query
 // is ignored: a user's newest actions are always relevant. All records score
-// 1.0, so a higher threshold leaves none. A null field counts as missing, and
+// 1.0, so a higher threshold leaves none. Null fields count as missing, and
 // unknown fields are ignored.
 //
 // Errors are {"error_code","error_msg","detail"}: 403 with code 1001 for a
@@ -76,7 +77,7 @@ func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
 	return h.write(w, sessionID, limit, &struct{}{})
 }
 
-// score is the score of every record.
+// score is the relevance of every record.
 const score = 1.0
 
 // retrieval is the body of POST /retrieval.
@@ -89,11 +90,12 @@ type retrieval struct {
 	} `json:"retrieval_setting"`
 }
 
-// kinds names the values of the fields that are no strings.
+// kinds describes the values of the fields that are not strings.
 var kinds = map[string]string{"retrieval_setting": "an object", "top_k": "an integer of at least 1",
 	"score_threshold": "a number"}
 
-// parseRetrieval reads the body of POST /retrieval, and returns how many records it allows.
+// parseRetrieval reads the body of POST /retrieval, and returns the maximum number of
+// records.
 func parseRetrieval(body []byte) (knowledgeID string, limit int, err error) {
 	var r *retrieval
 	err = json.Unmarshal(body, &r)

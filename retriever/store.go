@@ -25,26 +25,27 @@ const (
 	DefaultMaxChunks   = 50
 )
 
-// StoreOptions are the bounds of a [Store]. A zero field means its default.
+// StoreOptions limit a [Store]. A zero field means its default.
 type StoreOptions struct {
-	// MaxSessions is how many sessions are kept, and how many email
-	// addresses; the least recently written or read go first.
+	// MaxSessions is the maximum number of sessions, and of email addresses;
+	// the least recently written or read are evicted first.
 	MaxSessions int
 	// MaxBytes bounds the memory of sessions and email addresses; the default
 	// is two fifths of the memory that the process may use. Beyond it, the
-	// least recently written or read go first.
+	// least recently written or read are evicted first.
 	MaxBytes int64
-	// MaxChunks is how many chunks of a session are kept; the oldest go first.
+	// MaxChunks is the maximum number of chunks per session; the oldest are
+	// dropped first.
 	MaxChunks int
-	// TTL is how old a chunk may become; activity.DefaultTTL. Older ones are
-	// never returned, and a session that has no other is forgotten.
+	// TTL is the maximum age of a chunk; activity.DefaultTTL. Older chunks are
+	// never returned, and a session without any newer chunk is forgotten.
 	TTL time.Duration
 }
 
-// Store keeps the chunks of the sessions of one product in memory. A chunk is
-// the text of a batch or of a summary. Its methods are safe for concurrent use.
-// Batches and summaries of one session must be added one after the other to keep
-// their order, as a [stream.Writer] does.
+// Store keeps the chunks of one product's sessions in memory. A chunk is the
+// text of a batch or of a summary. Its methods are safe for concurrent use. To
+// keep their order, a session's batches and summaries must be added one after
+// the other, as a [stream.Writer] does.
 //
 // Expired chunks are freed when their session is next written or read, and
 // gradually as other sessions are written.
@@ -54,11 +55,11 @@ type Store struct {
 
 	mu       sync.Mutex
 	sessions *fair.Cache[string, *session]
-	emails   *fair.Cache[string, seen] // by folded address
+	emails   *fair.Cache[string, seen] // keyed by folded address
 }
 
-// session holds a session's chunks. Its actions are numbered from one, in the
-// order they were written.
+// session holds a session's chunks. It numbers the session's actions from one,
+// in the order they were written.
 type session struct {
 	id      string
 	chunks  []chunk // in the order they were written
@@ -67,18 +68,19 @@ type session struct {
 	summed  int     // number of the last action that a summary covers
 }
 
-// seen is the session that an address was last seen in, and its user.
+// seen is the session in which an address was last seen, and the session's user
+// then.
 type seen struct{ session, user string }
 
 // chunk is the text of a batch or of a summary.
 type chunk struct {
 	text string
 	at   int64  // epoch microseconds
-	last int    // number of the last action it covers, or unsummed
-	user string // of all its actions; empty for several, or an unknown one
+	last int    // number of its last action, or unsummed
+	user string // of all its actions; empty if unknown or not the same
 }
 
-// record is a chunk as it is served.
+// record is a chunk in an answer.
 type record struct {
 	Content  string      `json:"content"`
 	Score    json.Number `json:"score"`
@@ -86,8 +88,8 @@ type record struct {
 	Metadata *struct{}   `json:"metadata,omitempty"` // Dify wants an object
 }
 
-// NewStore returns an empty store; opts may be nil. It reports all invalid
-// options at once.
+// NewStore returns an empty store; opts may be nil. Its error joins all invalid
+// options.
 func NewStore(opts *StoreOptions) (*Store, error) {
 	o := *cmp.Or(opts, &StoreOptions{})
 	wrong := options.Mistakes{Package: "retriever"}
@@ -104,10 +106,10 @@ func NewStore(opts *StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// owner is the one product whose sessions a store has.
+// owner is the single product that owns all sessions.
 const owner = ""
 
-// keep keeps the session as the one used last.
+// keep stores the session as the most recently used one.
 func (s *Store) keep(ss *session) {
 	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
 		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.texts, Due: 1}
@@ -118,10 +120,11 @@ func (s *Store) keep(ss *session) {
 	s.sessions.Trim(owner)
 }
 
-// Learning returns a handler for [stream.Handlers].Deliver that learns from each
-// batch and then calls next, the Deliver method of a [stream.Writer]. The
-// consumer calls the handler in the order of the stream. A Writer's writes do not
-// keep that order across sessions.
+// Learning returns a handler for [stream.Handlers].Deliver that passes each batch
+// to Learn and then calls next, the Deliver method of a [stream.Writer]. The
+// consumer calls the handler in the order of the stream, which a Writer's writes
+// do not keep across sessions. The handler also forgets the addresses of erased
+// persons.
 func (s *Store) Learning(
 	next func(ctx context.Context, d *stream.Delivery) error,
 ) func(ctx context.Context, d *stream.Delivery) error {
@@ -135,9 +138,9 @@ func (s *Store) Learning(
 	}
 }
 
-// Learn records the user of a batch's session. From then on the email
-// addresses of the batch lead to its session and to no other: the last call
-// wins. It must see batches as they come: a Writer merges them.
+// Learn records the user of a batch's session. From then on the batch's email
+// addresses lead to that session and no other: the last call wins. Call it with
+// batches as they arrive, because a Writer merges them.
 func (s *Store) Learn(b activity.Batch) {
 	if b.SessionID == "" {
 		return
@@ -146,13 +149,13 @@ func (s *Store) Learn(b activity.Batch) {
 	defer s.mu.Unlock()
 	s.index(b.Email, seen{b.SessionID, b.UserID})
 	for _, a := range b.Actions {
-		if a.Email != b.Email { // another user's
+		if a.Email != b.Email { // another user's address
 			s.index(a.Email, seen{b.SessionID, a.UserID})
 		}
 	}
 }
 
-// unlearn forgets the addresses of a person who is erased.
+// unlearn forgets the addresses of an erased person.
 func (s *Store) unlearn(e stream.Erasure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +167,9 @@ func (s *Store) unlearn(e stream.Erasure) {
 	})
 }
 
-// Erase drops the chunks of a person's sessions, as the function of that name of a
-// [stream.Writer]: of a session that others shared only those that are not of one of the
-// others alone. It never fails.
+// Erase drops the chunks of a person's sessions. It is for the Erase option of a
+// [stream.Writer]. In a session shared with others, it keeps the chunks that are
+// entirely by one other user. It never fails.
 func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,11 +189,11 @@ func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
 	return nil
 }
 
-// unsummed stands for the last action of a chunk that no summary is going to cover.
+// unsummed stands for the last action of a chunk that no summary will cover.
 const unsummed = math.MaxInt
 
-// beginAnew numbers the actions to come from one, as a [stream.Summarizer] does after an erasure. Its
-// summaries lack the actions before, so their chunks stay.
+// beginAnew restarts the numbering of actions at one, as a [stream.Summarizer] does after an
+// erasure. Later summaries do not cover the earlier actions, so the chunks of those stay.
 func (ss *session) beginAnew() {
 	ss.written, ss.summed = 0, 0
 	for i := range ss.chunks {
@@ -198,7 +201,8 @@ func (ss *session) beginAnew() {
 	}
 }
 
-// userOf returns the user of all actions of a batch, "" for several.
+// userOf returns the user of all actions of a batch, or "" if there are
+// several.
 func userOf(b *activity.Batch) string {
 	for i := range b.Actions {
 		if b.Actions[i].UserID != b.Actions[0].UserID {
@@ -208,10 +212,10 @@ func userOf(b *activity.Batch) string {
 	return strings.Clone(b.Actions[0].UserID)
 }
 
-// Add keeps a batch as one chunk of its session, as the write function of a
-// [stream.Writer]. Beyond MaxChunks the session's oldest chunk is dropped. A batch
-// without a session ID or without actions is ignored, and so is an expired one.
-// Add never fails.
+// Add stores a batch as one chunk of its session. It is the write function for a
+// [stream.Writer]. Beyond MaxChunks it drops the session's oldest chunk. It
+// ignores a batch that has expired, or has no session ID or no actions. It never
+// fails.
 func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	now := time.Now()
 	at, expired := s.forwarded(b.ForwardedAt, now)
@@ -229,14 +233,13 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	return nil
 }
 
-// Overwrite replaces chunks by a summary of them, as the overwrite function of a
-// [stream.Summarizer]. It removes the session's earlier summary and its oldest
-// chunks whose actions are all among the next sum.Replaces actions, counted from
-// the end of the earlier summary and including dropped ones. Chunks with a later
-// action stay and count as newer; if they fill the session, the oldest of them is
-// dropped. The summary has the time of the newest chunk that it replaces, so it lives no longer
-// and is never after what stays. An unknown session is
-// created; other sessions do not change. A summary without a session ID is
+// Overwrite replaces chunks with a summary of them. It is the overwrite function for a
+// [stream.Summarizer]. It removes the session's earlier summary and its oldest chunks whose
+// actions are all among the next sum.Replaces actions, counted from the end of the earlier
+// summary and including dropped ones. Chunks with a later action stay and count as newer; if
+// they fill the session, the oldest of them is dropped. The summary is no newer than the newest
+// chunk that it replaces, so it lives no longer, and no newer than the chunks that stay. An
+// unknown session is created; other sessions do not change. A summary without a session ID is
 // ignored. One without text is an error and changes nothing.
 func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	if sum.SessionID == "" {
@@ -256,9 +259,9 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	return nil
 }
 
-// replace drops the chunks that a summary of the next actions replaces, and returns its place, after
-// the chunks that no summary covers, and its time: at, unless the newest of them or the oldest that
-// stays after it is earlier.
+// replace drops the chunks that a summary of the next actions replaces. It returns the summary's
+// index, after the chunks that no summary covers, and its time: at or, if earlier, the time of the
+// newest dropped chunk or of the oldest chunk that stays after it.
 func (ss *session) replace(actions int, at int64) (place int, _ int64) {
 	ss.summed += min(actions, ss.written-ss.summed)
 	newest := at
@@ -278,8 +281,8 @@ func (ss *session) replace(actions int, at int64) (place int, _ int64) {
 	return place, min(at, newest)
 }
 
-// forwarded returns when something was forwarded, in epoch microseconds: at that epoch second, or
-// now where that has expired, is in the future or is no time.
+// forwarded converts a time from epoch seconds to epoch microseconds. It returns now if that time
+// has expired, is in the future or is missing. A missing time does not count as expired.
 func (s *Store) forwarded(at float64, now time.Time) (micros int64, expired bool) {
 	micros = int64(math.Round(at * 1e6))
 	if expired = micros < now.Add(-s.ttl).UnixMicro(); expired || micros > now.UnixMicro() {
@@ -288,7 +291,7 @@ func (s *Store) forwarded(at float64, now time.Time) (micros int64, expired bool
 	return micros, false
 }
 
-// open returns the session, a new one where none is held, which is to be kept.
+// open returns the session, or a new one that the caller must keep.
 func (s *Store) open(id string, now time.Time) *session {
 	s.sweep(now)
 	if ss := s.find(id, now); ss != nil {
@@ -297,7 +300,7 @@ func (s *Store) open(id string, now time.Time) *session {
 	return &session{id: strings.Clone(id)}
 }
 
-// find returns the session, nil where none is held or all of it has expired.
+// find returns the session, or nil if it is not held or has completely expired.
 func (s *Store) find(id string, now time.Time) *session {
 	ss, ok := s.sessions.Get(owner, id)
 	if !ok || s.forget(ss, now) {
@@ -318,7 +321,7 @@ func (s *Store) forget(ss *session, now time.Time) bool {
 	return true
 }
 
-// drop drops the chunks that are to go.
+// drop drops the chunks for which goes returns true.
 func (ss *session) drop(goes func(chunk) bool) {
 	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool {
 		if !goes(c) {
@@ -329,30 +332,29 @@ func (ss *session) drop(goes func(chunk) bool) {
 	})
 }
 
-// maxEmail is the longest email address that is taken note of, in bytes: RFC
-// 5321 allows 256.
+// maxEmail is the maximum length in bytes of an email address that is recorded:
+// RFC 5321 allows 256.
 const maxEmail = 320
 
-// index records where an email address was seen, unless it was seen
-// later in the stream.
+// index records where an email address was seen. A later call replaces it.
 func (s *Store) index(email string, in seen) {
 	if email = foldEmail(email); email != "" && len(email) <= maxEmail {
 		s.keepEmail(strings.Clone(email), seen{strings.Clone(in.session), strings.Clone(in.user)})
 	}
 }
 
-// keepEmail keeps the address as the one used last.
+// keepEmail stores the address as the most recently used one.
 func (s *Store) keepEmail(email string, in seen) {
 	s.emails.Put(owner, email, in, fair.Item{
 		Bytes: fair.Size(len(email)) + fair.Size(len(in.session)) + fair.Size(len(in.user))})
 	s.emails.Trim(owner)
 }
 
-// foldEmail returns the form of an email address that finds it.
+// foldEmail returns the form of an email address under which it is stored.
 func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// sweep frees some of the sessions that have expired. More go than come, as it
-// is called for each batch.
+// sweep frees up to two expired sessions. It is called for each batch, so it
+// frees them faster than they arrive.
 func (s *Store) sweep(now time.Time) {
 	for range 2 {
 		if expired := s.sessions.Due(now.UnixMicro()); expired != nil {
@@ -361,8 +363,8 @@ func (s *Store) sweep(now time.Time) {
 	}
 }
 
-// insert adds a chunk without setting more memory aside than is likely needed.
-// Of as many as there may be the oldest is dropped.
+// insert adds a chunk and allocates little more memory than is likely needed.
+// At the limit it drops the oldest chunk.
 func (ss *session) insert(at int, c chunk, limit int) {
 	if len(ss.chunks) == limit {
 		ss.texts -= fair.Size(len(ss.chunks[0].text))
@@ -376,9 +378,9 @@ func (ss *session) insert(at int, c chunk, limit int) {
 	ss.chunks = slices.Insert(ss.chunks, at, c)
 }
 
-// SessionOf returns the session that the email address was last seen in,
-// whatever its case and the space around it, while that session is held. That
-// an older session of the same address is still held does not count.
+// SessionOf returns the session in which the email address was last seen, if
+// that session is still held. It ignores the address's case and surrounding
+// white space. It never falls back to an older session of the same address.
 func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,8 +397,8 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	return ss.id, true
 }
 
-// Sessions returns how many sessions are held, among them some that have
-// expired and are not freed yet.
+// Sessions returns how many sessions are held, including expired ones that are
+// not freed yet.
 func (s *Store) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
