@@ -77,7 +77,7 @@ type chunk struct {
 	text string
 	at   int64  // epoch microseconds
 	last int    // number of its last action, or unsummed
-	user string // of all its actions; empty if unknown or not the same
+	user string // of all its actions; empty if unknown or mixed
 }
 
 // record is a chunk in an answer.

@@ -10,8 +10,8 @@
 //	}
 //
 // A script is read line by line; semicolons separate steps as well, and # begins a
-// comment. A step has a time since the beginning, an action, and after an arrow (→ or ->)
-// its expectations, separated by commas. Times must not decrease.
+// comment. A step consists of a time since the beginning, an action and, after an arrow
+// (→ or ->), expectations separated by commas. Times must not decrease.
 //
 // Actions:
 //
@@ -25,25 +25,24 @@
 //	finishes                 the guidance is complete
 //	abandons                 the user leaves the guidance
 //	joins                    a teammate writes into the conversation
-//	desk fails               from now on the desk can show and delete nothing
-//	desk works               it can again
-//	restart                  the machine is stored and restored
+//	desk fails               from now on the desk can neither show nor delete
+//	desk works               the desk recovers
+//	restart                  the machine is saved and restored
 //
 // A step without an action lets time pass. Expectations:
 //
-//	offer my_trigger         it is offered, with a label if "…" follows
-//	no offer                 no trigger is offered, even if one matches
-//	no offer cooldown        it matches and is not offered, for this reason
+//	offer my_trigger         its offer is shown, with a label if "…" follows
+//	no offer                 no offer is shown, even if a trigger matches
+//	no offer cooldown        a trigger matches but makes no offer, for this reason
 //	state thinking           or proactive, reactive, guidance, conservative
 //	reply                    the message is answered
-//	guide "Yes, show me"     the label that was chosen is followed up
+//	guide "Yes, show me"     guidance for the chosen label begins
 //	removed                  the conversation is deleted
 //	refused                  the action is not possible in this state
 //
-// An event at a due time between two steps, such as an offer for having stayed on a page,
-// belongs to the later one. An offer that is not expected is an error, and so
-// is a step that is not possible. Offers are shown at once, and only the script
-// engages with them.
+// An event due between two steps, such as an offer for having stayed on a page, belongs
+// to the later step. An unexpected offer is an error, and so is an impossible step.
+// Offers are shown immediately, and only the script reacts to them.
 //
-// The scripts run the service's own code.
+// The scripts exercise the service's own code.
 package proactivetest

@@ -17,11 +17,12 @@ import (
 // Start is the time t+0s of every script.
 var Start = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 
-// Site is the site of the pages that a script gives as paths.
+// Site is the origin of pages that a script gives as paths.
 const Site = "https://app.example.com"
 
-// Run plays a script with these triggers, the first before the others, and the default
-// configuration. It fails the test for an error in the script or an unmet expectation.
+// Run plays a script with these triggers, evaluated in the given order, and the
+// default configuration. It fails the test if the script has an error or an
+// expectation is not met.
 func Run(t testing.TB, script string, triggers ...proactive.Trigger) {
 	t.Helper()
 	if err := play(script, nil, triggers); err != nil {
@@ -29,8 +30,8 @@ func Run(t testing.TB, script string, triggers ...proactive.Trigger) {
 	}
 }
 
-// RunConfig is Run for a product's configuration: the triggers that it switches on, of
-// package proactive and the custom ones.
+// RunConfig is like Run, but with a product's configuration: it uses the triggers that
+// the configuration enables, from package proactive and from the custom ones.
 func RunConfig(t testing.TB, script string, config *proactive.Config, custom ...proactive.Trigger) {
 	t.Helper()
 	if err := Check(script, config, custom...); err != nil {
@@ -38,9 +39,8 @@ func RunConfig(t testing.TB, script string, config *proactive.Config, custom ...
 	}
 }
 
-// Check plays a script as RunConfig does, and returns the error in the script or the
-// configuration, or else all unmet expectations, joined, each with its line, column and
-// step.
+// Check plays a script like RunConfig. It returns the error in the configuration or the
+// script, or else all unmet expectations, joined, each with its line, column and step.
 func Check(script string, config *proactive.Config, custom ...proactive.Trigger) error {
 	triggers, err := config.Select(custom...)
 	if err != nil {
@@ -75,17 +75,17 @@ type player struct {
 	core   *assistance.Core
 	replay *assistance.Replay
 	page   string
-	works  bool // the desk
-	count  int  // of actions
+	works  bool // whether the desk works
+	count  int  // number of actions
 
-	seen // during the step that is played
+	seen // during the current step
 }
 
 // seen holds the results of a step.
 type seen struct {
 	decisions []assistance.Decision
 	effects   []assistance.Effect
-	offers    []assistance.Send // that were shown
+	offers    []assistance.Send // shown to the user
 	refused   error
 }
 
@@ -97,7 +97,7 @@ func (p *player) newReplay() *assistance.Replay {
 		})
 }
 
-// desk answers as the script wants it to.
+// desk answers an effect as the script demands.
 func (p *player) desk(now time.Time, e assistance.Effect) assistance.Event {
 	p.effects = append(p.effects, e)
 	send, isOffer := e.(assistance.Send)
@@ -141,7 +141,7 @@ func (p *player) play(s step) {
 	}
 }
 
-// act lets the user do something.
+// act performs a user's action.
 func (p *player) act(a activity.Action, now time.Time) {
 	a.TimestampStart, a.Index = activity.Seconds(now), p.count
 	a.TimestampEnd = a.TimestampStart
@@ -152,7 +152,7 @@ func (p *player) act(a activity.Action, now time.Time) {
 	}
 }
 
-// restart stores the machine and restores it.
+// restart saves the machine and restores it.
 func (p *player) restart() error {
 	snapshot, err := json.Marshal(p.replay.Machine())
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *player) restart() error {
 	return nil
 }
 
-// failure is an unmet expectation, with its place in the script.
+// failure is an unmet expectation with its position in the script.
 type failure struct {
 	position position
 	problem  string
@@ -192,7 +192,7 @@ func (p *player) failures(s step) (all []failure) {
 	return all
 }
 
-// check returns the problem with an expectation, "" if it is met.
+// check returns the problem with an expectation, or "" if it is met.
 func (p *player) check(e expectation) string {
 	switch e.kind {
 	case "offer":
@@ -218,7 +218,8 @@ func (p *player) check(e expectation) string {
 	return ""
 }
 
-// expect returns the problem unless there is an effect of the type that is as it should be.
+// expect returns "" if an effect of type T satisfies is, and problem otherwise. A nil is
+// accepts any.
 func expect[T assistance.Effect](effects []assistance.Effect, problem string, is func(T) bool) string {
 	for _, effect := range effects {
 		if e, ok := effect.(T); ok && (is == nil || is(e)) {
@@ -256,7 +257,7 @@ func (p *player) checkNoOffer(reason assistance.Reason) string {
 	return fmt.Sprintf("the reason is not %s: %s", reason, p.whyNot())
 }
 
-// whyNot returns the reason why there is no offer.
+// whyNot explains why there is no offer.
 func (p *player) whyNot() string {
 	var said []string
 	for _, d := range p.decisions {

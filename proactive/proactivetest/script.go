@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
-// step is a step of a script.
+// step is one step of a script.
 type step struct {
 	position position
 	source   string
@@ -22,7 +22,7 @@ type step struct {
 	expect   []expectation
 }
 
-// position is a place in a script, from 1; columns count characters.
+// position is a place in a script, counted from 1; columns count characters.
 type position struct{ line, column int }
 
 func (p position) String() string { return fmt.Sprintf("line %d, column %d", p.line, p.column) }
@@ -33,7 +33,7 @@ type action struct {
 	object string
 }
 
-// The verbs beside acts and events.
+// The verbs other than acts and events.
 const (
 	verbWait    = "wait"
 	verbPage    = "page"
@@ -42,10 +42,10 @@ const (
 	verbRestart = "restart"
 )
 
-// acts are the verbs with an object in quotes that make an action.
+// acts maps the verbs that take a quoted object to types of action.
 var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
 
-// events are the verbs that make an event.
+// events maps verbs to events.
 var events = map[string]assistance.Event{
 	"dismisses":  assistance.Dismissed{},
 	"progresses": assistance.Progressed{},
@@ -54,12 +54,12 @@ var events = map[string]assistance.Event{
 	"joins":      assistance.Engaged{},
 }
 
-// expectation is a result that a step must have.
+// expectation is a required result of a step.
 type expectation struct {
 	position position
 	kind     string // offer, no offer, state, reply, guide, removed or refused
 	object   string
-	label    string // of an offer
+	label    string // the offer's label
 }
 
 var states = map[string]assistance.State{
@@ -82,8 +82,8 @@ func init() {
 	}
 }
 
-// maxTime bounds how long a script can take: a desk that fails is asked every few
-// seconds.
+// maxTime limits the time that a script can span: a failing desk is asked every
+// few seconds.
 const maxTime = 1000 * time.Hour
 
 // parse reads a script.
@@ -117,14 +117,14 @@ func (p position) errorf(format string, args ...any) error {
 	return fmt.Errorf("%v: %s", p, fmt.Sprintf(format, args...))
 }
 
-// token is a word, a text in quotes, or one of ; , and →.
+// token is a word, a quoted text, or one of ; , and →.
 type token struct {
 	position
 	text   string
 	quoted bool
 }
 
-// split splits a line into tokens, up to a comment.
+// split splits a line into tokens and stops at a comment.
 func split(line string, number int) (tokens []token, err error) {
 	for rest := line; ; {
 		rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
@@ -141,7 +141,7 @@ func split(line string, number int) (tokens []token, err error) {
 				return nil, at.errorf("a text in quotes has no end")
 			}
 			length, t.quoted = len(quoted), true
-			t.text, _ = strconv.Unquote(quoted) // it is one
+			t.text, _ = strconv.Unquote(quoted) // it is a valid quoted string
 		case rest[0] == ';' || rest[0] == ',':
 			length, t.text = 1, rest[:1]
 		case strings.HasPrefix(rest, "→") || strings.HasPrefix(rest, "->"):
@@ -157,8 +157,8 @@ func split(line string, number int) (tokens []token, err error) {
 	}
 }
 
-// wordLength returns the length of the word that a text begins with. A # inside a
-// word is a part of it, as in a URL.
+// wordLength returns the length of the word at the start of a text. A # inside a
+// word belongs to it, as in a URL.
 func wordLength(s string) int {
 	for i, r := range s {
 		if unicode.IsSpace(r) || strings.ContainsRune(`;,"→`, r) || strings.HasPrefix(s[i:], "->") {
@@ -230,7 +230,7 @@ func parseAction(tokens []token) (action, error) {
 	return action{}, verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
 }
 
-// parseExpectations parses the part behind an arrow.
+// parseExpectations parses the tokens after an arrow.
 func parseExpectations(arrow token, tokens []token) (all []expectation, err error) {
 	for more := true; more; {
 		var one []token
