@@ -1,5 +1,5 @@
-// Command liveactivity-bridge gives a chat widget the recent actions of its
-// visitor, and serves a small vendor portal to try it in.
+// Command liveactivity-bridge provides a chat widget with its visitor's recent
+// actions, and serves a small vendor portal to try it in.
 package main
 
 import "github.com/liveactivity/liveactivity/internal/command"

@@ -21,7 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
-// flags of the command. Every flag has an environment variable.
+// flags are the command's flags. Every flag has an environment variable.
 type flags struct {
 	Addr  string   `default:"127.0.0.1:8070" env:"LIVEACTIVITY_BRIDGE_ADDR" help:"${addr}"`
 	Pages []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"${pages}"`
@@ -32,7 +32,7 @@ type flags struct {
 	command.Common
 }
 
-// help has the texts of --help.
+// help holds the texts of --help.
 var help = kong.Vars{
 	"addr": "Listen address; port 0 picks a free port.",
 	"pages": "Origin of pages that may use the bridge, such as https://portal.example.com; can be repeated. " +
@@ -46,8 +46,9 @@ var help = kong.Vars{
 const description = "Gives a chat widget its user's recent actions, and serves a small vendor portal to try it. " +
 	"Keeps everything in memory."
 
-// run is the command: it returns when ctx ends and everything is finished, or when the stream
-// is refused. With a stream it is ready once the stream's retained entries have been read.
+// run is the command. It returns when ctx ends and everything is finished, or when the server
+// refuses the stream. With a stream, it is ready once it has read the stream's retained
+// entries.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
 	wrong, err := command.Parse(&f, help, "liveactivity-bridge", description, args, stdout, stderr)
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	log, err := f.Logger(stderr)
 	wrong.Add(err)
 	b, err := bridge.New(&options)
-	if wrong.Err() == nil { // else the flag is named already
+	if wrong.Err() == nil { // otherwise the flag is already reported
 		wrong.Add(err)
 	}
 	reg := serve.NewRegistry()
@@ -95,8 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve.Serve(ctx, listener, serve.Service{Handler: observer.Wrap(httpx.RouteName, mux), Run: beside}, log)
 }
 
-// options parses the flags and adds everything that is wrong with them. bridge.New checks the
-// rest.
+// options parses the flags and adds all their mistakes to wrong. bridge.New checks the rest.
 func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
 	for _, allowed := range f.Pages {

@@ -1,4 +1,4 @@
-// Command liveactivity-retriever keeps the recent actions of users as records for
+// Command liveactivity-retriever keeps users' recent actions as records for
 // chatbot platforms such as Dify. It reads a product's event stream.
 package main
 

@@ -24,8 +24,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
-// flags of the command. Every flag has an environment variable. Those that must
-// be parsed are taken as text, so that all mistakes are reported at once.
+// flags are the command's flags. Every flag has an environment variable. Flags
+// that must be parsed are strings, so that all mistakes are reported together.
 type flags struct {
 	StreamURL   string  `env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"${stream_url}"`
 	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"${token}"`
@@ -44,7 +44,7 @@ type flags struct {
 	command.Common
 }
 
-// help has the texts of --help.
+// help holds the texts of --help.
 var help = kong.Vars{
 	"stream_url":   "The product's event stream, such as https://live.example.com/stream/acme. Required.",
 	"token":        "A key of the product with the scope stream. Required.",
@@ -60,7 +60,7 @@ var help = kong.Vars{
 		"Without it they are put together from the actions.",
 }
 
-// settings are the flags, parsed.
+// settings are the parsed flags.
 type settings struct {
 	apiKey     string
 	keyBy      retriever.KeyBy
@@ -69,8 +69,8 @@ type settings struct {
 	summarizer stream.SummarizerOptions
 }
 
-// settings parses the flags and adds everything that is wrong with them. After a mistake the
-// settings are of no use.
+// settings parses the flags and adds all their mistakes to wrong. After a mistake the
+// settings must not be used.
 func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	wrong.Require("--stream-url", f.StreamURL, "the product's stream, such as https://live.example.com/stream/acme")
 	wrong.Require("--token", f.Token, "a key of the product with the scope stream")
@@ -95,7 +95,7 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	return s
 }
 
-// checkKey returns the mistake in the key that requests must carry, if any.
+// checkKey returns the problem with the key that requests must carry, if any.
 func checkKey(key string) error {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("must be printable ASCII without spaces")
@@ -106,9 +106,9 @@ func checkKey(key string) error {
 const description = "Keeps users' recent actions as records for chatbot platforms such as Dify. " +
 	"Reads a product's event stream from its oldest event, and keeps everything in memory."
 
-// run is the command: it returns when ctx ends and everything is finished, or when the stream
-// is refused. It is ready once the stream's retained entries have been read: until then answers
-// may lack records.
+// run is the command. It returns when ctx ends and everything is finished, or when the server
+// refuses the stream. It is ready once it has read the stream's retained entries: until then
+// answers may lack records.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
 	wrong, err := command.Parse(&f, help, "liveactivity-retriever", description, args, stdout, stderr)
@@ -138,8 +138,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve.Serve(ctx, listener, service, log)
 }
 
-// assemble puts the parts together: stream → consumer → writer → store, with a summarizer
-// beside, and the handler over the store. It starts nothing.
+// assemble connects the parts: stream → consumer → writer → store, with a summarizer
+// attached, and the handler that serves the store. It starts nothing.
 func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (all serve.Service, err error) {
 	store, err := retriever.NewStore(&s.store)
 	if err != nil {
@@ -182,9 +182,8 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 		Run: []func(context.Context) error{writer.Run, consumer.Run}}, nil
 }
 
-// forgiveSlashes serves a path that begins with several slashes as if it began
-// with one: Dify joins the endpoint it is given, which may end in a slash, and
-// the path.
+// forgiveSlashes serves a path with several leading slashes as if it had one:
+// Dify appends the path to its configured endpoint, which may end in a slash.
 func forgiveSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "//") {
@@ -195,7 +194,7 @@ func forgiveSlashes(next http.Handler) http.Handler {
 	})
 }
 
-// warnIfOpen logs a warning if anyone in the network may read activity.
+// warnIfOpen logs a warning if anyone on the network may read activity.
 func warnIfOpen(log *slog.Logger, apiKey string, addr net.Addr) {
 	if tcp, ok := addr.(*net.TCPAddr); ok && apiKey == "" && !tcp.IP.IsLoopback() {
 		log.Warn("without --api-key anyone with access to this address can read the activity of users", "addr", addr.String())

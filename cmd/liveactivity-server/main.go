@@ -1,4 +1,4 @@
-// Command liveactivity-server takes page views, clicks and form submits from
+// Command liveactivity-server receives page views, clicks and form submits from
 // PostHog and shows each user's recent actions to AI agents and help desks.
 package main
 

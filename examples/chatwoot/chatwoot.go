@@ -58,7 +58,8 @@ type desk struct {
 	secret string
 }
 
-// message is one in Chatwoot. Its type is a number in the API and a word in webhooks.
+// message is a Chatwoot message. Its type is a number in the API and a word in
+// webhooks.
 type message struct {
 	ID        int    `json:"id"`
 	Content   string `json:"content"`
@@ -101,10 +102,10 @@ func (d *desk) write(ctx context.Context, conversationID, text string, private b
 	return strconv.Itoa(written.ID), err
 }
 
-// markdown are the characters that Chatwoot would take for Markdown.
+// markdown has the characters that Chatwoot would interpret as Markdown.
 const markdown = "\\`*_~<>#|!&[]()-"
 
-// render escapes Markdown, so that agents see the text as it is.
+// render escapes Markdown, so that agents see the text literally.
 func render(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -116,7 +117,7 @@ func render(text string) string {
 	return b.String()
 }
 
-// Fits goes by Chatwoot's limit of 150,000 characters.
+// Fits applies Chatwoot's limit of 150,000 characters.
 func (d *desk) Fits(text string) bool { return len(render(text)) <= 150_000 }
 
 // FindNote looks through the latest messages.

@@ -1,5 +1,5 @@
-// Command chatwoot is liveactivity-server with a help desk that it does not know:
-// Chatwoot, in one file. Products can have it in their integration_config:
+// Command chatwoot is liveactivity-server with an additional help desk, Chatwoot,
+// in one file. Products can have it in their integration_config:
 //
 //	"chatwoot": {"base_url": "https://app.chatwoot.com", "account_id": 3, "api_access_token": "${CHATWOOT_TOKEN}"}
 //

@@ -34,7 +34,8 @@ func main() {
 	}
 }
 
-// serve serves the shop until ctx ends, and then whatever is still in flight.
+// serve serves the shop until ctx ends, and then finishes the requests in
+// flight.
 func serve(ctx context.Context, listener net.Listener, options *liveactivity.Options) error {
 	service, err := liveactivity.New(options)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command summaries keeps notes on the actions of each session of a product,
-// as a help desk's conversation or an agent's memory would have them. Every few
-// actions a language model sums them up, and the summary takes the notes' place.
-// It prints each note, and each summary with the notes that are left.
+// like a help desk's conversation or an agent's memory. Every few actions a
+// language model summarizes them, and the summary replaces the notes. The
+// command prints each note, and each summary with the remaining notes.
 //
 // Start a server, and this program with the key that the server prints:
 //
@@ -9,9 +9,9 @@
 //	go run ./examples/summaries --token KEY --threshold 3
 //
 // Then paste the server's curl line in a third terminal, three times. That needs
-// no model: without one the summary is put together from the actions. For a
-// better one set OPENAI_API_KEY, or OPENAI_BASE_URL, such as
-// http://127.0.0.1:11434/v1 of Ollama, or both.
+// no model: without one the summary is composed from the actions. For a better
+// summary set OPENAI_API_KEY, or OPENAI_BASE_URL, such as Ollama's
+// http://127.0.0.1:11434/v1, or both.
 package main
 
 import (
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	debounce := flags.Duration("debounce", time.Second, "how long a session must be quiet before a note is written")
 	threshold := flags.Int("threshold", stream.DefaultThreshold, "after so many actions a session is summed up")
 	model := flags.String("llm-model", "gpt-4o-mini", "the language model")
-	_ = flags.Parse(args) // ends the program when they are wrong
+	_ = flags.Parse(args) // exits if they are wrong
 
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	n := &notebook{w: stdout, notes: map[string][]activity.BatchAction{}}
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	consumer, err := stream.NewConsumer(*url, cmp.Or(*token, os.Getenv("LIVEACTIVITY_STREAM_TOKEN")),
 		stream.Handlers{Deliver: writer.Deliver},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: logger}) // the notes are in memory: begin with all there is
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: logger}) // notes are in memory: begin with everything
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return group.Wait()
 }
 
-// newModel returns a model behind an endpoint that speaks OpenAI's chat
-// completions, or nil when there is neither a key nor a URL.
+// newModel returns a model at an endpoint with OpenAI's chat completions API,
+// or nil if there is neither a key nor a URL.
 func newModel(apiKey, baseURL, name string) func(context.Context, string) (string, error) {
 	if apiKey == "" && baseURL == "" {
 		return nil
@@ -113,8 +113,8 @@ type notebook struct {
 	notes map[string][]activity.BatchAction
 }
 
-// write is called with a session's actions once the session is quiet. It changes
-// nothing when it fails, as it is called again then.
+// write is called with a session's actions once the session is quiet. If it
+// fails it changes nothing, because it is called again.
 func (n *notebook) write(_ context.Context, b activity.Batch) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,9 +125,9 @@ func (n *notebook) write(_ context.Context, b activity.Batch) error {
 	return nil
 }
 
-// overwrite puts a summary in the place of the one before it and of the oldest
-// notes. There may be some that are newer: a session goes on while a model is
-// at work.
+// overwrite replaces the previous summary and the oldest notes with a new
+// summary. Newer notes may remain, since a session continues while a model is
+// working.
 func (n *notebook) overwrite(_ context.Context, s stream.Summary) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

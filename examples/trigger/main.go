@@ -1,17 +1,17 @@
-// Command trigger is the service with a trigger of its own: a user who comes
-// to the cart for the third time without having gone to the checkout is asked in
-// the Messenger whether something is missing, and who wants advice gets it.
+// Command trigger is the service with a custom trigger: a user who visits the
+// cart for the third time without going to the checkout is asked in the
+// Messenger whether something is missing, and gets advice on request.
 //
-// It has the flags of liveactivity-server, and takes a product file whose product has
-// proactive enabled beside its desk:
+// It has the flags of liveactivity-server, and needs a product file whose product has
+// a desk and has proactive enabled:
 //
 //	"intercom": {"access_token": "${INTERCOM_ACCESS_TOKEN}", "client_secret": "${INTERCOM_CLIENT_SECRET}"},
 //	"proactive": {"enabled": true, "triggers": [{"id": "undecided"}, {"id": "canonical_url_ping_pong", "page": "/help"}]}
 //
 //	go run ./examples/trigger --config products.json
 //
-// Without a list of triggers, undecided comes first and then those that are on by
-// default. How such a trigger is tested is in main_test.go.
+// Without a list of triggers, undecided comes first, followed by the default
+// triggers. See main_test.go for how to test such a trigger.
 package main
 
 import (
@@ -24,7 +24,8 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// undecided matches at the third visit of the cart without one of the checkout.
+// undecided matches at the third visit to the cart without a visit to the
+// checkout.
 type undecided struct{}
 
 func (undecided) ID() string { return "undecided" }

@@ -19,7 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 )
 
-// clientFlags say which server a command talks to, and about which product.
+// clientFlags select the server that a command talks to, and the product.
 type clientFlags struct {
 	URL     string `env:"LIVEACTIVITY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The server's address."`
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file, for the product's secret and key."`
@@ -27,14 +27,15 @@ type clientFlags struct {
 	Key     string `env:"LIVEACTIVITY_KEY" placeholder:"KEY" help:"A key of the product, where no file has one."`
 }
 
-// client is a server as a command sees it. product has its ID only, without a product file.
+// client is a command's view of a server. Without a product file, product has only its ID.
 type client struct {
-	base, key string // base without a slash at its end; key may be empty
+	base, key string // base has no trailing slash; key may be empty
 	product   liveactivity.Product
 }
 
-// client returns the client of the flags, with the key of the flags or else the first of the
-// file that has the scope. Mistakes are added to the call's; after one the client is of no use.
+// client returns the client for the flags. Its key is that of the flags, or else the file's
+// first key with the scope. Mistakes are added to the call's; after one, the client must not be
+// used.
 func (f clientFlags) client(scope access.Scope, of call) client {
 	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, demoProduct)}}
 	if !isURL(c.base) {
@@ -56,14 +57,14 @@ func (f clientFlags) client(scope access.Scope, of call) client {
 	return c
 }
 
-// isURL reports whether a text is the http or https URL of a server.
+// isURL reports whether a text is an http or https URL with a host.
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// path returns the address of something of the product below the server's. Each * of the format
-// stands for one of parts, which is escaped.
+// path returns the URL of one of the product's resources on the server. Each * in the format
+// stands for one of parts, which path escapes.
 func (c client) path(format string, parts ...string) string {
 	for _, part := range parts {
 		format = strings.Replace(format, "*", url.PathEscape(part), 1)
@@ -71,13 +72,13 @@ func (c client) path(format string, parts ...string) string {
 	return c.base + strings.Replace(format, "{product_id}", url.PathEscape(c.product.ProductID), 1)
 }
 
-// maxAnswer is how many bytes of an answer are read.
+// maxAnswer is the maximum number of bytes read from an answer.
 const maxAnswer = 8 << 20
 
-// do makes a request, and decodes the answer into answer unless that is nil; a *[]byte gets it as
-// it is. An answer other than 200 is a *statusError, and the end of ctx its cause. All errors are
-// sentences for the terminal; the answer's own text is made printable, because the server may be
-// anybody's.
+// do makes a request and decodes the answer's JSON into answer, unless that is nil; a *[]byte
+// receives the raw answer. A status other than 200 is a *statusError. If ctx ends, the error is
+// its cause. All errors are sentences for the terminal. The answer's own text is made printable,
+// because anybody may run the server.
 func (c client) do(ctx context.Context, method, address string, header http.Header, body []byte, answer any) error {
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -110,12 +111,13 @@ func (c client) do(ctx context.Context, method, address string, header http.Head
 	return nil
 }
 
-// noRedirects takes a redirect for the answer: another server is not sent the secret in a header.
+// noRedirects treats a redirect as the answer, so that no other server receives the secret in a
+// header.
 var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// refused returns the *statusError of an answer with this body.
+// refused returns the *statusError for an answer with this body.
 func (c client) refused(response *http.Response, body []byte) error {
 	var failed struct{ Detail string }
 	_ = json.Unmarshal(body, &failed) // not every proxy answers in JSON
@@ -130,16 +132,15 @@ func (c client) refused(response *http.Response, body []byte) error {
 	return &statusError{response.StatusCode, detail, text}
 }
 
-// statusError is an answer of a server that is not 200.
+// statusError is an answer with a status other than 200.
 type statusError struct {
 	status       int
-	detail, text string // detail is the server's, "" for none
+	detail, text string // detail is the server's text, or ""
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// printable returns a text without characters that a terminal would obey, each replaced by a
-// space.
+// printable replaces each character that a terminal might interpret with a space.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

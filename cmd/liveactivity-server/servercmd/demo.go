@@ -17,14 +17,15 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// demoProduct is the product there is when no product file names any.
+// demoProduct is the product that is served without a product file.
 const demoProduct = "demo"
 
 // demoUser is the user in the printed curl line.
 const demoUser = "ada"
 
-// addDemo adds the demo product to the options, with the desk of its own, which answers also
-// without a language model. Its secrets are new. The program's desks stay.
+// addDemo adds the demo product to the options, with its own desk, which answers even
+// without a language model. Its secrets are newly generated. The calling program's desks
+// stay.
 func (s *settings) addDemo() *demo.Demo {
 	product, key := liveactivity.NewProduct(demoProduct)
 	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]})
@@ -42,8 +43,8 @@ func (s *settings) addDemo() *demo.Demo {
 	return d
 }
 
-// demoConfig is the configuration of the demo product. Its times are short, so a visitor sees
-// everything within two minutes.
+// demoConfig is the configuration of the demo product. Its times are short, so that a visitor
+// sees everything within two minutes.
 func demoConfig() liveactivity.IntegrationConfig {
 	return liveactivity.IntegrationConfig{
 		Notes: &liveactivity.Notes{
@@ -64,12 +65,12 @@ func demoConfig() liveactivity.IntegrationConfig {
 	}
 }
 
-// printDemo shows how to reach the demo product. The curl line reports a page view and then
-// looks it up.
+// printDemo prints how to reach the demo product. The curl line reports a page view and
+// then reads it back.
 func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs,
 	product liveactivity.Product, key liveactivity.Key, page string,
 ) {
-	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // pasted again, it is another page view
+	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // each paste is another page view
 	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
 		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
 	curl := []string{

@@ -21,9 +21,9 @@ import (
 type checkFlags struct {
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product string `placeholder:"ID" help:"The product to check; all of the file by default."`
-	// PublicURL is asked only where it is given.
+	// PublicURL is checked only if it is set.
 	PublicURL string `env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, to test it, too."`
-	// LLMModel is not asked, only whether there is one.
+	// LLMModel is not called; check only needs to know whether there is one.
 	LLMModel string `env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"The server's language model, if it has one."`
 	command.Common
 }
@@ -34,7 +34,7 @@ const checkDescription = "Tests the credentials and permissions at each help des
 	"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 
 // check is the command that asks the help desks of a product file whether the service can work
-// with them. It fails where something is missing, after it has asked about everything.
+// with them. It fails if anything is missing, after it has checked everything.
 func check(ctx context.Context, f checkFlags, c call) error {
 	file, err := c.load(f.Config, f.Product)
 	if err != nil {
@@ -63,8 +63,8 @@ func check(ctx context.Context, f checkFlags, c call) error {
 	return fmt.Errorf("%d things are missing, see above", missing)
 }
 
-// checkProduct checks a product, prints the findings and returns how much is missing. It prints
-// nothing of a part during which ctx ended.
+// checkProduct checks a product, prints the findings and returns the number of problems. It
+// prints no findings of a part during which ctx ended.
 func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, public string,
 	stdout io.Writer,
 ) (missing int) {
@@ -104,8 +104,8 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 	return missing
 }
 
-// checkDesk asks a desk whether the service can work with it. A desk that cannot tell counts as
-// able.
+// checkDesk asks a desk whether the service can work with it. A desk without a Checker counts
+// as usable.
 func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
 	checker := desk.Desk.Capabilities().Checker
 	if checker == nil {
@@ -124,8 +124,8 @@ type provisionFlags struct {
 	command.Common
 }
 
-// provisioner is a desk whose account can be set up, and whose webhooks can be read. Zendesk's
-// is; with dryRun nothing is changed.
+// provisioner is a desk whose account can be set up, and whose webhooks can be read, such as
+// Zendesk. With dryRun it changes nothing.
 type provisioner interface {
 	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
 	Remove(ctx context.Context, productID string, dryRun bool) (zendesk.Provisioned, error)
@@ -137,8 +137,8 @@ const provisionDescription = "Sets up a product's Zendesk account: creates the w
 	"Webhooks that it made for another address get the " +
 	"new one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
 
-// provision is the command that sets up a product's Zendesk account, or with --remove takes the
-// setup back. The steps that were made are printed also when a later one fails.
+// provision is the command that sets up a product's Zendesk account or, with --remove, removes
+// that setup. It prints the completed steps even if a later one fails.
 func provision(ctx context.Context, f provisionFlags, c call) error {
 	c.wrong.Require("--product", f.Product, "the id of a product of the file")
 	switch _, err := zendesk.ContextURL(f.PublicURL, "acme"); {
@@ -171,8 +171,8 @@ func provision(ctx context.Context, f provisionFlags, c call) error {
 	return fmt.Errorf("--product: the product %s has no zendesk in its integration_config", f.Product)
 }
 
-// load returns a product file, with only the product of that ID if one is given. The error has
-// all mistakes in the flags so far; without an error a product that was asked for is there.
+// load returns a product file, reduced to the product with that ID if one is given. Its error
+// includes all mistakes in the flags so far. Without an error, a requested product exists.
 func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	if c.wrong.Require("--config", path, "the product file"); path == "" {
 		return file, c.wrong.Err()
@@ -189,8 +189,8 @@ func (c call) load(path, productID string) (file liveactivity.File, err error) {
 	return file, c.wrong.Err()
 }
 
-// printProvisioned prints the steps, and the rest to do by hand: the secrets to put into the
-// file, and, if complete, a trigger of Zendesk's own to change.
+// printProvisioned prints the steps and the remaining manual work: the secrets to put into
+// the file and, if complete, a standard trigger of Zendesk's to change.
 func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bool) {
 	for _, step := range done.Steps {
 		state := cmp.Or(string(step.Change), "is there")
@@ -207,7 +207,7 @@ func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bo
 	}
 	if len(done.SigningSecrets) > 0 {
 		fmt.Fprint(w, "\nPut this into the product's zendesk in the product file, and restart the server:\n\n")
-		secrets, _ := jsontext.Marshal(done.SigningSecrets) // strings always encode
+		secrets, _ := jsontext.Marshal(done.SigningSecrets) // strings can always be encoded
 		fmt.Fprintf(w, "  \"signing_secret\": %s\n", secrets)
 	}
 	if complete && !dryRun {

@@ -1,5 +1,5 @@
 // Package servercmd is the command liveactivity-server as a function, for a program
-// that adds a help desk, a trigger or a view and keeps the flags, the product file and
+// that adds a help desk, a trigger or a view but keeps the flags, the product file and
 // the other commands:
 //
 //	func main() {

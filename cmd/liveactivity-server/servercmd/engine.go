@@ -15,9 +15,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// openLog opens the log that the settings name and puts it into their options; without one the
-// service makes its own, in memory. The function release, not nil unless there is an error,
-// releases it once the service has stopped.
+// openLog opens the log that the settings select and puts it into the options; without one the
+// service creates its own, in memory. Unless there is an error, release is not nil; call it
+// once the service has stopped.
 func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	switch {
 	case s.DataDir != "":
@@ -29,8 +29,8 @@ func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// openFile opens the file, which takes as long as reading it back takes; the display shows how
-// far it is. One process at a time can have it open.
+// openFile opens the file, which takes as long as reading it back; the display shows the
+// progress. Only one process at a time can have it open.
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
 	var done, total atomic.Int64
 	opened := s.display.during(log, func() (progress, bool) {
@@ -49,14 +49,14 @@ func (s *settings) openFile(log *slog.Logger) (release func() error, err error) 
 	}
 	log.Info("everything is kept in a file", "file", filepath.Join(s.DataDir, boltlog.FileName))
 	s.Log = entries
-	// Sessions in memory have an eighth of it.
+	// An eighth of it is for sessions in memory.
 	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	return entries.Release, nil
 }
 
-// openRedis opens Redis, which need not be reachable: the server starts and answers 503 until
-// it is. A Redis that is too old, or has data of a newer program, is an error at once if it can
-// be told.
+// openRedis opens Redis, which need not be reachable: the server starts anyway and answers 503
+// until it is. If Redis is reachable but too old, or has data from a newer program, openRedis
+// fails immediately.
 func (s *settings) openRedis(log *slog.Logger) (release func() error, err error) {
 	entries, err := redislog.Open(s.RedisURL, &redislog.Options{
 		Retention: s.Retention, MaxEvents: s.MaxEvents, Prefix: s.RedisPrefix, Logger: log,
@@ -64,7 +64,7 @@ func (s *settings) openRedis(log *slog.Logger) (release func() error, err error)
 	if err != nil {
 		return nil, fmt.Errorf("--redis-url: %w", err)
 	}
-	// If it is unreachable, versions are checked once it can be reached.
+	// If it is unreachable, versions are checked later, when it can be reached.
 	var old *redislog.VersionError
 	var newer *redislog.FormatError
 	switch err := entries.Ping(context.Background()); {
@@ -78,7 +78,7 @@ func (s *settings) openRedis(log *slog.Logger) (release func() error, err error)
 	return entries.Release, nil
 }
 
-// redisHost returns the part of a Redis URL that is not secret, "" for a URL that cannot be
+// redisHost returns the part of a Redis URL that is not secret, or "" if the URL cannot be
 // parsed.
 func redisHost(address string) string {
 	u, err := url.Parse(address)

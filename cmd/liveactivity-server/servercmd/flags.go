@@ -15,13 +15,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// The command gets its settings in three steps: kong fills flags from arguments and
-// environment; settings parses them; check asks the service's own Validate, whose mistakes are
-// renamed from options to flags. A pointer is a flag that may be left out but not be empty: see
-// [command.Mistakes.Given].
+// The command gets its settings in three steps: kong fills flags from arguments and environment
+// variables; settings parses them; check calls the service's own Validate and translates its
+// mistakes from option names to flag names. A pointer is a flag that may be omitted but not
+// empty: see [command.Mistakes.Given].
 
-// flags of the command. Every flag has an environment variable. Those that must
-// be parsed are taken as text, so that all mistakes are reported at once.
+// flags are the command's flags. Every flag has an environment variable. Flags
+// that must be parsed are strings, so that all mistakes are reported together.
 type flags struct {
 	Addr              string  `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"${addr}"`
 	Config            *string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"${config}"`
@@ -43,7 +43,7 @@ type flags struct {
 	command.Common
 }
 
-// help has the texts of --help.
+// help holds the texts of --help.
 var help = kong.Vars{
 	"addr":     "Listen address; port 0 picks a free port.",
 	"config":   "Product file (JSON). Without it there is one product, demo, with fresh secrets.",
@@ -67,23 +67,23 @@ var help = kong.Vars{
 		"actions.",
 }
 
-// settings are the parsed flags. Options are the service's; the other fields are the command's
-// own.
+// settings are the parsed flags. Options are the service's options; the other fields are the
+// command's own.
 type settings struct {
 	liveactivity.Options
 	Addr        string
-	MetricsAddr string     // serves /metrics, and Addr no longer does; empty for none
-	DataDir     string     // the folder of a log that lasts; empty for none
-	RedisURL    string     // of a log that lasts and is shared; empty for none
-	RedisPrefix string     // of all keys in Redis; empty for the default
+	MetricsAddr string     // serves /metrics instead of Addr; empty for none
+	DataDir     string     // the folder of a persistent log; empty for none
+	RedisURL    string     // of a persistent, shared log; empty for none
+	RedisPrefix string     // prefix of all Redis keys; empty for the default
 	demo        *demo.Demo // nil with a product file
 
 	display *display // standard error
 }
 
-// settings parses and checks the flags, beside the options that the program adds, and adds
-// everything that is wrong with them to wrong. After a mistake the value is zero, and the
-// settings are of no use.
+// settings parses and checks the flags, together with the options that the calling program
+// adds, and adds all their mistakes to wrong. A mistaken flag's value is zero, and the
+// settings must not be used.
 func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) settings {
 	s := settings{Options: added, Addr: f.Addr}
 	s.AdminKey, s.PublicURL = wrong.Given("--admin-key", f.AdminKey), wrong.Given("--public-url", f.PublicURL)
@@ -108,7 +108,7 @@ func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) set
 	return s
 }
 
-// check adds everything that is wrong with the settings, in the names of the
+// check adds all mistakes in the settings to wrong, under the names of the
 // flags.
 func (s settings) check(wrong *command.Mistakes) {
 	wrong.Check("--addr", serve.CheckAddr(s.Addr))
@@ -124,15 +124,15 @@ func (s settings) check(wrong *command.Mistakes) {
 	wrong.Add(named(s.Options.Validate()))
 }
 
-// flagOf names the flags behind options. An option that is not here has no flag of its own.
+// flagOf maps options to their flags. An option that is missing here has no flag.
 var flagOf = map[string]string{
 	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat",
 	"MaxEvents": "--activity-max-events", "Retention.TTL": "--activity-ttl",
 	"Retention.MaxBytes": "--log-max-bytes", "Retention.StateMaxBytes": "--state-max-bytes",
 }
 
-// named returns mistakes in options in the names of their flags. A mistake in an option without
-// a flag, which the program has added, stays as it is.
+// named translates mistakes in options to their flags' names. A mistake in an option without a
+// flag, which the calling program has set, stays unchanged.
 func named(err error) error {
 	all := options.Split(err)
 	for i, err := range all {

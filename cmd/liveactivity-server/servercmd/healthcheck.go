@@ -18,14 +18,14 @@ type healthFlags struct {
 const healthDescription = "Asks the server of this machine whether it takes requests; the exit status is 1 where it " +
 	"does not. Example: liveactivity-server healthcheck --addr :8080"
 
-// healthcheck is the command that asks a server on this machine whether it takes requests,
-// for containers without a shell.
+// healthcheck is the command that checks whether a server on this machine accepts
+// requests, for containers without a shell.
 func healthcheck(ctx context.Context, f healthFlags, c call) error {
 	c.wrong.Check("--addr", serve.CheckAddr(f.Addr))
 	if err := c.wrong.Err(); err != nil {
 		return err
 	}
-	// An address that means all interfaces is asked at localhost.
+	// An address that means all interfaces is reached through localhost.
 	host, port, _ := net.SplitHostPort(f.Addr) // CheckAddr has done it
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"

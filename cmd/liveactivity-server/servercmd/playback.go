@@ -16,47 +16,46 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// playback replays the log of a product and prints the decisions in the order of time. It holds
-// the sessions that did something lately, and the lines of playbackStep, so its memory does not
-// grow with the log. The clock is the log's: an entry happens at the time of its ID, whenever
-// the actions began.
+// playback replays a product's log and prints the decisions in time order. It keeps only
+// recently active sessions and the lines of one playbackStep, so its memory does not grow with
+// the log. Its clock is the log's: an entry happens at the time of its ID, whenever the actions
+// began.
 type playback struct {
 	productID string
 	core      *assistance.Core
-	rests     time.Duration // a session that did nothing for so long is like a new one
+	rests     time.Duration // a session idle for this long is like a new one
 	out       *bufio.Writer
 
 	sessions    map[string]*played
-	lines       []line    // that are not printed yet
-	oldest, now time.Time // of the first and the newest entry
-	settled     time.Time // everything until then is decided and printed
+	lines       []line    // not printed yet
+	oldest, now time.Time // times of the first and the newest entry
+	settled     time.Time // everything until then has been printed
 
 	actions   int
-	unmatched int             // of the actions
-	outcomes  map[outcome]int // all that were decided, printed or not
+	unmatched int             // actions without a match
+	outcomes  map[outcome]int // counts of all decisions, printed or not
 }
 
-// played is a session that is being replayed, as if it were linked to a conversation of its
-// own.
+// played is a session being replayed as if it were linked to its own conversation.
 type played struct {
 	replay *assistance.Replay
-	page   string // of its newest action
+	page   string // the page of its newest action
 	newest time.Time
 }
 
-// line is a decision for which a trigger matched.
+// line is a decision about a matching trigger.
 type line struct {
 	at              time.Time
 	sessionID, page string
 	outcome
 }
 
-// playbackStep is how much time is settled at once: lines are sorted within a step, since
-// sessions are replayed one by one.
+// playbackStep is the span of time that is settled in one call: lines are sorted within a
+// step, because sessions are replayed one by one.
 const playbackStep = 10 * time.Second
 
-// newPlayback returns a playback with the triggers that the configuration selects among the
-// built-in and the added ones. out is flushed by the caller.
+// newPlayback returns a playback with the triggers that the configuration selects from the
+// built-in and the added ones. The caller flushes out.
 func newPlayback(productID string, config *proactive.Config, added []proactive.Trigger, out *bufio.Writer) (
 	*playback, error,
 ) {
@@ -74,8 +73,8 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	}, nil
 }
 
-// run replays the whole log as it is now, and then lets [assistance.WindowSpan] pass for the
-// sessions at its end. Entries that are gone are passed over.
+// run replays the whole log, and then lets [assistance.WindowSpan] pass for the sessions at
+// its end. It skips entries that the log no longer has.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	var into [256]eventlog.Entry
 	for after := (eventlog.ID{}); ; {
@@ -100,8 +99,8 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	}
 }
 
-// take replays the actions of an entry, at the time when the service got them. Entries of any
-// other kind, and actions outside sessions, are passed over.
+// take replays an entry's actions at the time when the service received them. It skips other
+// kinds of entries, and actions outside sessions.
 func (p *playback) take(e eventlog.Entry) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil || batch.SessionID == "" {
@@ -120,7 +119,7 @@ func (p *playback) take(e eventlog.Entry) {
 	}
 	s.newest = p.now
 	for _, a := range batch.Actions {
-		s.replay.Pass(p.now) // of what was due before, the page is the one before
+		s.replay.Pass(p.now) // events due earlier happened on the previous page
 		s.page = cmp.Or(a.CanonicalURL, s.page)
 		p.actions++
 		if s.replay.Act(a.Action, p.now).Reason == assistance.NoMatch {
@@ -129,7 +128,7 @@ func (p *playback) take(e eventlog.Entry) {
 	}
 }
 
-// begin begins the replay of a session, whose decisions become lines.
+// begin begins the replay of a session, and turns its decisions into lines.
 func (p *playback) begin(sessionID string) *played {
 	s := &played{}
 	session := assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID}
@@ -143,8 +142,8 @@ func (p *playback) begin(sessionID string) *played {
 	return s
 }
 
-// settle lets the time pass for all sessions, prints the decisions, and forgets the sessions
-// that can have no more.
+// settle lets time pass for all sessions, prints the decisions, and drops the sessions that
+// can have no more.
 func (p *playback) settle(to time.Time) {
 	for id, s := range p.sessions {
 		s.replay.Pass(to)
@@ -162,11 +161,10 @@ func (p *playback) settle(to time.Time) {
 	p.lines, p.settled = p.lines[:0], to
 }
 
-// stamp returns a time as it is printed.
+// stamp formats a time for output.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// plain returns a text that came from outside as one word of a line, in quotes
-// where it would not be.
+// plain returns untrusted text as one word of a line, quoted if necessary.
 func plain(text string) string {
 	quoted := strconv.Quote(text)
 	if text != "" && quoted == `"`+text+`"` && !strings.Contains(text, " ") {

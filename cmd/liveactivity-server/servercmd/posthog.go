@@ -28,8 +28,8 @@ type posthogFlags struct {
 	command.Common
 }
 
-// apply creates, updates or removes the destination of that name, or with DryRun only reports
-// the outcome. It prints the events that the destination cannot send.
+// apply creates, updates or removes the destination with that name or, with DryRun, only
+// reports the outcome. It prints the events that the destination cannot send.
 func (f *posthogFlags) apply(ctx context.Context, api *posthogapi.API, name string, product liveactivity.Product,
 	stdout io.Writer,
 ) (posthogapi.Outcome, error) {
@@ -45,9 +45,9 @@ func (f *posthogFlags) apply(ctx context.Context, api *posthogapi.API, name stri
 		URL: strings.TrimRight(f.PublicURL, "/") + "/webhook/" + url.PathEscape(f.Product)}, f.DryRun)
 }
 
-// reported returns the events that a product's destination sends: the ones that mean something
-// for every product, and the ones that the product lists. A destination knows no name that
-// stands for several; such patterns are returned apart.
+// reported returns the events that a product's destination sends: those that matter for every
+// product, and those that the product lists. A destination does not support patterns, so they
+// are returned separately.
 func reported(listed liveactivity.EventRules) (names, patterns []string) {
 	names = []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias"}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
@@ -67,9 +67,9 @@ const postHogDescription = "" +
 	"POSTHOG_API_KEY=phx_… liveactivity-server posthog provision --config products.json --product acme " +
 	"--public-url https://live.example.com --posthog-host https://eu.posthog.com --project 12345"
 
-// provisionPostHog is the command that sets up the webhook destination of a PostHog project.
-// The key is taken from the environment only, as arguments can be read by others on the
-// machine.
+// provisionPostHog is the command that sets up the webhook destination in a PostHog project.
+// It reads the key only from the environment, since other users of the machine can read
+// arguments.
 func provisionPostHog(ctx context.Context, f posthogFlags, c call) error {
 	key := os.Getenv("POSTHOG_API_KEY")
 	if key == "" {

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/term"
 )
 
-// display is standard error: the log, and on a terminal a bar below it while something takes
-// long. It is safe for concurrent use. mu also keeps writes to out from mixing.
+// display is standard error: it shows the log and, on a terminal, a bar below it during a
+// long operation. It is safe for concurrent use. mu also serializes writes to out.
 type display struct {
 	out      io.Writer
-	terminal *os.File // nil where there is no terminal that can show a bar
+	terminal *os.File // nil without a terminal that can show a bar
 
 	mu  sync.Mutex
-	bar string // shown now, "" for none; guarded by mu
+	bar string // currently shown, "" for none; guarded by mu
 }
 
-// newDisplay returns the display on standard error. There is a bar on a terminal,
-// unless the log is not meant for people to read.
+// newDisplay returns the display for standard error. It shows a bar on a
+// terminal, unless the log's format is for machines.
 func newDisplay(stderr io.Writer, logFormat string) *display {
 	d := &display{out: stderr}
 	file, ok := stderr.(*os.File)
@@ -36,8 +36,8 @@ func newDisplay(stderr io.Writer, logFormat string) *display {
 
 const clearLine = "\r\x1b[K"
 
-// Write implements [io.Writer]: the bar stays below the written text, which should end with a
-// newline. The result is of p alone.
+// Write implements [io.Writer]. It keeps the bar below the written text, which should end
+// with a newline. The result concerns only p.
 func (d *display) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *display) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// show shows a bar in the place of the one before; "" for none.
+// show replaces the current bar; "" removes it.
 func (d *display) show(bar string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *display) show(bar string) {
 	}
 }
 
-// width returns how many columns there are, now: a window may change its size.
+// width returns the current number of columns, since a window may be resized.
 func (d *display) width() int {
 	columns, _, err := term.GetSize(int(d.terminal.Fd()))
 	if err != nil || columns <= 0 {
@@ -71,20 +71,20 @@ func (d *display) width() int {
 
 const (
 	defaultWidth = 80
-	quickTime    = 150 * time.Millisecond // what takes less is not shown
+	quickTime    = 150 * time.Millisecond // shorter operations are not shown
 	barEvery     = 100 * time.Millisecond
 	lineEvery    = 3 * time.Second
 )
 
-// progress is how far something is.
+// progress is the progress of an operation.
 type progress struct {
 	what, unit  string
-	done, total int64 // in units; a total of zero is unknown
+	done, total int64 // in units; a zero total is unknown
 }
 
-// follow shows how far something is, by a bar or by a line of the log every few seconds, until
-// it is over or ctx ends. The bar is removed at the end. look must not block; it is called by
-// this goroutine only.
+// follow shows an operation's progress, as a bar or as a log line every few seconds, until it
+// is over or ctx ends. It removes the bar at the end. look must not block; it is called only
+// by this goroutine.
 func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p progress, over bool)) {
 	every := lineEvery
 	if d.terminal != nil && log.Enabled(ctx, slog.LevelInfo) {
@@ -108,13 +108,13 @@ func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p p
 		case every == barEvery:
 			d.show(p.bar(d.width(), time.Since(began)))
 		case time.Since(began) >= lineEvery && p.done+p.total > 0:
-			log.Info(p.what, p.unit, p.done, "of", p.total) // zero where it is unknown
+			log.Info(p.what, p.unit, p.done, "of", p.total) // total is zero if unknown
 		}
 	}
 }
 
-// during follows something in the background until it is over, which the caller says by calling
-// ended. ended returns once the bar is gone; it must be called.
+// during follows an operation in the background until the caller calls ended, which returns
+// once the bar is gone. ended must be called.
 func (d *display) during(log *slog.Logger, look func() (p progress, over bool)) (ended func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
@@ -125,8 +125,8 @@ func (d *display) during(log *slog.Logger, look func() (p progress, over bool)) 
 	}
 }
 
-// bar returns a line of at most that many columns less one, since some terminals wrap after the
-// last. It is ASCII, so bytes are columns.
+// bar returns a line with fewer than that many columns, since some terminals wrap after the
+// last one. It is ASCII, so bytes are columns.
 func (p progress) bar(columns int, elapsed time.Duration) string {
 	text := fmt.Sprintf("%s: %s %s", p.what, grouped(p.done), p.unit)
 	if p.total > 0 {
@@ -143,7 +143,7 @@ func (p progress) bar(columns int, elapsed time.Duration) string {
 	return text[:min(len(text), max(columns-1, 0))]
 }
 
-// grouped returns a number with a comma before each three digits.
+// grouped returns a number with commas as thousands separators.
 func grouped(n int64) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {

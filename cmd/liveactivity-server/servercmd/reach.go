@@ -16,11 +16,12 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 )
 
-// The checks of a public address work from outside, as a help desk would reach it. A webhook
-// that is there refuses a request without a signature with 401; so a 401 is the good answer,
+// The checks of a public address run from outside, as a help desk would reach it. An
+// existing webhook refuses an unsigned request with a 401, so a 401 is the expected answer,
 // and nothing is written.
 
-// asked returns the status of an answer, 0 for none, and its problem.
+// asked returns the status of an answer, 0 for none, and a description of its
+// problem.
 func asked(err error) (status int, wrong string) {
 	answered, ok := errors.AsType[*statusError](err)
 	switch {
@@ -33,15 +34,15 @@ func asked(err error) (status int, wrong string) {
 	return answered.status, strings.TrimRight(wrong, ".")
 }
 
-// findings are the outcomes of a check.
+// findings are the results of a check.
 type findings []helpdesk.Finding
 
 func (f *findings) add(ok bool, format string, args ...any) {
 	*f = append(*f, helpdesk.Finding{OK: ok, Text: fmt.Sprintf(format, args...)})
 }
 
-// checkAddress asks the server at the public address whether it serves the product as its file
-// says. Without a server that is ready, nothing else is asked.
+// checkAddress checks that the server at the public address serves the product as the file
+// states. If no server there is ready, it checks nothing else.
 func checkAddress(ctx context.Context, public string, product liveactivity.Product, hasDesk bool) (found findings) {
 	server := client{base: strings.TrimRight(public, "/")}
 	ask := func(method, path string) (status int, wrong string) {
@@ -73,8 +74,8 @@ func checkAddress(ctx context.Context, public string, product liveactivity.Produ
 	return found
 }
 
-// checkAccount reads a Zendesk account and reports the steps that zendesk provision would make
-// in it, and whether the file has its secrets. It changes nothing.
+// checkAccount reads a Zendesk account and reports the steps that zendesk provision would
+// take, and whether the file has the account's secrets. It changes nothing.
 func checkAccount(ctx context.Context, account provisioner, public string,
 	product liveactivity.Product) (found findings) {
 	const advice = "run liveactivity-server zendesk provision"

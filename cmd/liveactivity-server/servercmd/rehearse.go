@@ -18,11 +18,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/command"
 )
 
-// A rehearsal goes the whole way with a user that nobody else has: it asks the desk, reports a
-// click to the running server, begins a conversation at the desk, waits for the service's note
-// in it, and cleans up. At the desk it touches only its own conversation and user. Each step is
-// a function that returns a sentence for its line, or an error, with advice if the cause can be
-// guessed.
+// A rehearsal tests the whole path with a made-up user: it checks the desk's credentials,
+// reports a click to the running server, begins a conversation at the desk, waits for the
+// service's note in it, and cleans up. At the desk it touches only its own conversation and
+// user. Each step is a function that returns a sentence for its line of output, or an error,
+// with advice if there is a likely cause.
 
 // rehearseFlags are the flags of zendesk test and intercom test.
 type rehearseFlags struct {
@@ -31,14 +31,14 @@ type rehearseFlags struct {
 	command.Common
 }
 
-// Times of a rehearsal.
+// Timing of a rehearsal.
 const (
-	noteInterval   = 2 * time.Second // between two looks at the conversation; desks limit requests
+	noteInterval   = 2 * time.Second // between reads of the conversation; desks limit requests
 	cleanUpTimeout = 30 * time.Second
 )
 
-// rehearseWith returns the command that begins a test conversation at a product's desk of that
-// name, waits for the note, and removes the conversation.
+// rehearseWith returns the command that begins a test conversation at a product's desk with
+// that name, waits for the note, and removes the conversation.
 func rehearseWith(desk string) subcommand {
 	name := desk + " test"
 	description := "Tests the whole way with a test conversation: reports a click of a made-up user to the running " +
@@ -76,11 +76,11 @@ type rehearsal struct {
 	out     io.Writer
 
 	begun   helpdesk.Rehearsal
-	counted map[string]float64 // the webhooks that the server had answered before, by status
+	counted map[string]float64 // webhooks that the server had answered earlier, by status
 }
 
-// run makes the steps up to the first that fails, and cleans up in any case, even after an
-// interruption: then the clean-up has its own time.
+// run takes the steps until one fails, and always cleans up, even after an interruption,
+// since the cleanup has its own timeout.
 func (r *rehearsal) run(ctx context.Context) error {
 	id := "liveactivity-test-" + uuid.NewString()[:8]
 	email := id + "@example.com" // reserved by RFC 2606: nobody has the address
@@ -93,7 +93,7 @@ func (r *rehearsal) run(ctx context.Context) error {
 	return err
 }
 
-// steps makes the steps before the clean-up.
+// steps takes the steps before the cleanup.
 func (r *rehearsal) steps(ctx context.Context, id, email string) error {
 	click := sendFlags{User: id, Email: email, Session: id, Page: "https://example.com/" + id, Click: "Test " + id}
 	for _, step := range []struct {
@@ -112,7 +112,7 @@ func (r *rehearsal) steps(ctx context.Context, id, email string) error {
 	return nil
 }
 
-// adviceError is a failure with its likely causes, and remedies.
+// adviceError is a failure with its likely causes and their remedies.
 type adviceError struct {
 	error
 	advice []string
@@ -120,8 +120,8 @@ type adviceError struct {
 
 func advise(err error, advice ...string) error { return &adviceError{err, advice} }
 
-// step makes a step and prints its outcome, how long it took, and the advice of an
-// *adviceError. The error it returns only names the step.
+// step takes a step and prints its outcome, its duration, and the advice of an
+// *adviceError. The returned error only names the step.
 func (r *rehearsal) step(name string, do func() (string, error)) error {
 	begun := time.Now()
 	said, err := do()
@@ -142,8 +142,8 @@ func (r *rehearsal) step(name string, do func() (string, error)) error {
 	return nil
 }
 
-// account asks the desk whether the credentials work. One finding that is right is enough: the
-// next steps show the rest.
+// account checks whether the desk's credentials work. One positive finding is enough: the next
+// steps reveal the rest.
 func (r *rehearsal) account(ctx context.Context) (string, error) {
 	var said []string
 	works := false
@@ -161,7 +161,8 @@ func (r *rehearsal) account(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// activity reports a click to the server, and reads it back if there is a key.
+// activity reports a click to the server, and reads it back if the client has a
+// key.
 func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, error) {
 	err := r.report(ctx, r.product.WebhookSecret, click.event())
 	var answered *statusError
@@ -186,13 +187,13 @@ func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, erro
 	return said + ", and it was read back.", err
 }
 
-// begin begins the conversation. An interruption waits for the answer, which names the parts to
-// remove.
+// begin begins the conversation. An interruption still waits for the answer, which identifies
+// the parts to remove.
 func (r *rehearsal) begin(ctx context.Context, email string) (said string, err error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	r.counted, _ = r.webhooks(ctx) // for advice alone
+	r.counted, _ = r.webhooks(ctx) // only for advice
 	const message = "A test of liveactivity, which is removed in a moment"
 	r.begun, err = r.desk.Desk.Capabilities().Rehearser.BeginRehearsal(context.WithoutCancel(ctx), email, message)
 	switch {
@@ -204,8 +205,8 @@ func (r *rehearsal) begin(ctx context.Context, email string) (said string, err e
 	return fmt.Sprintf("Conversation %s of %s was created.", r.begun.ConversationID, email), nil
 }
 
-// awaitNote waits until a note of the conversation shows the click. Passing errors of the desk
-// are tried again until the time is over; any other ends the wait.
+// awaitNote waits until a note in the conversation shows the click. It retries after temporary
+// errors of the desk until the timeout; any other error ends the wait.
 func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -233,8 +234,8 @@ func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, err
 	}
 }
 
-// cleanUp removes the conversation and its user, and returns a sentence about parts that the
-// desk cannot remove.
+// cleanUp removes the conversation and its user, and returns a sentence about the parts that
+// the desk cannot remove.
 func (r *rehearsal) cleanUp(ctx context.Context, email string) (string, error) {
 	left, err := r.desk.Desk.Capabilities().Rehearser.EndRehearsal(ctx, r.begun)
 	switch {

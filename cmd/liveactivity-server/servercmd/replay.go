@@ -36,7 +36,8 @@ const replayDescription = "Prints which offers the triggers would have made for 
 	"product without triggers in the file is replayed with the default ones. Nothing changes. " + assumption
 
 // replay is the command that prints the offers that the triggers would have made for the
-// activity in a log. It changes nothing: the file is opened for reading, and no desk is asked.
+// activity in a log. It changes nothing: it opens the file for reading only, and calls no
+// desk.
 func replay(ctx context.Context, f replayFlags, c call) error {
 	c.wrong.Require("--data-dir", f.DataDir, "the folder of the database")
 	configs := map[string]*proactive.Config{}
@@ -69,8 +70,8 @@ func replay(ctx context.Context, f replayFlags, c call) error {
 	return replayProducts(ctx, log, ids, configs, c.added.Triggers, c.stdout)
 }
 
-// openToReplay opens a log with everything that is still in its file: the retention is endless,
-// so entries that have expired since the server stopped are there, too.
+// openToReplay opens a log with everything still in its file. The retention is unlimited, so
+// the log includes entries that have expired since the server stopped.
 func openToReplay(dir string) (*boltlog.Log, error) {
 	log, err := boltlog.Open(dir, &boltlog.Options{
 		ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64},
@@ -85,8 +86,8 @@ func openToReplay(dir string) (*boltlog.Log, error) {
 	return log, nil
 }
 
-// replayProducts replays products, each with its configuration or, without one, with defaults.
-// A configuration that is not enabled is replayed all the same, to try it first.
+// replayProducts replays products, each with its configuration or, without one, with the
+// defaults. A disabled configuration is replayed too, so that it can be tried first.
 func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config,
 	triggers []proactive.Trigger, stdout io.Writer,
 ) error {
@@ -113,13 +114,14 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 	return out.Flush()
 }
 
-// outcome is the decision on a trigger that matched.
+// outcome is the decision about a trigger that matched.
 type outcome struct {
 	trigger string
 	reason  assistance.Reason
 }
 
-// summarize counts the outcomes of each trigger, the most frequent first.
+// summarize prints each trigger's outcomes with their counts, the most frequent
+// first.
 func (p *playback) summarize() {
 	if p.actions == 0 {
 		fmt.Fprintln(p.out, "  0 actions")

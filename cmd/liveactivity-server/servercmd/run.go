@@ -21,12 +21,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// Main is the command: it runs with the arguments and the environment of the process until it
-// is done or a signal ends it, and exits with status 1 after an error. See [command.Main] for
-// the signals.
+// Main is the command. It uses the process's arguments and environment, runs until it is done
+// or a signal ends it, and exits with status 1 after an error. See [command.Main] for the
+// signals.
 //
-// The program adds its Desks, Triggers, Guide, Model, Reply and Views; opts may be nil. The
-// flags and the product file set all other options, and --llm-model the Model too.
+// The calling program can set Desks, Triggers, Guide, Model, Reply and Views; opts may be
+// nil. The flags and the product file set all other options, and --llm-model also sets
+// Model.
 func Main(opts *liveactivity.Options) {
 	command.Main(program, func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return Run(ctx, args, stdout, stderr, opts)
@@ -35,10 +36,10 @@ func Main(opts *liveactivity.Options) {
 
 const program = "liveactivity-server"
 
-// Run is Main for a program that handles signals itself: it ends with ctx, after everything is
-// finished. It returns [command.ErrHelp] when it has only printed help. The environment
-// variables are the process's. Only these fields of opts are read: Desks, Triggers, Guide,
-// Model, Reply and Views.
+// Run is Main for a program that handles signals itself: it returns once ctx has ended and
+// everything is finished. It returns [command.ErrHelp] if it has only printed help. It reads
+// the process's environment variables. It uses only these fields of opts: Desks, Triggers,
+// Guide, Model, Reply and Views.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
 	var added liveactivity.Options
 	if opts != nil {
@@ -60,22 +61,22 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 	return server(ctx, args, stdout, stderr, added)
 }
 
-// subcommand is a command that ends by itself.
+// subcommand is a command that ends on its own.
 type subcommand struct {
-	name string // its words, as they are typed behind the program's
+	name string // its words, as typed after the program's name
 	run  func(ctx context.Context, args []string, c call) error
 }
 
-// call is the call of a subcommand. run gets it with wrong set; mistakes in flags are added
-// there, and reported together by its Err.
+// call is one call of a subcommand. run receives it with wrong set, adds mistakes in flags
+// to it, and reports them together with its Err.
 type call struct {
 	stdout, stderr io.Writer
-	added          *liveactivity.Options // by the program; never nil
-	wrong          *command.Mistakes     // in the flags
+	added          *liveactivity.Options // the calling program's; never nil
+	wrong          *command.Mistakes     // mistakes in the flags
 }
 
-// newSubcommand returns the subcommand of that name, whose flags are an F. run is called with
-// flags that could be parsed, and not at all for --help.
+// newSubcommand returns the subcommand with that name, whose flags are an F. It calls run
+// with successfully parsed flags, and never for --help.
 func newSubcommand[F any](
 	name, description string, run func(ctx context.Context, f F, c call) error,
 ) subcommand {
@@ -90,8 +91,8 @@ func newSubcommand[F any](
 	}}
 }
 
-// output is the standard output of a subcommand. It remembers the first write that failed, and
-// is used by one goroutine at a time.
+// output is a subcommand's standard output. It records the first failed write. Only one
+// goroutine may use it at a time.
 type output struct {
 	io.Writer
 	failed error
@@ -104,8 +105,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// result returns the result of a subcommand that ended with err: a failed write is an error,
-// too, but for a pipe that its reader has closed.
+// result returns the result of a subcommand that ended with err. A failed write is also an
+// error, unless the reader has closed the pipe.
 func (o *output) result(err error) error {
 	switch {
 	case err != nil && !errors.Is(err, o.failed):
@@ -129,7 +130,7 @@ var commands = []subcommand{
 	rehearseWith("zendesk"),
 }
 
-// commandNames returns the commands as they are typed.
+// commandNames returns the commands as a user types them.
 func commandNames() (names []string) {
 	for _, c := range commands {
 		names = append(names, c.name)
@@ -137,9 +138,9 @@ func commandNames() (names []string) {
 	return names
 }
 
-// server is the command that serves: it returns when ctx ends and everything is finished. All
-// mistakes in flags, the product file and the options are reported at once, before anything is
-// opened. The log is opened first and released last.
+// server is the command that serves. It returns when ctx ends and everything is finished. It
+// reports all mistakes in the flags, the product file and the options together, before it
+// opens anything. The log is opened first and released last.
 func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
 	description := "Takes page views, clicks and form submits from PostHog and shows each user's recent actions to " +
@@ -175,8 +176,8 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	return wrong.Named(errors.Join(settings.serve(ctx, stdout), release()))
 }
 
-// loadProducts reads the product file into the options or, without one, makes the demo product.
-// After an error the products may be incomplete.
+// loadProducts reads the product file into the options or, without a file, creates the demo
+// product. After an error the products may be incomplete.
 func (s *settings) loadProducts(path string) (warnings []string, err error) {
 	if path == "" {
 		s.demo = s.addDemo()
@@ -187,7 +188,8 @@ func (s *settings) loadProducts(path string) (warnings []string, err error) {
 	return warnings, err
 }
 
-// loadFile loads the product file of --config, which the error names if it cannot be read.
+// loadFile loads the product file of --config. If the file cannot be read, the error names
+// that flag.
 func loadFile(path string, opts *liveactivity.Options) (file liveactivity.File, warnings []string, err error) {
 	file, warnings, err = liveactivity.LoadFile(path, os.LookupEnv, opts)
 	if _, unread := errors.AsType[*fs.PathError](err); unread {
@@ -196,7 +198,7 @@ func loadFile(path string, opts *liveactivity.Options) (file liveactivity.File, 
 	return file, warnings, err
 }
 
-// withoutKey returns the products that no key of the file opens.
+// withoutKey returns the IDs of products for which the file has no key.
 func (s *settings) withoutKey() (ids []string) {
 	for _, product := range s.Products {
 		if !slices.ContainsFunc(s.Keys, func(k liveactivity.Key) bool { return k.ExternalID == product.ProductID }) {
@@ -206,10 +208,10 @@ func (s *settings) withoutKey() (ids []string) {
 	return ids
 }
 
-// maxPrinted is how many products are printed at the start.
+// maxPrinted is the maximum number of products printed at startup.
 const maxPrinted = 20
 
-// printServed shows which products are served, each with its desks, and where to look.
+// printServed prints the served products, each with its desks, and the URLs to open.
 func printServed(w io.Writer, products []liveactivity.Product, urls liveactivity.URLs) {
 	for _, product := range products[:min(len(products), maxPrinted)] {
 		desks := "no desk"
@@ -225,15 +227,16 @@ func printServed(w io.Writer, products []liveactivity.Product, urls liveactivity
 }
 
 // serve listens and serves until ctx ends and everything is finished. It listens before it
-// makes the service, so an address in use is found before anything starts, and port 0 is known
-// to it. The metrics are served until the service has stopped.
+// creates the service, so that an address in use is found before anything starts, and the
+// service knows the port that replaces port 0. It serves the metrics until the service has
+// stopped.
 func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	listener, err := serve.Listen("--addr", s.Addr)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	// With port 0, the port is known only now.
+	// With port 0, the actual port is known only now.
 	s.LocalURL = serve.URL(listener.Addr())
 	metrics, metricsListener, err := s.openMetrics()
 	if err != nil {
@@ -269,7 +272,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	})
 	group.Go(func() error {
 		if metrics != nil {
-			defer metrics.Close() // its figures show the whole stop
+			defer metrics.Close() // so that the metrics cover the whole shutdown
 		}
 		return service.ServeHandler(ctx, listener, handler)
 	})

@@ -57,8 +57,8 @@ func send(ctx context.Context, f sendFlags, c call) error {
 	return nil
 }
 
-// report reports an event, in PostHog's form, as a webhook with this secret. An event that the
-// server has ignored is an error, with the reason.
+// report sends an event in PostHog's format, as a webhook with this secret. If the server
+// ignored the event, the error has the reason.
 func (c client) report(ctx context.Context, secret string, event map[string]any) error {
 	body, err := jsontext.Marshal(event)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c client) report(ctx context.Context, secret string, event map[string]any)
 	return errors.New("the event was ignored")
 }
 
-// readBack returns the description of a user's newest action, which the key reads. No action is
-// an error: an accepted one can be read at once.
+// readBack returns the description of a user's newest action, read with the client's key. A
+// missing action is an error, since an accepted one is readable immediately.
 func (c client) readBack(ctx context.Context, user string) (string, error) {
 	var read struct{ Actions []activity.Action }
 	header := http.Header{"Authorization": {"Bearer " + c.key}}
@@ -94,7 +94,7 @@ func (c client) readBack(ctx context.Context, user string) (string, error) {
 	return read.Actions[0].Description, nil
 }
 
-// event returns the event in PostHog's form, with a new ID at each call.
+// event returns the event in PostHog's format, with a new ID for each call.
 func (f sendFlags) event() map[string]any {
 	properties := map[string]any{"$session_id": f.Session, "$current_url": f.Page}
 	event := map[string]any{"event": "$pageview", "uuid": uuid.NewString(), "distinct_id": f.User,

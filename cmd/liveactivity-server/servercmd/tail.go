@@ -26,7 +26,8 @@ const tailDescription = "Prints a product's event stream as sentences, live. Exa
 	"liveactivity-server tail --config products.json --product acme --since 10m"
 
 // tail is the command that prints the stream in words until ctx ends, which is no error, or
-// nothing more can be printed. It reconnects by itself, and ends when the stream is refused.
+// until output fails. It reconnects automatically, and ends if the server refuses the
+// stream.
 func tail(ctx context.Context, f tailFlags, c call) error {
 	from := f.client(access.Stream, c)
 	if from.key == "" {
@@ -66,8 +67,9 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 	return nil
 }
 
-// printer returns a function, for concurrent use, that prints a line: time, user and text. All
-// of it came from outside, so it is made printable. A line that cannot be printed calls failed.
+// printer returns a function, safe for concurrent use, that prints a line with time, user and
+// text. The values are untrusted, so they are made printable. If a line cannot be written, it
+// calls failed.
 func printer(w io.Writer, failed func()) func(at float64, who, text string) {
 	var mu sync.Mutex
 	return func(at float64, who, text string) {

@@ -13,9 +13,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// openMetrics opens the server of /metrics at its separate address, and has the service
-// register its metrics there. Without such an address it returns nil. The listener is the
-// caller's to close; nothing is served yet.
+// openMetrics prepares the server for /metrics at its separate address, and makes the
+// service register its metrics there. Without such an address it returns nil. The caller
+// must serve the listener and close it.
 func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
 	if s.MetricsAddr == "" {
 		return nil, nil, nil
@@ -30,12 +30,13 @@ func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
 	return serve.New(mux, s.Logger), listener, nil
 }
 
-// exportTimeout bounds the last export of a server that stops.
+// exportTimeout limits the final export when the server stops.
 const exportTimeout = 5 * time.Second
 
 // newService returns the service, and a function that ends the export of its traces and
-// metrics, which the environment switches on. Call exported after the service has stopped, so
-// the export has its last figures; after an error it has been called.
+// metrics, which the environment enables. Call exported after the service has stopped, so
+// that the export includes its final values; if newService fails, it has already called
+// exported.
 func (s *settings) newService(ctx context.Context) (_ *liveactivity.Service, exported func(), err error) {
 	exporter, err := otlp.Open(ctx, &otlp.Options{Logger: s.Logger})
 	if err != nil {

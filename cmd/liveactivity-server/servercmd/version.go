@@ -20,15 +20,15 @@ type versionFlags struct {
 // build describes this program.
 type build struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit"`   // empty where the build does not know it
-	Time     string `json:"time"`     // of the commit
+	Commit   string `json:"commit"`   // empty if the build does not know it
+	Time     string `json:"time"`     // the commit's time
 	Modified bool   `json:"modified"` // files differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// printVersion is the command that prints the version. The commit is known only to a build in a
-// repository, which go install by version is not.
+// printVersion is the command that prints the version. Only a build within a repository knows
+// the commit; go install with a version does not.
 func printVersion(_ context.Context, f versionFlags, c call) error {
 	if !f.JSON {
 		fmt.Fprintln(c.stdout, version.Version())

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// whyNoNote returns the likely causes, and remedies, of a note that does not come: from the
-// server's figures, and from the account where its webhooks can be read. The figures count all
+// whyNoNote returns the likely causes of a missing note and their remedies. It uses the
+// server's metrics, and the account if its webhooks can be read. The metrics count all
 // conversations, so a busy server may hide the cause.
 func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	path := "/chatbot-webhook/" + url.PathEscape(r.product.ProductID)
@@ -37,9 +37,9 @@ func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
 	return append(advice, "docs/help-desks.md has more under \"Why is there no note?\".")
 }
 
-// whyNotHooked returns the problems of the webhook that leads to the path, its trigger, its
-// secret and the server at its address. The account's own address of the webhook counts,
-// whatever the flags say.
+// whyNotHooked returns the problems with the webhook that leads to the path, its trigger,
+// its secret and the server at its address. It uses the webhook's address in the account,
+// regardless of the flags.
 func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path string) (problems []string) {
 	webhooks, err := account.Webhooks(ctx)
 	if err != nil {
@@ -61,12 +61,14 @@ func (r *rehearsal) whyNotHooked(ctx context.Context, account provisioner, path 
 	return []string{"No webhook of the account leads to " + path + ": run liveactivity-server zendesk provision."}
 }
 
-// answeredWebhooks matches how many webhooks a server answered with a status.
+// answeredWebhooks matches the metric that counts a server's answers to
+// webhooks by status.
 var answeredWebhooks = regexp.MustCompile(
 	`(?m)^liveactivity_http_request_duration_seconds_count\{code="(\d+)",route="[^"]*/chatbot-webhook/[^"]*"\} (\S+)`)
 
-// webhooks returns how many webhooks of desks the server has answered, by status, and whether
-// it tells: /metrics may be elsewhere. Its failure is no error of the rehearsal.
+// webhooks returns how many desk webhooks the server has answered, by status, and whether
+// that is known: /metrics may be at another address. A failure here does not fail the
+// rehearsal.
 func (r *rehearsal) webhooks(ctx context.Context) (count map[string]float64, known bool) {
 	var page []byte
 	if err := r.do(ctx, http.MethodGet, r.base+"/metrics", nil, nil, &page); err != nil {

@@ -1,8 +1,8 @@
-// Command reference is the measure for the budget of a request: it prints on a
-// line the nanoseconds of processor time that a pass of the JSON decoder takes over
-// its input, without decoding values and with, and then the input compressed. It is
-// a command of its own because the race detector, under which the tests run, makes a
-// pass many times as slow.
+// Command reference is the yardstick for a request's time budget. It prints on one
+// line the nanoseconds of processor time that the JSON decoder takes for one pass
+// over its input, without and with decoding values, and then for the compressed
+// input. It is a separate command because the race detector, which the tests use,
+// makes a pass many times slower.
 package main
 
 import (
@@ -37,8 +37,8 @@ func main() {
 	}
 }
 
-// pass returns the mean of so many passes, each into a new value, that the clock is
-// precise enough.
+// pass returns the mean time of a pass. It repeats passes, each into a new value,
+// until the clock is precise enough.
 func pass(b []byte, into func() any) time.Duration {
 	const enough = 50 * time.Millisecond
 	began, n := used(), 0
