@@ -7,8 +7,7 @@ import (
 )
 
 // PrefersText reports whether a client with these Accept headers prefers text/plain to JSON.
-// Without a preference, and without a header, JSON is meant. Malformed media ranges are
-// ignored.
+// JSON is the default without a preference or a header. Malformed media ranges are ignored.
 func PrefersText(accept []string) bool {
 	var text, json preference
 	for value := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -28,15 +27,15 @@ func PrefersText(accept []string) bool {
 	return text.q > json.q
 }
 
-// preference is the quality of a media type, by the most specific range so far (RFC 9110,
-// section 12.5.1). The zero value is not acceptable.
+// preference is a media type's quality according to the most specific range so far (RFC
+// 9110, section 12.5.1). The zero value means not acceptable.
 type preference struct {
 	q           float64
 	specificity int
 }
 
-// weigh takes over the quality of a range that covers the media type, and is more specific than
-// the one before.
+// weigh adopts the quality of a range that covers the media type and is more specific than the
+// previous one.
 func (p *preference) weigh(mediaType, mediaRange string, q float64) {
 	specificity := 0
 	family, _, _ := strings.Cut(mediaType, "/")

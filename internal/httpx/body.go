@@ -13,35 +13,38 @@ import (
 )
 
 const (
-	// firstRead is how many bytes of a body are set aside before any has arrived.
+	// firstRead is the number of bytes allocated for a body before any has
+	// arrived.
 	firstRead = 8 << 10
-	// BodyTime is how long the body of a request between servers may take to arrive.
+	// BodyTime is the maximum time that the body of a request between servers may
+	// take to arrive.
 	BodyTime = 5 * time.Second
-	// MaxWait is how long a request waits for others once its body has arrived. Of the
-	// 5 seconds until its answer the rest is for lookups and for recording.
+	// MaxWait is the maximum time that a request waits for others once its body has
+	// arrived. The rest of the 5 seconds until its answer is for lookups and for
+	// recording.
 	MaxWait = 3 * time.Second
 )
 
-// Body is the body of a request. It holds room among the bodies of all requests, from its first
-// bytes until it is released, and is used by one goroutine.
+// Body is the body of a request. It holds part of the memory reserved for all bodies, from its
+// first bytes until it is released. Only one goroutine may use it at a time.
 //
-// Two kinds of room are held one after the other: of arriving bytes, by arrival, from the first
-// byte until Free; of decoded values, by release, from Admit until Release.
+// It holds two kinds of memory in turn: for arriving bytes, by arrival, from the first byte
+// until Free; for decoded values, by release, from Admit until Release.
 type Body struct {
 	room    *admission.Room
 	arrived time.Time
 	arrival *admission.Arrival
-	first   *[firstRead]byte // from firsts; nil once it is put back
-	raw     []byte           // begins in first, and moves when it grows
-	release func()           // of the room for what becomes of it; may be nil
+	first   *[firstRead]byte // from firsts; nil once it is returned
+	raw     []byte           // starts in first, and moves when it grows
+	release func()           // frees the memory for decoded values; may be nil
 }
 
 var firsts = sync.Pool{New: func() any { return new([firstRead]byte) }}
 
 // ReadBody reads a request's body of at most limit bytes, within BodyTime, and waits until the
-// product may hold it; "" stands for all requests whose product is not known. Release must be
-// called in the end, unless there is an error. A longer body is 413, one that comes too slowly
-// 408, one that breaks off 400, and one without room 503.
+// product may hold it; productID is "" for all requests with an unknown product. Unless there
+// is an error, the caller must call Release in the end. A longer body is 413, one that arrives
+// too slowly 408, one that breaks off 400, and one without memory 503.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID string) (*Body, error) {
 	done := Hasten(w)
 	b, err := Receive(w, r, limit, admission.Bodies())
@@ -56,20 +59,20 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID str
 	return b, nil
 }
 
-// Hasten lets a request's body arrive within BodyTime. The function done is called once it has:
-// an expired deadline would end the request's context. After an error it is not called, as the
-// connection is closed.
+// Hasten requires a request's body to arrive within BodyTime. Call done once it has: an expired
+// deadline would end the request's context. After an error do not call it, as the connection is
+// closed.
 func Hasten(w http.ResponseWriter) (done func()) {
 	control := http.NewResponseController(w)
-	// A writer without deadlines is no connection's.
+	// A writer without deadlines does not belong to a connection.
 	_ = control.SetReadDeadline(time.Now().Add(BodyTime))
 	return func() { _ = control.SetReadDeadline(time.Time{}) }
 }
 
-// Receive reads a request's body of at most limit bytes, as fast as it comes and the room
-// allows. It returns the errors of ReadBody, or 503 for a body that had to give way to faster
-// ones; after any, the connection is closed. Release must be called in the end, unless there is
-// an error.
+// Receive reads a request's body of at most limit bytes, as fast as the sender and the memory
+// allow. It returns the errors of ReadBody, or a 503 for a body that had to give way to faster
+// ones; after any error the connection is closed. Unless there is an error, the caller must
+// call Release in the end.
 func Receive(w http.ResponseWriter, r *http.Request, limit int64, room *admission.Room) (*Body, error) {
 	if r.ContentLength > limit {
 		return nil, TooLarge(limit)
@@ -115,7 +118,7 @@ func (b *Body) read(r io.Reader, limit int64) error {
 	}
 }
 
-// broken returns the answer to a body of which no more can be read.
+// broken returns the answer for a body whose rest cannot be read.
 func (b *Body) broken(err error) error {
 	switch {
 	case b.arrival.GaveWay():
@@ -126,8 +129,8 @@ func (b *Body) broken(err error) error {
 	return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
 }
 
-// grow doubles the room for the body. A sender that is slower than others may have
-// to give way.
+// grow doubles the body's memory. A sender that is slower than others may have to
+// give way.
 func (b *Body) grow() error {
 	if err := b.arrival.Grow(int64(cap(b.raw))); err != nil {
 		return Unavailable(err)
@@ -141,10 +144,11 @@ func (b *Body) grow() error {
 // Bytes returns the body as it arrived. It is valid until Free or Release.
 func (b *Body) Bytes() []byte { return b.raw }
 
-// Arrived returns when the body had arrived.
+// Arrived returns when the body had completely arrived.
 func (b *Body) Arrived() time.Time { return b.arrived }
 
-// Hold holds room for n more bytes that arrived packed, and Shrink gives it back.
+// Hold reserves memory for n more bytes, which arrived compressed. Shrink returns
+// it.
 func (b *Body) Hold(n int64) error {
 	if err := b.arrival.Grow(n); err != nil {
 		return Unavailable(err)
@@ -152,19 +156,19 @@ func (b *Body) Hold(n int64) error {
 	return nil
 }
 
-// Shrink gives up room for n bytes.
+// Shrink returns the memory for n bytes.
 func (b *Body) Shrink(n int64) { b.arrival.Shrink(n) }
 
 // Admit waits until a product's request may hold n bytes of decoded values. No
-// product holds more than a quarter of the room for all.
+// product holds more than a quarter of the total.
 func (b *Body) Admit(ctx context.Context, productID string, n int64) (err error) {
 	b.release, err = b.Wait(ctx, b.room.Decoded, productID, n, n)
 	return err
 }
 
-// Wait takes n of a pool, in time for an answer, while the request holds so many bytes that
-// became of it. The time counts from the body's arrival, over all waits of a request together.
-// The error is an answer of 503.
+// Wait acquires n of a pool, in time for an answer, while the request holds that many decoded
+// bytes. The time counts from the body's arrival, over all waits of a request together. The
+// error is a 503.
 func (b *Body) Wait(ctx context.Context, pool *admission.Pool, key string, n, holds int64) (release func(), err error) {
 	release, err = pool.Acquire(ctx, b.arrived.Add(MaxWait), key, n, int64(cap(b.raw))+holds)
 	if err != nil {
@@ -173,8 +177,8 @@ func (b *Body) Wait(ctx context.Context, pool *admission.Pool, key string, n, ho
 	return release, nil
 }
 
-// Free releases the body's bytes: nothing may refer to them any more. The room
-// that Admit took is kept.
+// Free releases the body's bytes: nothing may refer to them afterwards. The
+// memory from Admit stays reserved.
 func (b *Body) Free() {
 	b.arrival.Release()
 	if b.first != nil {
@@ -192,7 +196,7 @@ func (b *Body) Release() {
 	}
 }
 
-// TooLarge is 413.
+// TooLarge returns a 413.
 func TooLarge(limit int64) *Error {
 	return Errorf(http.StatusRequestEntityTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }

@@ -1,6 +1,6 @@
-// Package httpx is the one way this module's handlers speak HTTP: they return
-// errors, and one adapter writes them as {"detail": "<one sentence>"}. Clients read
-// the sentence; the cause inside is for the log.
+// Package httpx is how this module's handlers speak HTTP: they return errors, and
+// one adapter writes them as {"detail": "<one sentence>"}. Clients read the
+// sentence; the cause inside is for the log.
 package httpx
 
 import (
@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// Error is a failed request: the client's answer, and the cause. A value may be shared by
-// requests, so it is never changed once it is made.
+// Error is a failed request: the client's answer, and the cause. Requests may share a
+// value, so it must not be modified after creation.
 type Error struct {
 	Status int
 	Detail string      // one sentence for the client
 	Header http.Header // extra headers, may be nil
 	Cause  error       // for the log only, may be nil
-	// Fields stand beside the detail, for clients that expect them; may be nil.
+	// Fields are added next to the detail, for clients that expect them; may be
+	// nil.
 	Fields map[string]any
 }
 
@@ -34,23 +35,24 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf returns an Error with a sentence made from a format.
+// Errorf returns an Error with a formatted sentence.
 func Errorf(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// BadRequest is 400 with a sentence that names the mistake and its place.
+// BadRequest returns a 400 with a sentence that names the mistake and its
+// place.
 func BadRequest(format string, args ...any) *Error {
 	return Errorf(http.StatusBadRequest, format, args...)
 }
 
-// NotFound is 404.
+// NotFound returns a 404.
 func NotFound(format string, args ...any) *Error {
 	return Errorf(http.StatusNotFound, format, args...)
 }
 
-// Unauthorized is 401 without a word on the fault of the credential.
-// The scheme goes into WWW-Authenticate; empty leaves the header out.
+// Unauthorized returns a 401 that does not reveal the fault of the credential.
+// The scheme goes into WWW-Authenticate; an empty one omits the header.
 func Unauthorized(detail, scheme string) *Error {
 	e := &Error{Status: http.StatusUnauthorized, Detail: detail}
 	if scheme != "" {
@@ -59,15 +61,15 @@ func Unauthorized(detail, scheme string) *Error {
 	return e
 }
 
-// MethodNotAllowed is 405 with the methods that are.
+// MethodNotAllowed returns a 405 with the allowed methods.
 func MethodNotAllowed(allow string) *Error {
 	return &Error{Status: http.StatusMethodNotAllowed,
 		Detail: "This path does not take that method; see the Allow header.",
 		Header: http.Header{"Allow": {allow}}}
 }
 
-// Preflight answers a browser that asks before a call: the page may use these methods, and send
-// these headers. Browsers shorten the day that the answer holds to their own limit.
+// Preflight answers a browser's preflight request: the page may use these methods, and send
+// these headers. The answer is valid for a day, which browsers shorten to their own limit.
 func Preflight(w http.ResponseWriter, methods, headers string) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", methods)
@@ -78,33 +80,34 @@ func Preflight(w http.ResponseWriter, methods, headers string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// retryAfter is the default of Retry-After, in seconds.
+// retryAfter is the default Retry-After, in seconds.
 const retryAfter = 1
 
-// Unavailable is 503 with Retry-After: the storage cannot be reached, or the
-// server is stopping.
+// Unavailable returns a 503 with Retry-After: the storage cannot be reached, or
+// the server is stopping.
 func Unavailable(cause error) *Error {
 	return &Error{Status: http.StatusServiceUnavailable,
 		Detail: "The service cannot take this request just now; please repeat it.",
 		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
 }
 
-// WriteJSON writes v with the status. A write that fails is no error: the client is gone.
+// WriteJSON writes v with the status. It ignores a failed write, since the client is
+// gone.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // a bug: every v is a type of ours
+	if err != nil { // a bug: every v is one of our types
 		status, body = http.StatusInternalServerError, []byte(`{"detail":"The server could not encode its answer."}`)
 	}
 	write(w, status, body)
 }
 
-// WriteEncoded writes a body that is JSON already, for no cache to keep.
+// WriteEncoded writes a body that is already JSON, and forbids caching it.
 func WriteEncoded(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	write(w, http.StatusOK, body)
 }
 
-// WriteText writes a plain text, for no cache to keep.
+// WriteText writes plain text, and forbids caching it.
 func WriteText(w http.ResponseWriter, text string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -114,7 +117,7 @@ func WriteText(w http.ResponseWriter, text string) {
 	_, _ = io.WriteString(w, text) // an error means that the client is gone
 }
 
-// Values of headers that all answers share; nobody changes them.
+// Header values shared by all answers; never modified.
 var contentType, contentOptions = []string{"application/json"}, []string{"nosniff"}
 
 func write(w http.ResponseWriter, status int, body []byte) {
@@ -125,9 +128,9 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // an error means that the client is gone
 }
 
-// Handler is an [http.Handler] that may fail. An error is written as JSON: an [*Error], also a
-// wrapped one, as it says, any other as 500. A handler that returns an error must have written
-// nothing.
+// Handler is an [http.Handler] that may fail. Errors are written as JSON: an [*Error], even a
+// wrapped one, with its own status, any other as a 500. A handler that returns an error must
+// have written nothing.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -136,17 +139,17 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lingerTime is how long the rest of a body that nobody reads may take to arrive after
-// the answer.
+// lingerTime is how long the rest of an unread body may take to arrive after the
+// answer.
 const lingerTime = 500 * time.Millisecond
 
-// maxLinger is how much of a body that is too large is read and forgotten after the answer, in
-// BodyTime: many clients send all of it before they look for one.
+// maxLinger is how many bytes of an oversized body are read and discarded after the answer,
+// within BodyTime: many clients send all of it before they look for an answer.
 const maxLinger = 32 << 20
 
-// WriteError writes err as the answer and leaves it for the access log. A request whose body
-// was not read is answered without waiting for it, and its connection is closed. The client
-// never gets the cause.
+// WriteError writes err as the answer and passes it to the access log. If the body was not
+// read, it answers without waiting for it, and the connection is closed. The client never
+// gets the cause.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -160,7 +163,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	unread := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 	if unread {
 		w.Header().Set("Connection", "close")
-		// net/http goes on reading after the answer, or the client might never see it.
+		// net/http keeps reading after the answer, because otherwise the client might
+		// never see it.
 		_ = control.SetReadDeadline(time.Now().Add(lingerTime))
 	}
 	body := map[string]any{"detail": e.Detail}
@@ -172,8 +176,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Reporter is an [http.ResponseWriter] that an access log reads: WriteError tells it the
-// error behind the answer. It is found inside writers with a method Unwrap.
+// Reporter is an [http.ResponseWriter] for an access log: WriteError passes it the error
+// behind the answer. It is found through writers with a method Unwrap.
 type Reporter interface{ Report(e *Error) }
 
 func report(w http.ResponseWriter, e *Error) {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Mux is an [http.ServeMux] whose own answers, too, are JSON: 404 for a path that nothing is
-// registered for, 405 with Allow for a method. It never redirects: a path with "//", "." or
-// ".." in it is not found. Register all patterns before it serves; from then on it is safe for
-// concurrent use.
+// Mux is an [http.ServeMux] whose own answers are JSON as well: 404 for a path without a
+// registered pattern, 405 with Allow for a method. It never redirects: a path with "//", "."
+// or ".." in it is not found. Register all patterns before it serves; from then on it is safe
+// for concurrent use.
 type Mux struct {
 	mux      http.ServeMux
 	patterns []string // in the order of registration
@@ -24,8 +24,8 @@ type Mux struct {
 
 const catchAll = "/"
 
-// Route returns the pattern that a request was served under, or "" where none
-// matched. It knows only once the request was served.
+// Route returns the pattern under which a request was served, or "" if none
+// matched. It is known only after the request was served.
 func Route(r *http.Request) string {
 	if r.Pattern == catchAll {
 		return ""
@@ -33,12 +33,12 @@ func Route(r *http.Request) string {
 	return r.Pattern
 }
 
-// RouteName is Route with a name for no pattern, as a label of metrics.
+// RouteName is Route for use as a metrics label, with "none" for no pattern.
 func RouteName(r *http.Request) string { return cmp.Or(Route(r), "none") }
 
-// NewMux returns an empty Mux. The fallback, which may be nil, is asked to
-// serve a request that no pattern matches; it reports false, having written
-// nothing, when it does not serve it either.
+// NewMux returns an empty Mux. It calls fallback, which may be nil, for a
+// request that no pattern matches; if fallback does not serve the request
+// either, it must write nothing and return false.
 func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
 	m := &Mux{fallback: fallback}
 	m.mux.HandleFunc(catchAll, m.unmatched)
@@ -64,13 +64,13 @@ func (m *Mux) Patterns() []string { return slices.Clone(m.patterns) }
 
 var wildcard = regexp.MustCompile(`\{(\w+)\}`)
 
-// slash stands for a segment of a path that is "%2F" while [http.ServeMux] looks
-// at it: that takes such a segment for a slash at the end of the path.
+// slash replaces a path segment that is "%2F" while [http.ServeMux] matches the
+// request, because ServeMux would treat that segment as a trailing slash.
 var slash = rand.Text()
 
 var slashSegment = regexp.MustCompile(`(?i)/%2F(/|$)`)
 
-// ServeHTTP leaves r.URL as it was, though the request is matched with slash in the place of
+// ServeHTTP leaves r.URL unchanged, although it matches the request with slash in place of
 // %2F.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := r.URL.EscapedPath()
@@ -80,25 +80,26 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.RawPath != "" && slashSegment.MatchString(p) {
 		replaced := *r.URL
-		for slashSegment.MatchString(p) { // two in a row share a slash
+		for slashSegment.MatchString(p) { // adjacent ones share a slash
 			p = slashSegment.ReplaceAllString(p, "/"+slash+"$1")
 		}
 		replaced.RawPath = p
-		replaced.Path, _ = url.PathUnescape(p) // what was escaped correctly still is
+		replaced.Path, _ = url.PathUnescape(p) // the escaping stays valid
 		defer func(u *url.URL) { r.URL = u }(r.URL)
 		r.URL = &replaced
 	}
 	m.mux.ServeHTTP(w, r)
 }
 
-// isClean reports whether a path is in the form that http.ServeMux redirects others to.
+// isClean reports whether http.ServeMux would leave a path as it is rather than
+// redirect it.
 func isClean(p string) bool {
 	clean := path.Clean(p)
 	return p == clean || clean != "/" && p == clean+"/"
 }
 
-// unmatched answers a request that no pattern matches, or has the fallback serve it. 405 goes
-// before the fallback.
+// unmatched answers a request that no pattern matches, or lets the fallback serve it. 405
+// takes precedence over the fallback.
 func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
 	if allow := m.allowed(r); len(allow) > 0 {
 		WriteError(w, r, MethodNotAllowed(strings.Join(allow, ", ")))
@@ -110,7 +111,7 @@ func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
 	WriteError(w, r, NotFound("There is nothing at this path."))
 }
 
-// allowed returns the methods that the request's path takes.
+// allowed returns the methods that the request's path accepts.
 func (m *Mux) allowed(r *http.Request) []string {
 	if r.RequestURI == "*" || !isClean(r.URL.EscapedPath()) {
 		return nil

@@ -10,9 +10,9 @@ import (
 
 var mounted sync.Map // names whose absence was logged
 
-// PathValue returns a path value of a request, which may be empty. It fails with 500 if the
-// handler is mounted on a pattern without it, instead of letting the handler serve an empty
-// value, and logs that once for each name.
+// PathValue returns a request's path value, which may be empty. If the handler is mounted
+// on a pattern without that value, it fails with a 500, so that the handler does not serve
+// an empty value, and logs that once for each name.
 func PathValue(r *http.Request, name string) (string, error) {
 	value := r.PathValue(name)
 	if value != "" || strings.Contains(r.Pattern, "{"+name) {

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// Limit returns the query parameter limit of a request, between zero and 2³¹-1:
-// zero if it is missing or negative. Anything but an integer is answered 400, and so
-// is a query string that cannot be read.
+// Limit returns a request's query parameter limit, between zero and 2³¹-1: zero if
+// it is missing or negative. If it is not an integer, or the query string is
+// malformed, the error is a 400.
 func Limit(r *http.Request) (int, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -23,8 +23,8 @@ func Limit(r *http.Request) (int, error) {
 	return max(limit, 0), nil
 }
 
-// Int returns a parameter of a query, zero if it is missing. A number beyond 32 bits is the
-// nearest one within. It reports false for anything but an integer.
+// Int returns a query parameter, or zero if it is missing. A number beyond 32 bits becomes
+// the nearest one within. It reports false for anything but an integer.
 func Int(query url.Values, name string) (n int, ok bool) {
 	if !query.Has(name) {
 		return 0, true

@@ -18,17 +18,18 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// deskNames matches the names that a kind can have.
+// deskNames matches valid names of kinds.
 var deskNames = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// Extensions are the desks and triggers that products can be configured with. It is only read,
-// so it is safe for concurrent use.
+// Extensions are the desks and triggers that products can use. They are never modified, so
+// they are safe for concurrent use.
 type Extensions struct {
-	Desks    []helpdesk.Kind // in the order of preference
+	Desks    []helpdesk.Kind // in order of preference
 	Triggers []proactive.Trigger
 }
 
-// NewExtensions returns extensions with these desks, nil for Intercom and Zendesk.
+// NewExtensions returns extensions with these desks and triggers. Nil desks mean
+// Intercom and Zendesk.
 func NewExtensions(desks []helpdesk.Kind, triggers []proactive.Trigger) Extensions {
 	if desks == nil {
 		desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind}
@@ -46,9 +47,9 @@ func (x Extensions) names() []string {
 	return names
 }
 
-// Open opens the desks that the configuration at a path names, in the order of the kinds, and
-// returns everything that is wrong with it; the desks that are right are open. The options may
-// be nil. Problems never have a secret of the configuration.
+// Open opens the desks in a configuration, in the order of the kinds, and returns all its
+// mistakes; valid desks are open even so. at is the configuration's path. opts may be nil.
+// Mistakes never contain a secret of the configuration.
 func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (
 	desks []connector.Desk, wrong []string,
 ) {
@@ -61,7 +62,7 @@ func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *hel
 	}
 	for _, kind := range x.Desks {
 		raw, ok := config[kind.Name]
-		if !ok || kind.Open == nil { // nil is a mistake of the program, reported as such
+		if !ok || kind.Open == nil { // nil is the program's mistake, reported by CheckKind
 			continue
 		}
 		desk, err := kind.Open(raw, opts)
@@ -74,23 +75,23 @@ func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *hel
 	return desks, p
 }
 
-// addConfigErrors adds the mistakes of a configuration at a path, none for a nil error. Only a
-// *[helpdesk.ConfigError] is quoted.
+// addConfigErrors adds the mistakes of a configuration whose path is at, none for a nil error.
+// It quotes only [helpdesk.ConfigError] values.
 func addConfigErrors(p *strictjson.Problems, at string, err error) {
 	if err == nil {
 		return
 	}
 	for _, err := range options.Split(err) {
 		mistake, ok := errors.AsType[*helpdesk.ConfigError](err)
-		if !ok { // its text might hold a secret
+		if !ok { // its text might contain a secret
 			mistake = &helpdesk.ConfigError{Problem: "is not a valid configuration"}
 		}
 		p.Add("%s: %s", strings.TrimSuffix(at+"."+mistake.Field, "."), mistake.Problem)
 	}
 }
 
-// CheckKind returns the mistake in a kind of desk that a program passes in, "" for none.
-// The names of the kinds before it are in seen.
+// CheckKind returns the mistake in a kind of desk that a program passes in, or "". seen
+// has the names of earlier kinds.
 func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
 	switch {
 	case !deskNames.MatchString(kind.Name) || kind.Name == notesField || kind.Name == proactiveField:
@@ -103,9 +104,9 @@ func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
 	return ""
 }
 
-// OpenDesks returns the help desks of a product, for a program that asks them something
-// itself. It takes the kinds of the service's options, with the same default for nil. The
-// error joins all mistakes in their configuration.
+// OpenDesks returns a product's help desks, for a program that calls them directly. It
+// takes the kinds from the service's options, with the same default for nil. The error
+// joins all mistakes in their configuration.
 func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error) {
 	opened, wrong := NewExtensions(desks, nil).Open(product.IntegrationConfig.Desks, "integration_config", nil)
 	var errs []error

@@ -1,5 +1,5 @@
-// Package productfile is the configuration of products: the products with their keys and
-// integrations, how a file of them is read, and the rules that make one valid.
+// Package productfile defines the configuration of products with their keys and
+// integrations. It reads product files and validates them.
 package productfile
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// File is a product file. Fields tagged secret must not be empty when given, nor
+// File is a product file. Fields tagged secret must not be empty if present, nor
 // have white space around them.
 type File struct {
 	Products []Product `json:"products"`
 	Keys     []Key     `json:"keys"`
 }
 
-// Product is an app whose users' activity is kept apart from any other product's. Without
-// a secret and tokens nothing can be reported to it by HTTP.
+// Product is an app whose users' activity is separate from that of all other products.
+// Without a secret and tokens, nothing can be reported to it over HTTP.
 type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment
-	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
+	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // signs PostHog's webhook
 	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
-	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
-	LinkHosts         []string          `json:"link_hosts,omitempty"`         // more hosts that replies may link to
+	AllowedOrigins    []string          `json:"allowed_origins"`              // origins whose pages may report; none for all
+	LinkHosts         []string          `json:"link_hosts,omitempty"`         // more hosts to which replies may link
 	Identity          Identity          `json:"identity,omitzero"`
-	RespectGPC        bool              `json:"respect_gpc,omitempty"` // SDK requests with Sec-GPC: 1 take nothing in
+	RespectGPC        bool              `json:"respect_gpc,omitempty"` // ignore SDK requests with Sec-GPC: 1
 	Agent             Agent             `json:"agent,omitzero"`
 	Events            intake.Rules      `json:"events,omitempty"` // custom events that become actions, by name
 	Sources           []flat.Config     `json:"sources,omitempty"`
@@ -40,17 +40,17 @@ type Product struct {
 
 // Identity configures the trust in users' identities.
 type Identity struct {
-	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and email addresses; any of them
+	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // sign user IDs and email addresses; any may match
 	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes
 }
 
-// Agent is for the AI agents that read a product's contexts.
+// Agent configures the AI agents that read a product's contexts.
 type Agent struct {
-	Prompt string `json:"prompt,omitempty"` // stands above the text that they are given
+	Prompt string `json:"prompt,omitempty"` // precedes the text that they receive
 }
 
-// Advice returns a sentence about a product that replies with a model and has nothing to
-// tell its users by, and "" for any other.
+// Advice returns a sentence if the product cannot tell which identities to trust with
+// public replies, or "".
 func (identity Identity) Advice() string {
 	if len(identity.Secrets) > 0 || identity.Unverified != "" && identity.Unverified != UnverifiedNotes {
 		return ""
@@ -59,8 +59,8 @@ func (identity Identity) Advice() string {
 		`or set identity.unverified to "replies"`
 }
 
-// LinkAdvice returns a sentence about a product whose pages can link sessions to the
-// conversations of its desks and cannot prove whose they are, and "" for any other.
+// LinkAdvice returns a sentence if the product's pages can link sessions to its
+// desks' conversations without being able to prove whose sessions they are, or "".
 func (p Product) LinkAdvice() string {
 	if len(p.Identity.Secrets) > 0 || len(p.AllowedOrigins) == 0 || len(p.IntegrationConfig.Desks) == 0 {
 		return ""
@@ -68,24 +68,24 @@ func (p Product) LinkAdvice() string {
 	return "links by /sessions/link lead to notes alone, which are written last: sign the users with identity.secrets"
 }
 
-// Unverified is the use of a claimed identity.
+// Unverified is the permitted use of a claimed identity.
 type Unverified string
 
 // The uses of a claimed identity, each including those before it.
 const (
-	UnverifiedNone    Unverified = "none"    // it is not taken: the session stays anonymous
+	UnverifiedNone    Unverified = "none"    // ignored: the session stays anonymous
 	UnverifiedNotes   Unverified = "notes"   // notes, reads, the stream and offers
-	UnverifiedReplies Unverified = "replies" // public replies and what a model reads, too
+	UnverifiedReplies Unverified = "replies" // also public replies and the text that a model reads
 )
 
 // IntegrationConfig connects a product's activity with its help desks: how notes are
-// written into their conversations, and when quick replies are offered. In JSON the desks
-// stand beside the other fields, by their names.
+// written into their conversations, and when quick replies are offered. In JSON each desk
+// is a field with its name, next to the other fields.
 type IntegrationConfig struct {
 	Notes     *Notes            `json:"notes,omitempty"`
 	Proactive *proactive.Config `json:"proactive,omitempty"`
-	// Desks holds the configuration of each help desk, as its helpdesk.Kind takes it, by
-	// the kind's name.
+	// Desks maps the name of each helpdesk.Kind to the desk's configuration, in the form
+	// that the kind expects.
 	Desks map[string]json.RawMessage `json:"-" others:"true"`
 }
 
@@ -104,8 +104,8 @@ func (c IntegrationConfig) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It takes any other field for a desk; whether
-// there is such a desk is for [Extensions] to say.
+// UnmarshalJSON implements [json.Unmarshaler]. It treats any other field as a desk;
+// [Extensions] checks whether that desk exists.
 func (c *IntegrationConfig) UnmarshalJSON(b []byte) error {
 	type plain IntegrationConfig // without this method
 	fields := map[string]json.RawMessage{}
@@ -126,8 +126,8 @@ const (
 	proactiveField = "proactive"
 )
 
-// Notes is how activity is written into conversations. A nil field means its default, see
-// [connector.DefaultNotes]; zero is a value.
+// Notes configures how activity is written into conversations. A nil field means its
+// default, see [connector.DefaultNotes]; zero is a valid value.
 type Notes struct {
 	DebounceMS       *int `json:"debounce_ms,omitempty"`
 	IntervalS        *int `json:"interval_s,omitempty"`
@@ -136,18 +136,18 @@ type Notes struct {
 	PreLinkWindowS   *int `json:"pre_link_window_s,omitempty"`
 }
 
-// Key opens a product to requests that carry it as bearer token.
+// Key gives access to a product to requests that carry it as a bearer token.
 type Key struct {
 	Key        string         `json:"key" secret:"true"`
 	ExternalID string         `json:"external_id"` // the product
 	Scopes     []access.Scope `json:"scopes"`      // nil for all
-	Name       string         `json:"name"`        // of whoever reads with it, for the audit log; may be empty
+	Name       string         `json:"name"`        // the reader's name, for the audit log; may be empty
 }
 
-// Load reads a product file and replaces ${NAME} inside its strings by lookupEnv. Warnings are
-// about probable mistakes. The error joins all mistakes. Both name the file and the field. With
-// an error, file has the parts that are right; for a file that cannot be read the error wraps a
-// *[os.PathError].
+// Load reads a product file and replaces ${NAME} in its strings with the values from lookupEnv.
+// Warnings describe probable mistakes. The error joins all mistakes. Both name the file and the
+// field. After an error, file contains the valid parts; if the file cannot be read, the error
+// wraps an *[os.PathError].
 func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 	file File, warnings []string, err error,
 ) {
@@ -167,9 +167,9 @@ func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
 	return file, warnings, errors.Join(errs...)
 }
 
-// DecodeBody decodes JSON of an endpoint that configures a product, in which ${NAME} has no
-// meaning: a request must not read the server's environment. It returns everything that is
-// wrong with the form; the rules are for Validate.
+// DecodeBody decodes the JSON body of an endpoint that configures a product. It does not
+// expand ${NAME}, because a request must not read the server's environment. It returns all
+// mistakes in the form; Validate checks the rules.
 func DecodeBody(data []byte, into any) []string {
 	d := strictjson.Decoder{Whole: "the body"}
 	d.Decode(data, into)

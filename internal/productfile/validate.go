@@ -17,9 +17,9 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// The form of a file is the decoder's matter, in strictjson; here are the rules between and
-// within valid values. Each function adds all it finds and never stops at the first. Where both
-// find something about a field, the decoder's is reported alone (see
+// The decoder in strictjson checks a file's form; the functions here check the rules within and
+// between values. Each function adds all mistakes that it finds and never stops at the first.
+// If both report a mistake in a field, only the decoder's is kept (see
 // [strictjson.Problems.News]).
 
 // warnings returns the valid parts that are probably mistakes.
@@ -33,9 +33,8 @@ func (f File) warnings() []string {
 	return p
 }
 
-// Validate returns everything that is wrong with the file beyond its form, each mistake
-// starting with the field and a colon. Of duplicates, the later one is the mistake. No secret
-// is quoted.
+// Validate returns all mistakes in the file other than its form, each starting with the field
+// and a colon. Of duplicates, the later one is the mistake. Secrets are never quoted.
 func (f File) Validate(with Extensions) []string {
 	var p strictjson.Problems
 	known := map[string]bool{}
@@ -71,16 +70,15 @@ func (f File) Validate(with Extensions) []string {
 	return p
 }
 
-// Validate returns everything that is wrong with the product by itself, as [File.Validate]
-// does. It opens the desks to check them, and forgets them.
+// Validate returns all mistakes within the product, in the form of [File.Validate]. It
+// opens the desks to check them, and discards them.
 func (product Product) Validate(with Extensions) []string {
 	var p strictjson.Problems
 	if !productIDs.MatchString(product.ProductID) {
 		p.Add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
 	}
 	checkSecret(&p, "webhook_secret", product.WebhookSecret)
-	// A space stands for an empty token: the secret of a field may be missing, an element may
-	// not.
+	// Replace an empty token with a space: a secret field may be missing, but not an element.
 	for i, token := range product.CaptureTokens {
 		checkSecret(&p, fmt.Sprintf("capture_tokens[%d]", i), cmp.Or(token, " "))
 		if len(token) >= intake.MaxToken {
@@ -117,7 +115,8 @@ func (product Product) Validate(with Extensions) []string {
 	return append(p, problems...)
 }
 
-// check adds the mistakes in the identity, named from the product.
+// check adds the mistakes in the identity, with fields named relative to the
+// product.
 func (identity Identity) check(p *strictjson.Problems) {
 	for i, secret := range identity.Secrets {
 		checkSecret(p, fmt.Sprintf("identity.secrets[%d]", i), cmp.Or(secret, " "))
@@ -129,7 +128,7 @@ func (identity Identity) check(p *strictjson.Problems) {
 	}
 }
 
-// checkKey adds the mistakes in a key by itself.
+// checkKey adds the mistakes within one key.
 func checkKey(p *strictjson.Problems, at string, key Key) {
 	if key.Key == "" {
 		p.Add("%s.key: is missing", at)
@@ -148,10 +147,10 @@ func checkKey(p *strictjson.Problems, at string, key Key) {
 	}
 }
 
-// maxKeyName is the length of the longest name of a key, in bytes.
+// maxKeyName is the maximum length of a key's name, in bytes.
 const maxKeyName = 200
 
-// CheckKeyName returns the mistake in the name of a key, "" for none. It may be empty.
+// CheckKeyName returns the mistake in a key's name, or "". The name may be empty.
 func CheckKeyName(name string) string {
 	if len(name) > maxKeyName || strings.TrimSpace(name) != name {
 		return "name: must have at most 200 bytes, and no white space around it"
@@ -159,7 +158,7 @@ func CheckKeyName(name string) string {
 	return ""
 }
 
-// checkSecret adds the mistake in a secret, which may be missing.
+// checkSecret adds the mistake in a secret. The secret may be missing.
 func checkSecret(p *strictjson.Problems, at, secret string) {
 	switch trimmed := strings.TrimSpace(secret); {
 	case secret != "" && trimmed == "":
@@ -169,8 +168,8 @@ func checkSecret(p *strictjson.Problems, at, secret string) {
 	}
 }
 
-// validate returns everything that is wrong with the configuration at a path but
-// for the desks.
+// validate returns all mistakes in the configuration except in the desks. at is
+// its path.
 func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []string {
 	var p strictjson.Problems
 	if n := c.Notes; n != nil {
@@ -186,16 +185,18 @@ func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []s
 	return p
 }
 
-// maxPrompt is the most characters of an agent's prompt: as many as its text can have.
+// maxPrompt is the maximum number of characters in an agent's prompt, the same as for
+// its text.
 const maxPrompt = agent.MaxChars
 
-// Bounds of numbers: a day, and far more actions than a summary is good for.
+// Upper bounds of numbers: a day, and far more actions than a summary can
+// usefully cover.
 const (
 	maxSeconds   = 24 * 60 * 60
 	maxThreshold = 10_000
 )
 
-// checkRange adds the mistake in a number that is given.
+// checkRange adds the mistake in a number, unless it is omitted.
 func checkRange(p *strictjson.Problems, at string, n *int, least, most int) {
 	if n != nil && (*n < least || *n > most) {
 		p.Add("%s: must be from %d to %d", at, least, most)

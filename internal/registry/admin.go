@@ -14,11 +14,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/productfile"
 )
 
-// The endpoints of a service's owner. A handler answers for storage as everywhere: 503 where it
-// is away. A change that was answered 503 may have happened; each can be repeated.
+// The endpoints for a service's owner. As everywhere, a handler answers 503 if storage is
+// unavailable. A change answered with 503 may still have happened; every change can be
+// repeated.
 
-// Admin serves the admin endpoints. Every handler but Require expects that Require has let the
-// request through. It holds the digest of the key only.
+// Admin serves the admin endpoints. Every handler except Require expects a request that has
+// passed Require. It keeps only the digest of the key.
 type Admin struct {
 	digest   [sha256.Size]byte
 	products *Registry
@@ -26,15 +27,15 @@ type Admin struct {
 	urls     URLs
 }
 
-// NewAdmin returns the endpoints over a registry and over the grants of its products' keys;
-// they take this key only, which must not be empty.
+// NewAdmin returns the endpoints for a registry and for the grants of its products' keys.
+// They accept only this key, which must not be empty.
 func NewAdmin(key string, products *Registry, signIn *oauth.Server, urls URLs) *Admin {
 	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, signIn: signIn, urls: urls}
 }
 
-// Require lets only requests with the admin key through, in X-Admin-Key or as bearer token, for
-// at most 4 seconds. Digests are compared, in constant time, so the time tells neither the key
-// nor its length.
+// Require passes on only requests with the admin key, in X-Admin-Key or as a bearer token, and
+// gives each at most 4 seconds. It compares digests in constant time, so the duration reveals
+// neither the key nor its length.
 func (a *Admin) Require(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key := r.Header.Get("X-Admin-Key")
@@ -51,17 +52,17 @@ func (a *Admin) Require(next httpx.Handler) http.Handler {
 	})
 }
 
-// adminTimeout bounds a request, so that it is answered within 5 seconds while storage
-// hangs. A removal that takes longer goes on when it is repeated.
+// adminTimeout limits a request, so that it is answered within 5 seconds even if
+// storage hangs. A removal that takes longer continues when the request is repeated.
 const adminTimeout = 4 * time.Second
 
-// maxRegistration is the largest registration taken, in bytes: it must fit into
-// a document.
+// maxRegistration is the maximum size of a registration, in bytes: it must fit
+// into a document.
 const maxRegistration = 256 << 10
 
-// registerRequest is the body of POST /admin/products: a product whose credentials are made
-// here. The fields for them are hidden by fields that JSON does not name, so they are unknown
-// and a mistake.
+// registerRequest is the body of POST /admin/products: a product whose credentials are
+// generated here. Fields without a JSON name hide those of the credentials, so a request that
+// sets them is refused.
 type registerRequest struct {
 	productfile.Product
 	WebhookSecret, CaptureTokens struct{} `json:"-"`
@@ -83,7 +84,8 @@ func (u URLs) listed(productID string) listed {
 	return listed{productID, u.Webhook(productID), u.Stream(productID), u.LiveActivity(productID, "{user_id}"), u.MCP()}
 }
 
-// registered is the answer to a registration: the only time the secrets are shown.
+// registered is the answer to a registration. Only this answer contains the
+// secrets.
 type registered struct {
 	listed
 	WebhookSecret string `json:"webhook_secret"`
@@ -91,8 +93,8 @@ type registered struct {
 	CaptureToken  string `json:"capture_token"`
 }
 
-// Register serves POST /admin/products. The answer names the first mistake only. It must not be
-// cached, because it has the secrets.
+// Register serves POST /admin/products. The answer names only the first mistake. It must not be
+// cached, because it contains the secrets.
 func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpx.ReadBody(w, r, maxRegistration, "")
 	if err != nil {
@@ -127,8 +129,8 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Remove serves DELETE /admin/products/{product_id}. A removal of much data may be answered 503
-// several times before it is 204; each repetition goes on with the rest.
+// Remove serves DELETE /admin/products/{product_id}. Removing a lot of data may answer 503
+// several times before the 204; each repetition continues with the rest.
 func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	err := a.products.Unregister(r.Context(), r.PathValue("product_id"))
 	switch {
@@ -144,8 +146,8 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// known returns the product of a request's path, or 404. It loads the registrations first, so a
-// product that another server has just registered is known.
+// known returns the product ID in a request's path, or a 404. It first loads the registrations,
+// so that it knows a product that another server has just registered.
 func (a *Admin) known(r *http.Request) (productID string, err error) {
 	productID = r.PathValue("product_id")
 	if err := a.products.loadReadable(r.Context()); err != nil {
@@ -189,8 +191,8 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// List serves GET /admin/products: all products, of the file too, sorted by ID, without
-// secrets.
+// List serves GET /admin/products: all products, including those of the file, sorted by
+// ID, without secrets.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
 	if err := a.products.loadReadable(r.Context()); err != nil {
 		return httpx.Unavailable(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// connected returns a product as the connector knows it: settings that the product leaves out
-// are [connector.DefaultNotes]. An invalid configuration of offers makes none, and the product
-// is served without. A public reply may also link to the hosts of the product's own pages.
+// connected returns a product in the connector's form. Settings that the product omits come
+// from [connector.DefaultNotes]. If its configuration of offers is invalid, the product is
+// served without offers. A public reply may also link to the hosts of the product's own pages.
 func connected(product productfile.Product, desks []connector.Desk, triggers []proactive.Trigger) connector.Product {
 	notes := connector.DefaultNotes()
 	if n := product.IntegrationConfig.Notes; n != nil {

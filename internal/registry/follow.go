@@ -14,13 +14,14 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// The registry learns of registrations by looks at the service's own log. A look compares the
-// log's newest ID with the last one seen, which costs a read, and reads the registrations that
-// the entries between name. Run looks when the log changes; a request looks before it refuses
-// an unknown credential; one look at a time, under loading. All that a look does with the
-// products is done under mu, one registration after the other.
+// The registry learns of registrations by looking at the service's own log. A look compares
+// the log's newest ID with the last one seen, which costs one read, and reads the
+// registrations that the entries in between name. Run looks when the log changes; a request
+// looks before it refuses an unknown credential. Looks happen one at a time, under loading,
+// and change products one registration after the other, under mu.
 
-// loadReadable is Load for a caller that unreadable registrations do not concern.
+// loadReadable is Load for a caller that does not care about unreadable
+// registrations.
 func (r *Registry) loadReadable(ctx context.Context) error {
 	if err := r.Load(ctx); !errors.Is(err, ErrUnreadable) {
 		return err
@@ -28,15 +29,14 @@ func (r *Registry) loadReadable(ctx context.Context) error {
 	return nil
 }
 
-// isFixed reports whether a product is one of the file, or the demo product.
+// isFixed reports whether a product is from the file, or the demo product.
 func (r *Registry) isFixed(productID string) bool {
 	p, ok := r.product(productID)
 	return ok && p.version == 0
 }
 
-// Load takes over all registrations. After ErrUnreadable it has done so, but for the
-// registrations that the error names. After any other error it may have taken over some of
-// them.
+// Load applies all registrations. After ErrUnreadable it has applied all except those that
+// the error names. After any other error it may have applied only some.
 func (r *Registry) Load(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -49,11 +49,11 @@ func (r *Registry) Load(ctx context.Context) error {
 	return errors.Join(unreadable...)
 }
 
-// turnTimeout bounds the wait for other callers that look at the log.
+// turnTimeout limits the wait for other callers that look at the log.
 const turnTimeout = time.Second
 
-// begin begins to look at the log; end must be called after it. It fails when others take too
-// long: then storage hangs, and each of them would wait as long again.
+// begin begins a look at the log; the caller must call end after it. It fails if others take
+// too long: then storage hangs, and each waiting caller would wait as long again.
 func (r *Registry) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
@@ -68,7 +68,8 @@ func (r *Registry) begin(ctx context.Context) error {
 func (r *Registry) end() { <-r.loading }
 
 // load is Load with r.loading held. It lists the registrations once, and from then on
-// reads their entries in the log. Where storage has lost entries it lists them again.
+// reads the log's entries about them. If storage has lost entries it lists them
+// again.
 func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 	bounds, err := r.log.Bounds(ctx, OwnProduct)
 	switch {
@@ -89,9 +90,9 @@ func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 	return unreadable, err
 }
 
-// readOn takes over the registrations that the entries after r.seen name. It fails with a
-// *[eventlog.GapError] where some of the entries are gone. r.seen advances with each read, so
-// after an error the next look goes on from there.
+// readOn applies the registrations that the entries after r.seen name. If some of those
+// entries are gone, it fails with a *[eventlog.GapError]. It advances r.seen after each read,
+// so after an error the next look continues from there.
 func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable []error, _ error) {
 	var entries [64]eventlog.Entry
 	for r.seen.Compare(newest) < 0 {
@@ -100,7 +101,7 @@ func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable [
 			return unreadable, fmt.Errorf("registry: read registrations: %w", err)
 		}
 		if n == 0 {
-			return unreadable, nil // they have just expired
+			return unreadable, nil // the rest has just expired
 		}
 		more, err := r.reread(ctx, entries[:n])
 		if err != nil {
@@ -112,8 +113,8 @@ func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable [
 	return unreadable, nil
 }
 
-// reread takes over the registrations that entries name, as they are now: an entry only says
-// that there was a change, and several entries of a product cost one read.
+// reread applies the current state of the registrations that entries name: an entry only
+// states that there was a change, and several entries about one product cost one read.
 func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unreadable []error, _ error) {
 	var names []string
 	for _, entry := range entries {
@@ -137,8 +138,8 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unread
 	return unreadable, nil
 }
 
-// list takes over all registrations that there are, and removes the others. A product that is
-// registered while it runs has an entry behind the bounds, and is read by the next look.
+// list applies all existing registrations, and removes the others. A product registered while
+// it runs has an entry after the bounds, so the next look reads it.
 func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
 	const atOnce = 100
 	registered := map[string]bool{}
@@ -164,7 +165,7 @@ func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
 	return unreadable, nil
 }
 
-// forget removes the credentials of a product that is no longer registered.
+// forget removes a product that is no longer registered, with its credentials.
 func (r *Registry) forget(productID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,10 +174,10 @@ func (r *Registry) forget(productID string) {
 	}
 }
 
-// take serves a registration, if it is news. Any other version than the one served is news: it
-// may be older where storage has lost the newer one. The products of the file go before
-// registrations. The error is ErrUnreadable; then the product is served without the desks that
-// the error names, or not at all.
+// take serves a registration unless it is already served. It applies any version other than
+// the served one, even an older one, since storage may have lost the newer. Products of the
+// file take precedence over registrations. The error is ErrUnreadable; then the product is
+// served without the desks that the error names, or not at all.
 func (r *Registry) take(doc document.Document) error {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
@@ -209,17 +210,17 @@ func (r *Registry) take(doc document.Document) error {
 	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))
 }
 
-// Limits of looking before a credential is refused.
+// Limits for looks before a credential is refused.
 const (
 	refreshEvery   = 20 * time.Millisecond
 	refreshTimeout = 500 * time.Millisecond
 )
 
-// refresh takes over the registrations that other servers had made before the call. Callers
-// share the first look that begins after their calls, however many they are, and looks begin at
-// least refreshEvery apart, so guessing credentials costs storage next to nothing and one caller
-// no more than another. After an error the registrations are unknown. Unreadable registrations
-// are no error: a credential that they would have is unknown.
+// refresh applies the registrations that other servers had made before the call. All callers
+// share the first look that begins after their calls, and looks begin at least refreshEvery
+// apart, so guessing credentials costs storage almost nothing and delays all callers equally.
+// After an error the registrations are unknown. Unreadable registrations are no error: their
+// credentials are unknown.
 func (r *Registry) refresh() error {
 	asked := time.Now()
 	if err := r.begin(context.Background()); err != nil {
@@ -236,21 +237,21 @@ func (r *Registry) refresh() error {
 	return r.found
 }
 
-// Bounds of the back-off of Run. A request that needs a registration sooner looks by
-// itself.
+// Bounds of Run's backoff. A request that needs a registration sooner looks on its
+// own.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// Run keeps the registry up to date with the registrations of other servers, until ctx ends. It
-// asks storage for nothing until the log changes. Failures, ErrUnreadable included, are passed
-// to failed, and tried again with back-off. Call it once.
+// Run keeps the registry up to date with registrations by other servers, until ctx ends. It
+// does not access storage until the log changes. It passes failures, including ErrUnreadable,
+// to failed, and retries with backoff. Call it once.
 func (r *Registry) Run(ctx context.Context, failed func(error)) {
 	retry := firstRetry
 	for ctx.Err() == nil {
-		changed := r.log.Changed(OwnProduct) // before the log is read, so that no change is missed
-		var again <-chan time.Time           // never, after a success
+		changed := r.log.Changed(OwnProduct) // taken before the read, so that no change is missed
+		var again <-chan time.Time           // nil, so never, after a success
 		if err := r.Load(ctx); err == nil {
 			retry = firstRetry
 		} else if ctx.Err() == nil {

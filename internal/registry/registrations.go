@@ -16,16 +16,16 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// OwnProduct is the product ID of the log and the documents of the service itself. No
-// request can name it.
+// OwnProduct is the product ID of the service's own log and documents. No request can
+// name it.
 const OwnProduct = ""
 
-// registrationPrefix starts the names of registrations.
+// registrationPrefix is the prefix of registrations' names.
 const registrationPrefix = "product/"
 
-// registration is the stored form of a product, with the digest of its key. Other secrets of
-// the product are stored as they are: the service needs them. A removed registration has no
-// credentials; it is deleted once the product's data are.
+// registration is a product as stored, with the digest of its key. The product's other
+// secrets are stored in plain text, because the service needs them. A removed registration
+// has no credentials; it is deleted after the product's data.
 type registration struct {
 	Product   productfile.Product `json:"product"`
 	KeySHA256 []byte              `json:"key_sha256"`
@@ -33,7 +33,7 @@ type registration struct {
 	Removed   bool                `json:"removed,omitempty"`
 }
 
-// The text of equal registrations is equal; isStored relies on it.
+// Equal registrations have equal encodings; isStored relies on this.
 func encodeRegistration(reg registration) ([]byte, error) {
 	value, err := jsontext.Marshal(reg)
 	if err != nil {
@@ -49,8 +49,8 @@ func isRemoved(doc document.Document) bool {
 	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
 }
 
-// rotating returns the registration of a document with the credentials of reg, or reg where the
-// document has none that can be read and was not removed. A key without a name keeps the old one's.
+// rotating returns the document's registration with the credentials of reg. If the document is
+// unreadable or marked as removed, it returns reg. If reg's key has no name, the old name stays.
 func (reg registration) rotating(doc document.Document) registration {
 	var old registration
 	if json.Unmarshal(doc.Value, &old) != nil || old.Removed {
@@ -64,19 +64,19 @@ func (reg registration) rotating(doc document.Document) registration {
 // noticeType is the type of every notice.
 const noticeType = "registration"
 
-// notice is the log entry of a change to a registration. It is committed together with
-// the document, which has the details.
+// notice is the log entry for a change to a registration. It is committed together
+// with the document, which has the details.
 type notice struct {
 	Type      string `json:"type"`
 	ProductID string `json:"product_id"`
 }
 
-// Register adds a product with fresh secrets and a key of that name. When there is one of that
-// id already it fails with ErrExists, unless force is set: then the product is replaced and its
-// old secrets are void at once, on other servers within moments. One that has nothing but an id
-// rotates the secrets alone: the rest stays as it was. A product of the file is never
+// Register adds a product with fresh secrets and a key with that name. If there is already a
+// product with that ID, it fails with ErrExists, unless force is set: then the product is
+// replaced and its old secrets become invalid immediately, on other servers within moments. If
+// p has nothing but an ID, only the secrets are rotated. A product of the file is never
 // replaced: ErrFixed. The product must be valid; its own secrets are replaced. After any other
-// error the product may be registered, with secrets that nobody has: register it again with
+// error the product may be registered with secrets that nobody has: register it again with
 // force.
 func (r *Registry) Register(
 	ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error,
@@ -91,7 +91,7 @@ func (r *Registry) Register(
 	fresh := registration{Product: p, KeySHA256: digest[:], KeyName: keyName}
 	err := r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
 		switch {
-		case isRemoved(doc): // and perhaps not all of it
+		case isRemoved(doc): // and some data may be left
 			if err := r.drop(ctx, p.ProductID, doc.Version); err != nil {
 				return document.Change{}, fmt.Errorf("registry: remove the product's data: %w", err)
 			}
@@ -108,14 +108,14 @@ func (r *Registry) Register(
 	if err != nil {
 		return Credentials{}, err
 	}
-	_ = r.loadReadable(ctx) // else it is loaded when its credentials are used; only the caller has them
+	_ = r.loadReadable(ctx) // if this fails, it is loaded when the caller uses the credentials
 	return c, nil
 }
 
-// Unregister removes a product and everything that is kept of it. Its credentials are void at
-// once, on other servers within moments. After an error other than ErrFixed and ErrUnknown,
-// some of it may be removed already: call it again. The order matters: credentials first, so
-// nothing new comes; then the data; the document last, because it is the note that data may be
+// Unregister removes a product and all its data. Its credentials become invalid immediately,
+// on other servers within moments. After an error other than ErrFixed and ErrUnknown, some of
+// it may already be removed: call it again. The order matters: first the credentials, so that
+// nothing new arrives; then the data; last the document, because it records that data may be
 // left.
 func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if r.isFixed(productID) {
@@ -142,13 +142,13 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	case err != nil:
 		return fmt.Errorf("registry: read registration: %w", err)
 	case !isRemoved(docs[0]):
-		return nil // others have dropped it
+		return nil // others have already dropped it
 	}
 	if err := r.drop(ctx, productID, docs[0].Version); err != nil {
 		return fmt.Errorf("registry: remove the product's data: %w", err)
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
-		if doc.Version != docs[0].Version { // it was registered again, or removed by another call
+		if doc.Version != docs[0].Version { // registered again, or removed by another call
 			return document.Change{}, errDone
 		}
 		return document.Delete(doc), nil
@@ -161,10 +161,11 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 
 var errDone = errors.New("registry: nothing is left to do")
 
-// change changes the registration of a product, with a notice to other servers, both or
-// nothing. The function decide gets the current registration, and is called again if that
-// changes meanwhile; its error ends the change and is returned as it is. A put whose answer was
-// lost is looked for, and succeeds if it is there.
+// change changes a product's registration and appends a notice to other servers, atomically. It
+// passes the current registration to decide, and calls decide again if the registration has
+// changed in the meantime; an error from decide ends the change and is returned unchanged. If
+// the answer to a put is lost, change checks the stored document and succeeds if the put is
+// there.
 func (r *Registry) change(ctx context.Context, productID string,
 	decide func(document.Document) (document.Change, error),
 ) error {
@@ -183,14 +184,14 @@ func (r *Registry) change(ctx context.Context, productID string,
 		}
 		err = r.log.Append(ctx, OwnProduct, []eventlog.Entry{{Data: data}}, change)
 		if err == nil || !document.IsConflict(err) && change.Op == document.OpPut && r.isStored(change) {
-			return nil // perhaps only the answer was lost
+			return nil // at most the answer was lost
 		}
 		return fmt.Errorf("registry: write registration: %w", err)
 	})
 }
 
 // isStored reports whether a change that may have failed took effect: no other registration has
-// its digest. It has its own time, as the caller's may be over.
+// its digest. It uses its own timeout, as the caller's may have expired.
 func (r *Registry) isStored(change document.Change) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()

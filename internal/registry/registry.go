@@ -1,5 +1,5 @@
-// Package registry holds the products that a service serves: those it was made with, and
-// those registered while it runs.
+// Package registry holds the products that a service serves: the ones configured at
+// startup, and the ones registered at runtime.
 package registry
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Where a product is from decides about it: a product of the file has version zero, is never
-// replaced and never stale; a registered product has the version of its document. A
+// A product's origin determines its behavior. A product of the file has version zero, is never
+// replaced and never stale. A registered product has the version of its document. A
 // registration goes through these states, each a compare-and-set of the document with a notice
 // in the log:
 //
@@ -34,56 +34,56 @@ import (
 //	registered     yes     Register with force → registered; Unregister → removed
 //	removed        no      drop of its data, then delete → none; Register, after the drop → registered
 //
-// The removed document stays until the product's data are gone, so a removal that was broken
-// off is finished by the next Unregister or Register of that ID.
+// The document marked as removed stays until the product's data are gone, so the next
+// Unregister or Register of that ID completes an interrupted removal.
 
 // Registry holds products and their keys. It is safe for concurrent use.
 //
-// A registration is a document of the log and an entry, committed together under a
-// product ID that no product has, so it lasts and is shared as far as the log. Services
-// on one log hear of each other's registrations by following the entries, and read them
-// once more before they refuse an unknown credential.
+// A registration is a document and an entry of the log, committed together under a
+// product ID that no product has, so it is as durable and as shared as the log.
+// Services on one log learn of each other's registrations by following the entries, and
+// read the entries once more before they refuse an unknown credential.
 type Registry struct {
 	keys *access.Keyring
 
 	mu       sync.RWMutex
-	products map[string]*product // never changed, only replaced
-	tokens   map[string]string   // capture token → product id
+	products map[string]*product // never modified, only replaced
+	tokens   map[string]string   // capture token → product ID
 
 	extensions productfile.Extensions
-	opened     *helpdesk.Options // of every desk
+	opened     *helpdesk.Options // for every desk
 	log        eventlog.Log
 	drop       func(ctx context.Context, productID string, through document.Version) error
-	taken      uint64        // counts registrations taken over; see product.taken; guarded by mu
+	taken      uint64        // counts registrations put; see product.taken; guarded by mu
 	changed    schedule.Wake // see Changed
-	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
-	looked     time.Time     // when refresh looked last; guarded by loading
-	found      error         // by that look; likewise
-	listed     bool          // all registrations were listed once; guarded by loading
-	seen       eventlog.ID   // the newest entry taken over since; guarded by loading
-	lost       eventlog.ID   // of the log's bounds when they were listed; guarded by loading
+	loading    chan struct{} // holds a value during a look at the log; never filled with mu held
+	looked     time.Time     // time of refresh's last look; guarded by loading
+	found      error         // result of that look; guarded by loading
+	listed     bool          // whether all registrations have been listed; guarded by loading
+	seen       eventlog.ID   // the newest entry applied since; guarded by loading
+	lost       eventlog.ID   // the bounds' Lost at that listing; guarded by loading
 }
 
-// product is a product and where it comes from. It does not change once it is in the registry.
+// product is a product and its origin. It does not change once it is in the registry.
 type product struct {
 	productfile.Product
-	connected connector.Product // with its desks open
+	connected connector.Product // with open desks
 	reports   intake.Product
 	sources   map[string]*intake.Source
-	version   document.Version // of its registration; zero for a product that is not registered
-	taken     uint64           // when this process took it over: the count of Registry
+	version   document.Version // of its registration; zero if it is not registered
+	taken     uint64           // Registry.taken when this process put it
 }
 
-// Credentials open a registered product. Only the caller
-// that registers it ever sees them.
+// Credentials give access to a registered product. Only the caller that
+// registers it ever sees them.
 type Credentials struct {
 	WebhookSecret string
-	Key           string // of both scopes
+	Key           string // for both scopes
 	CaptureToken  string
 }
 
-// newCredentials makes credentials of 128 random bits each, or more. Their prefixes tell
-// people, and secret scanners, which is which.
+// newCredentials returns credentials of at least 128 random bits each. Their prefixes
+// tell people and secret scanners which is which.
 func newCredentials() Credentials {
 	return Credentials{
 		WebhookSecret: "whs_" + rand.Text(),
@@ -92,8 +92,8 @@ func newCredentials() Credentials {
 	}
 }
 
-// NewProduct returns a product with fresh secrets, and a key of all scopes that
-// opens it.
+// NewProduct returns a product with fresh secrets, and a key for it with all
+// scopes.
 func NewProduct(productID string) (productfile.Product, productfile.Key) {
 	c := newCredentials()
 	return productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret,
@@ -101,24 +101,24 @@ func NewProduct(productID string) (productfile.Product, productfile.Key) {
 		productfile.Key{Key: c.Key, ExternalID: productID}
 }
 
-// ErrExists says that there is a product of that id already.
+// ErrExists is returned if there is already a product with that ID.
 var ErrExists = errors.New("registry: there is a product of that id already")
 
-// ErrFixed reports a product of the product file, or the demo product.
+// ErrFixed is returned for a product of the product file, or the demo product.
 var ErrFixed = errors.New("registry: not a registered product")
 
-// ErrUnknown reports an unknown product.
+// ErrUnknown is returned for an unknown product.
 var ErrUnknown = errors.New("registry: unknown product")
 
-// ErrUnreadable says that a registration, or the configuration of a desk in it, is
-// damaged or not known to this program. Everything else is served.
+// ErrUnreadable means that a registration, or a desk's configuration in it, is
+// damaged or unknown to this program. Everything else is served.
 var ErrUnreadable = errors.New("registry: a registration cannot be read")
 
-// New returns a registry of the products and keys of a file, which must be valid, with desks
-// that are opened with these options. A desk that cannot be opened is left out. It keeps
-// registrations in the documents of log, and serves those that are there after Load. The
-// function drop is [eventlog.Log]'s, and may remove more; it is called again after a failure,
-// so it must be repeatable. New reads nothing and starts nothing.
+// New returns a registry of the products and keys of a file, which must be valid. It opens
+// their desks with these options and omits desks that cannot be opened. It keeps
+// registrations in the documents of log, and serves existing ones after Load. The function
+// drop is [eventlog.Log]'s, and may remove more; it must be idempotent, since it is called
+// again after a failure. New reads nothing and starts nothing.
 func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
 	drop func(ctx context.Context, productID string, through document.Version) error,
 ) (*Registry, error) {
@@ -143,8 +143,8 @@ func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Op
 // unknown key.
 func (r *Registry) Keys() *access.Keyring { return r.keys }
 
-// open returns a product with its desks, and the errors of desks that could not be made; such a
-// desk is left out.
+// open returns a product with its desks, and the problems of the desks that could not be
+// opened, which it omits.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
 	sources := make(map[string]*intake.Source, len(p.Sources))
@@ -156,8 +156,8 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 			IdentitySecrets: p.Identity.Secrets, RespectGPC: p.RespectGPC, Events: intake.NewEvents(p.Events)}}, wrong
 }
 
-// put serves a product. mu is held, or the registry is not yet shared; the product of that ID
-// has been removed.
+// put begins to serve a product. mu must be held, or the registry not yet shared, and an
+// earlier product with that ID must have been removed.
 func (r *Registry) put(p product) {
 	if p.version != 0 {
 		r.taken++
@@ -170,7 +170,7 @@ func (r *Registry) put(p product) {
 	r.changed.Signal()
 }
 
-// remove takes a product's credentials away, and stops serving it. mu is held.
+// remove revokes a product's credentials and stops serving it. mu must be held.
 func (r *Registry) remove(p *product) {
 	r.keys.RemoveProduct(p.ProductID)
 	for _, token := range p.CaptureTokens {
@@ -180,11 +180,13 @@ func (r *Registry) remove(p *product) {
 	r.changed.Signal()
 }
 
-// Changed returns a channel that gets a value, if it has none, when products come or go. It is
-// for one receiver, which then compares [Registry.IDs]: several changes may be one value.
+// Changed returns a channel that receives a value when products are added or removed, unless
+// one is pending. It is for one receiver, which then compares [Registry.IDs], since one value
+// may stand for several changes.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
 
-// product returns a product, an empty one where there is none. It must not be changed.
+// product returns a product, or an empty one if there is none. The caller must not
+// modify it.
 func (r *Registry) product(productID string) (p *product, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -205,7 +207,7 @@ func (r *Registry) ProductOfID(productID string) (intake.Product, bool, error) {
 }
 
 // Refresh implements access.Refresher. A product of the product file is never stale. It blocks
-// for about a second at most while storage hangs.
+// for at most about a second if storage hangs.
 func (r *Registry) Refresh(productID string) error {
 	if r.isFixed(productID) {
 		return nil
@@ -213,8 +215,8 @@ func (r *Registry) Refresh(productID string) error {
 	return r.refresh()
 }
 
-// ProductOfToken implements intake.Products. Tokens are public: they stand in
-// every page.
+// ProductOfToken implements intake.Products. Tokens are public: every page
+// contains one.
 func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 	return orRefresh(r, func() (string, bool) {
 		r.mu.RLock()
@@ -224,20 +226,20 @@ func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 	})
 }
 
-// Source returns a product's own source of a name, nil for none.
+// Source returns a product's own source with that name, or nil.
 func (r *Registry) Source(productID, name string) *intake.Source {
 	p, _ := r.product(productID)
 	return p.sources[name]
 }
 
-// Configuration returns the configuration of a product, the zero value for none. It must not be
-// changed.
+// Configuration returns a product's configuration, or the zero value. The caller must not
+// modify it.
 func (r *Registry) Configuration(productID string) productfile.Product {
 	p, _ := r.product(productID)
 	return p.Product
 }
 
-// VerifiedOnly reports whether a product takes no claimed identity.
+// VerifiedOnly reports whether a product ignores claimed identities.
 func (r *Registry) VerifiedOnly(productID string) bool {
 	p, _ := r.product(productID)
 	return p.Identity.Unverified == productfile.UnverifiedNone
@@ -252,21 +254,21 @@ func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 }
 
 // Version returns the version of a product's registration, which changes when the product
-// is registered anew, and is zero for a product that is not registered. It is false for
-// a product that is not served.
+// is registered again. It is zero for a product that is not registered, and false for one
+// that is not served.
 func (r *Registry) Version(productID string) (document.Version, bool) {
 	p, ok := r.product(productID)
 	return p.version, ok
 }
 
-// began is the generation of a write whose product was registered, or learned of, after
-// the write began: it is refused if the product was ever dropped.
+// began is the generation of a write whose product was registered, or became known,
+// after the write began: the write is refused if the product was ever dropped.
 const began document.Version = 1
 
-// Generations returns, for [document.WithGenerations], the generations of products as of now:
+// Generations returns, for [document.WithGenerations], the current generations of products:
 // writes that begin now belong to the registrations that this process knows. A write whose
-// product is registered later, or anew, may belong to an earlier registration, so it is refused
-// once the product was ever dropped. The function is safe for concurrent use.
+// product is registered later, or again, may belong to an earlier registration, so it is
+// refused if the product was ever dropped. The returned function is safe for concurrent use.
 func (r *Registry) Generations() func(productID string) document.Version {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -279,8 +281,8 @@ func (r *Registry) Generations() func(productID string) document.Version {
 	}
 }
 
-// orRefresh looks again after a refresh if need be. An error means that the registrations are
-// unknown, so that ok false says nothing.
+// orRefresh calls find, and calls it again after a refresh if the first call finds nothing.
+// An error means that the registrations are unknown, so ok says nothing.
 func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err error) {
 	if found, ok = find(); ok {
 		return found, true, nil
@@ -292,13 +294,13 @@ func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err
 	return found, ok, nil
 }
 
-// Has reports whether there is a product of that id, as far as this process knows.
+// Has reports whether this process knows a product with that ID.
 func (r *Registry) Has(productID string) bool {
 	_, ok := r.product(productID)
 	return ok
 }
 
-// IDs returns the ids of all products, sorted.
+// IDs returns the IDs of all products, sorted.
 func (r *Registry) IDs() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
