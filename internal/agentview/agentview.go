@@ -1,5 +1,5 @@
-// Package agentview reads the context of one person that agents are given: from the store
-// of actions, the directory of sessions, and the conversations of help desks.
+// Package agentview reads the context about one person that agents receive: from the
+// store of actions, the directory of sessions, and the help desks' conversations.
 package agentview
 
 import (
@@ -23,16 +23,16 @@ type View struct {
 	store recent.Store
 	dir   *directory.Directory
 	desks *connector.Connector
-	// product returns the desks of a product and the prompt for its agents. It is called once
-	// for each answer.
+	// product returns a product's desks and the prompt for its agents. It is called once for
+	// each answer.
 	product func(productID string) (connector.Product, string, error)
-	ttl     time.Duration // of actions; never zero
-	max     int           // actions of an answer; never zero
+	ttl     time.Duration // lifetime of actions; never zero
+	max     int           // maximum actions in an answer; never zero
 }
 
-// New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero), of
-// which an answer has at most maxEvents (recent.DefaultMaxEvents for zero). The function
-// product returns the desks of a product and the prompt for its agents.
+// New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero),
+// with at most maxEvents in an answer (recent.DefaultMaxEvents for zero). The function
+// product returns a product's desks and the prompt for its agents.
 func New(store recent.Store, dir *directory.Directory, desks *connector.Connector,
 	product func(productID string) (connector.Product, string, error), ttl time.Duration, maxEvents int,
 ) *View {
@@ -40,32 +40,32 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 
-// reading is the state of a call of Read, filled step by step: find sets subjects, look seen
-// and upto, know sessions and ids, converse link; say makes the answer of them. Each step only
-// reads fields that an earlier one has set.
+// reading is the state of one call of Read, filled step by step: find sets subjects, look sets
+// seen and upto, know sets sessions and ids, converse sets link; say builds the answer from
+// them. Each step reads only fields that an earlier one has set.
 type reading struct {
 	*View
-	// A reading does not outlive its call, so it holds the call's ctx.
+	// A reading does not outlive its call, so it may hold the call's ctx.
 	ctx       context.Context
 	productID string
 	product   connector.Product
 	query     agent.Query
 
-	subjects []recent.Subject // the person: a user, several of a conversation, or a session of nobody
-	userID   string           // the person's; of several users the first; "" for an anonymous visitor
-	link     connector.Link   // that was asked for, or the newest of the person's sessions
-	upto     recent.Position  // that seen is complete up to; the next answer begins behind it
-	seen     recent.Records   // everything that is kept of the person, in order of its start
-	ids      []string         // sessions, the one seen last at the end
-	// sessions has an entry for each of ids and for the session that was asked for.
+	subjects []recent.Subject // the person: a user, a conversation's users, or a session without a user
+	userID   string           // the person's, or the first of several; "" for an anonymous visitor
+	link     connector.Link   // the one asked for, or from the person's newest session with one
+	upto     recent.Position  // seen is complete up to it; the next answer begins after it
+	seen     recent.Records   // all stored actions of the person, ordered by start
+	ids      []string         // sessions, the one seen last at the end of the list
+	// sessions has an entry for each of ids and for the requested session.
 	sessions map[string]directory.Session
 	answer   agent.Context
 }
 
-// Read returns the context of a person, an empty one if nothing is known. Nothing that was
-// accepted before the call is missing. The error is a *[activity.QueryError] for a mistake in
-// the query, or storage's. The reads are not of one instant: an action that arrives meanwhile
-// is in this answer or the next.
+// Read returns a person's context, or an empty one if nothing is known. It includes
+// everything accepted before the call. The error is a *[activity.QueryError] for a mistake in
+// the query, or storage's. The reads are not a single snapshot: an action that arrives during
+// the call is in this answer or the next.
 func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
 	r := &reading{View: v, ctx: ctx, productID: productID, query: q}
 	if err := q.Check(); err != nil {
@@ -88,8 +88,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// find finds the person's user, or the session that is nobody's; of a conversation, several.
-// Without any, the answer is empty.
+// find finds the person's user, or the session without a user; for a conversation, several.
+// If there are none, the answer is empty.
 func (r *reading) find() (err error) {
 	if r.product, r.answer.Prompt, err = r.View.product(r.productID); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *reading) find() (err error) {
 	return nil
 }
 
-// of adds a user or, without one, a session, unless it is there already. The first user is the
-// person's.
+// of adds a user or, if userID is empty, a session, without duplicates. The first user added
+// is the person's.
 func (r *reading) of(userID, sessionID string) {
 	subject := recent.Subject{UserID: userID}
 	if userID == "" {
@@ -120,9 +120,9 @@ func (r *reading) of(userID, sessionID string) {
 	r.userID = cmp.Or(r.userID, userID)
 }
 
-// findEmail finds the user of an address: of the session in which it was seen last. Where
-// another user has appeared in that session since, the address is looked for among the
-// session's earlier users, and the session itself is not the person's.
+// findEmail finds the user with an address: that of the session in which it was last
+// seen. If another user has appeared in that session since, it looks for the address
+// among the session's earlier users, and the session itself is not the person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
 	id, ok, err := r.dir.SessionOf(r.ctx, r.productID, email)
@@ -146,8 +146,8 @@ func (r *reading) findEmail() error {
 	return err
 }
 
-// findConversation finds the users of the sessions that are linked to a conversation. A link
-// that the desk itself has made is trusted; if there are any, all others are left out.
+// findConversation finds the users of the sessions linked to a conversation. It trusts links
+// made by the desk itself; if there are any, it ignores all others.
 func (r *reading) findConversation() error {
 	conversation, err := r.conversation()
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *reading) findConversation() error {
 		return err
 	}
 	var linked []string
-	for i, s := range slices.Backward(known) { // the newest link says who it is
+	for i, s := range slices.Backward(known) { // the newest link decides who it is
 		user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID)
 		if ok {
 			linked = append(linked, r.ids[i])
@@ -175,9 +175,9 @@ func (r *reading) findConversation() error {
 	return nil
 }
 
-// conversation reads the conversation that was asked for, of the desk that has it, and sets
-// link. IDs are unique per desk only: where several desks have that ID, the query must name
-// one. A conversation that no desk has is empty and no error.
+// conversation reads the requested conversation from the desk that has it, and sets link.
+// IDs are unique only per desk: if several desks have that ID, the query must name one. A
+// conversation that no desk has is empty and no error.
 func (r *reading) conversation() (found connector.Conversation, err error) {
 	q := &r.query
 	r.link.ConversationID = q.ConversationID
@@ -206,9 +206,9 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 	return found, nil
 }
 
-// look reads the person's actions. Later arrivals are for the next answer: the first snapshot
-// sets the end, which holds for the others, too. An action is in seen once, even if it is of a
-// user and of a session that were both asked for.
+// look reads the person's actions. The first snapshot sets the end for all of them, so later
+// arrivals are left for the next answer. seen has each action only once, even if both its user
+// and its session were requested.
 func (r *reading) look() error {
 	for i, subject := range r.subjects {
 		s, err := r.store.Snapshot(r.ctx, r.productID, subject)
@@ -218,13 +218,13 @@ func (r *reading) look() error {
 		if i == 0 {
 			r.upto = s.Upto
 		}
-		if len(r.subjects) == 1 && subject.UserID != "" { // as it mostly is
+		if len(r.subjects) == 1 && subject.UserID != "" { // the usual case
 			r.seen = s.Records
 			return nil
 		}
 		for _, a := range s.Records {
-			// In the view of a session an action counts from its arrival, even if it became a
-			// user's later.
+			// For a session, an action counts from its arrival, even if it was attributed to
+			// a user later.
 			if subject.UserID == "" {
 				a.Since = a.Arrived
 			}
@@ -234,7 +234,7 @@ func (r *reading) look() error {
 			}
 		}
 	}
-	// Subjects were read one by one, so their actions are put in one order.
+	// Subjects were read one by one, so merge their actions into one order.
 	slices.SortStableFunc(r.seen, func(a, b recent.Record) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
 	})

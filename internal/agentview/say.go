@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// know reads the sessions of the person: of the query, of the conversation and of the actions,
-// without others' actions.
+// know reads the person's sessions: those of the query, the conversation and the actions. It
+// removes others' actions.
 func (r *reading) know() error {
 	ids := r.ids
 	if id := r.query.SessionID; id != "" {
@@ -33,7 +33,8 @@ func (r *reading) know() error {
 	for i, id := range ids {
 		r.sessions[id] = known[i]
 	}
-	// Before the sessions are put in order, which goes by the actions that stay.
+	// Do this before ordering the sessions, which depends on the remaining
+	// actions.
 	if r.query.SessionID != "" {
 		r.keepOwn(r.sessions[r.query.SessionID])
 	}
@@ -41,9 +42,9 @@ func (r *reading) know() error {
 	return r.address()
 }
 
-// keepOwn leaves out the actions of a session's other users: the person is the session's present
-// user. In a session that is more than claimed, any other user but a mere visitor only claims to
-// be there. seen is this call's own slice.
+// keepOwn removes the actions of a session's other users: the person is the session's current
+// user. In a session whose standing is above claimed, any other user except a mere visitor only
+// claims to be there. This call owns seen and may modify it.
 func (r *reading) keepOwn(s directory.Session) {
 	r.userID = s.UserID
 	identified := s.Identified()
@@ -53,12 +54,13 @@ func (r *reading) keepOwn(s directory.Session) {
 	})
 }
 
-// ordered returns the sessions of which anything is known, the one seen last at the end.
-// Sessions without actions come first, by ID.
+// ordered returns the sessions about which anything is known, the one seen last at the
+// end. Sessions without actions come first, by ID.
 func (r *reading) ordered(ids []string) []string {
 	last := make(map[string]int64, len(ids))
 	for i := range r.seen {
-		// Actions of a session stand in rows: the last of a row counts, and the last row.
+		// A session's actions form runs: only the end of each run matters, and the last
+		// run counts.
 		if a := &r.seen[i]; i+1 == len(r.seen) || r.seen[i+1].Session != a.Session {
 			last[a.Session] = a.Start
 		}
@@ -71,8 +73,8 @@ func (r *reading) ordered(ids []string) []string {
 	return ids
 }
 
-// address finds the person's address: the one that was asked for, or that the newest session of
-// the user has, or that is known of the user.
+// address finds the person's address: the requested one, else that of the user's newest session
+// with one, else the one recorded for the user.
 func (r *reading) address() error {
 	c := &r.answer
 	c.Email = r.query.Email
@@ -91,9 +93,9 @@ func (r *reading) address() error {
 	return err
 }
 
-// converse finds the conversation of the person, unless the query named it: of the newest
-// session with a link, as long as the link is the person's. The summary is the one of the
-// newest session that has one.
+// converse finds the person's conversation, unless the query named it: that of the newest
+// session with a link, if the link is the person's. The summary comes from the newest
+// session that has one.
 func (r *reading) converse() error {
 	for _, id := range slices.Backward(r.ids) {
 		s := r.sessions[id]
@@ -118,8 +120,8 @@ func (r *reading) converse() error {
 	return err
 }
 
-// isTheirs reports whether the link of a session is the person's. Where nobody is known to be
-// the person, so is a link of nobody yet.
+// isTheirs reports whether a session's link is the person's. If the person is unknown, a link
+// without a user is also the person's.
 func (r *reading) isTheirs(s *directory.Session) bool {
 	user, _, _ := s.LinkedUser(s.Desk, s.ConversationID)
 	if r.userID == "" {
@@ -130,7 +132,8 @@ func (r *reading) isTheirs(s *directory.Session) bool {
 		directory.Conversation{Desk: s.Desk, ID: s.ConversationID, UserID: user})
 }
 
-// say makes the answer of everything that was read. It reads nothing more, and the clock once.
+// say builds the answer from everything read so far. It reads nothing more, and the clock only
+// once.
 func (r *reading) say(after recent.Position) (err error) {
 	now := time.Now()
 	c := &r.answer
@@ -140,7 +143,7 @@ func (r *reading) say(after recent.Position) (err error) {
 	if c.Identity = agent.Anonymous; isKnown {
 		c.Identity = standing.String()
 	}
-	if r.upto.Compare(after) < 0 { // everything that was seen by then is over
+	if r.upto.Compare(after) < 0 { // everything seen by then has expired
 		r.upto = after
 	}
 	c.Cursor = agent.NewCursor(r.productID, r.upto)
@@ -157,7 +160,7 @@ func (r *reading) say(after recent.Position) (err error) {
 	return err
 }
 
-// lower returns the sessions whose actions are of a lower standing than the person's, which the
+// lower returns the sessions whose actions have a lower standing than the person's, which the
 // text must mark; "" stands for the actions outside any session, for which nobody vouches.
 func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string) {
 	if isKnown && standing > activity.Claimed {
@@ -171,9 +174,9 @@ func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string)
 	return ids
 }
 
-// asked returns the newest of the actions that were asked for, at most the limit. A cursor goes
-// by arrival, so it misses nothing that comes late; a time goes by the start of actions. seen
-// stays as it is.
+// asked returns the newest requested actions, at most the limit. A cursor compares arrivals, so
+// it misses nothing that arrives late; a time compares the actions' start. seen does not
+// change.
 func (r *reading) asked(after recent.Position) recent.Records {
 	found := r.seen
 	if q := &r.query; q.Cursor != "" || !q.Since.IsZero() {
@@ -189,8 +192,8 @@ func (r *reading) asked(after recent.Position) recent.Records {
 	return found[max(0, len(found)-limit):]
 }
 
-// place says where the person is: where the newest action was, and since when. A time in the
-// future, of a clock that is ahead, counts as now.
+// place sets the person's current page: the newest action's, and since when. A time in the
+// future, from a clock that is ahead, counts as now.
 func (r *reading) place(now time.Time) error {
 	newest, err := r.seen[len(r.seen)-1:].Actions()
 	if err != nil {
@@ -205,8 +208,9 @@ func (r *reading) place(now time.Time) error {
 	return nil
 }
 
-// standing returns the standing of the person's identity: the highest of all sessions, for the
-// address if that was asked for, else for the user ID. It is false for an unidentified visitor.
+// standing returns the standing of the person's identity, the highest over all sessions: the
+// address's if that was requested, else the user ID's. It returns false for an unidentified
+// visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {
@@ -225,7 +229,7 @@ func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	return standing, isKnown || found && (isNamed || r.query.Email != "")
 }
 
-// isVisitor reports whether the user ID is one that an SDK has made for a visitor: a UUID, as
+// isVisitor reports whether an SDK generated the user ID for a visitor: it is a UUID under
 // which no session has identified its user.
 func (r *reading) isVisitor() bool {
 	for _, s := range r.sessions {
@@ -236,8 +240,8 @@ func (r *reading) isVisitor() bool {
 	return directory.IsVisitor(r.userID)
 }
 
-// standingIn returns the standing of the person in a session, the higher of user ID and
-// address. It is the lowest where the session is not known to be the person's.
+// standingIn returns the person's standing in a session, the higher of user ID and
+// address. It is the lowest standing if the session is not known to be the person's.
 func (r *reading) standingIn(sessionID string) (standing activity.Standing) {
 	s := r.sessions[sessionID]
 	if r.userID != "" && s.UserID == r.userID {

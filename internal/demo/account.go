@@ -11,11 +11,11 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// idLength is how long the id of a conversation is: short to look at, and no server
-// that was started on the same storage has made it before.
+// idLength is the length of a conversation's ID. It is easy to read, and unlikely
+// to repeat on the same storage after a restart of the server.
 const idLength = 10
 
-// Bounds of an account. The oldest goes first.
+// Limits of an account. The oldest are dropped first.
 const (
 	maxConversations = 50
 	maxParts         = 200 // of a conversation
@@ -23,29 +23,29 @@ const (
 
 // The kinds of part.
 const (
-	kindMessage = "message" // of the contact
-	kindReply   = "reply"   // in public, to the contact
-	kindOffer   = "offer"   // in public, with labels to choose from
+	kindMessage = "message" // from the contact
+	kindReply   = "reply"   // public, to the contact
+	kindOffer   = "offer"   // public, with labels to choose from
 	kindNote    = "note"    // internal: the contact does not see it
 )
 
-// part is one message of a conversation. Once written only Redact changes it.
+// part is one message in a conversation. Once written, only Redact changes it.
 type part struct {
-	ID       string    `json:"id"` // a number that grows over all conversations
+	ID       string    `json:"id"` // a number that increases over all conversations
 	Kind     string    `json:"kind"`
 	Text     string    `json:"text"`
 	Labels   []string  `json:"labels,omitempty"`
 	At       time.Time `json:"at"`
-	Redacted bool      `json:"redacted,omitempty"` // its text was taken away
+	Redacted bool      `json:"redacted,omitempty"` // its text was removed
 }
 
-// contact is the visitor of a conversation. A field may be empty.
+// contact is the visitor in a conversation. Each field may be empty.
 type contact struct {
 	Email  string `json:"email"`
 	UserID string `json:"user_id"` // the shop's own
 }
 
-// conversation is one of the desk's.
+// conversation is one of the desk's conversations.
 type conversation struct {
 	ID      string    `json:"id"`
 	Contact contact   `json:"contact"`
@@ -54,16 +54,16 @@ type conversation struct {
 	Parts   []part    `json:"parts,omitempty"`
 }
 
-// account is a desk's conversations. Its methods are safe for concurrent use: mu guards all
-// fields and the conversations themselves, so copies leave the account, never pointers.
+// account holds a desk's conversations. Its methods are safe for concurrent use: mu guards
+// all fields and the conversations themselves, so methods return copies, never pointers.
 type account struct {
 	mu            sync.Mutex
-	conversations []*conversation // the one that was changed last comes last
+	conversations []*conversation // most recently changed last
 	version       int             // grows with every change
 	lastPart      int
 }
 
-// open begins a conversation and returns its id.
+// open begins a conversation and returns its ID.
 func (a *account) open(with contact) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *account) open(with contact) string {
 	return c.ID
 }
 
-// remove deletes a conversation, if it is there.
+// remove deletes a conversation, if it exists.
 func (a *account) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,8 +84,9 @@ func (a *account) remove(id string) {
 	a.version++
 }
 
-// write adds a part to a conversation and returns the part's id. The oldest part goes where
-// there are too many. The error is a *[helpdesk.APIError] that says Gone.
+// write adds a part to a conversation and returns the part's ID. If there are too many
+// parts, it drops the oldest. The error for a missing conversation is a
+// *[helpdesk.APIError] that is Gone.
 func (a *account) write(conversationID string, p part) (partID string, err error) {
 	err = a.change(conversationID, func(c *conversation) {
 		a.lastPart++
@@ -96,16 +97,16 @@ func (a *account) write(conversationID string, p part) (partID string, err error
 	return p.ID, err
 }
 
-// receive adds a contact's message to a conversation, and returns the part's id.
+// receive adds a contact's message to a conversation, and returns the part's ID.
 func (a *account) receive(conversationID string, m message) (partID string, err error) {
-	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // the contact may have told more by now
+	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // the contact may have provided more by now
 	return a.write(conversationID, part{Kind: kindMessage, Text: m.Text})
 }
 
-// withdraw removes a part, and the conversation where it was the only one.
+// withdraw removes a part, and the conversation if that part was its only one.
 func (a *account) withdraw(conversationID, partID string) {
 	isEmpty := false
-	_ = a.change(conversationID, func(c *conversation) { // it may be gone by now
+	_ = a.change(conversationID, func(c *conversation) { // it may no longer exist
 		c.Parts = slices.DeleteFunc(c.Parts, func(p part) bool { return p.ID == partID })
 		isEmpty = len(c.Parts) == 0
 	})
@@ -114,8 +115,8 @@ func (a *account) withdraw(conversationID, partID string) {
 	}
 }
 
-// change changes a conversation under the lock, which the function must not take again. The
-// error says that there is none, as a desk's API does.
+// change changes a conversation under the lock, which the function must not take again. If
+// there is no such conversation, the error is like that of a desk's API.
 func (a *account) change(id string, change func(*conversation)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +128,7 @@ func (a *account) change(id string, change func(*conversation)) error {
 	return err
 }
 
-// touch notes that a conversation has changed. The caller holds the lock.
+// touch marks a conversation as changed. The caller must hold the lock.
 func (a *account) touch(c *conversation) {
 	a.version++
 	c.Version = a.version
@@ -136,7 +137,7 @@ func (a *account) touch(c *conversation) {
 	}
 }
 
-// find returns a conversation. The caller holds the lock.
+// find returns a conversation. The caller must hold the lock.
 func (a *account) find(id string) (*conversation, error) {
 	for _, c := range a.conversations {
 		if c.ID == id {
@@ -146,8 +147,8 @@ func (a *account) find(id string) (*conversation, error) {
 	return nil, &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
 }
 
-// list returns the conversations without their parts, the one that was changed last first, and
-// the version of all of them, from one moment.
+// list returns the conversations without their parts, most recently changed first, and their
+// common version, as one snapshot.
 func (a *account) list() (all []conversation, version int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,12 +12,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Demo is the page and the desk of one product. Its methods are safe for concurrent
-// use.
+// Demo is one product's page and desk. Its methods are safe for concurrent use.
 type Demo struct {
 	product Product
-	secret  string // of the desk's webhooks
-	door    string // the secret in the page's address
+	secret  string // for the desk's webhooks
+	door    string // the secret in the page's URL
 	account account
 }
 
@@ -25,19 +24,18 @@ type Demo struct {
 type Product struct {
 	ID    string `json:"product"`
 	Key   string `json:"key"`
-	Token string `json:"token"` // of the SDK endpoints
+	Token string `json:"token"` // for the SDK endpoints
 }
 
-// New returns the demo of a product, whose integration_config has the desk.
+// New returns the demo of a product whose integration_config has the desk.
 func New(product Product) *Demo {
 	return &Demo{product: product, secret: rand.Text(), door: rand.Text()}
 }
 
-// Path returns the address of the page below the server's, with the secret that
-// opens it.
+// Path returns the page's path on the server, with the secret that opens it.
 func (d *Demo) Path() string { return "/demo/?" + doorField + "=" + d.door }
 
-// Kind returns the kind of the demo's desk. All desks that it opens have the same
+// Kind returns the kind of the demo's desk. All desks that it opens share their
 // conversations.
 func (d *Demo) Kind() helpdesk.Kind {
 	return helpdesk.Kind{Name: Name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
@@ -46,11 +44,12 @@ func (d *Demo) Kind() helpdesk.Kind {
 }
 
 // Handler returns a service's handler with the demo at /demo/, as long as the keys open the
-// product: once the demo product has been replaced, the service answers there. Everything but
-// the page that tells how to open the demo, and files without secrets, is for a browser inside.
+// product: once the demo product has been replaced, the service answers there instead. Only a
+// browser that has opened the demo gets more than files without secrets and the page that
+// explains how to open it.
 func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler {
 	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
-		service.ServeHTTP(w, r) // the desk's endpoints are the service's, like those of any desk
+		service.ServeHTTP(w, r) // like any desk's, its endpoints are the service's
 		return true
 	})
 	for _, page := range []string{"/demo", "/demo/{$}", "/demo/shop", "/demo/shop/{path...}"} {
@@ -72,8 +71,8 @@ func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler 
 	})
 }
 
-// inside admits requests of a browser that has opened the page's address on this
-// machine.
+// inside passes on requests from a browser that has opened the page's URL on
+// this machine.
 func (d *Demo) inside(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		if !isLocal(r) || !d.isOpen(r) {
@@ -84,8 +83,8 @@ func (d *Demo) inside(next httpx.Handler) http.Handler {
 	})
 }
 
-// own lets requests through that the demo's own page makes. The cookie is SameSite=Strict, but
-// pages on other ports of this machine are the same site.
+// own passes on requests made by the demo's own page. The cookie is SameSite=Strict, but pages
+// on other ports of this machine are on the same site.
 func own(next httpx.Handler) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !isOwnPage(r) {
@@ -95,13 +94,14 @@ func own(next httpx.Handler) httpx.Handler {
 	}
 }
 
-// serveConfig serves the key and the token that the page uses.
+// serveConfig serves the key and the token for the page.
 func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, d.product)
 	return nil
 }
 
-// serveList serves the desk's conversations, or 304 if nothing has changed: the page polls.
+// serveList serves the desk's conversations, or a 304 if nothing has changed, since the
+// page polls.
 func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
 	all, version := d.account.list()
 	tag := fmt.Sprintf(`"%d"`, version)

@@ -10,14 +10,15 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Name is the desk's, in integration_config and in the paths of its endpoints.
+// Name is the desk's name in integration_config and in the paths of its
+// endpoints.
 const Name = "demo"
 
-// maxNote is how long a note may be, in bytes.
+// maxNote is the maximum size of a note, in bytes.
 const maxNote = 16 << 10
 
-// desk is a [helpdesk.Desk] over the conversations of an account. Its methods ask no network
-// and never block, so no answer of it is ever in doubt. It deletes no conversation: a visitor's
+// desk is a [helpdesk.Desk] for the conversations of an account. Its methods use no network and
+// never block, so no result is ever ambiguous. It deletes no conversation, because a visitor's
 // chat would vanish.
 type desk struct {
 	*account
@@ -37,8 +38,8 @@ func (d *desk) Note(_ context.Context, conversationID, text string) (string, err
 // Fits implements [helpdesk.Desk].
 func (d *desk) Fits(text string) bool { return len(text) <= maxNote }
 
-// Redact implements [helpdesk.Redactor]. A note that is gone, or was redacted before, is no
-// error.
+// Redact implements [helpdesk.Redactor]. It is no error if the note does not exist or is
+// already redacted.
 func (d *desk) Redact(_ context.Context, conversationID, noteID string) error {
 	err := d.change(conversationID, func(c *conversation) {
 		for i, p := range c.Parts {
@@ -58,11 +59,11 @@ func (d *desk) Reply(_ context.Context, conversationID, text string) (string, er
 	return d.write(conversationID, part{Kind: kindReply, Text: text})
 }
 
-// FindReply implements [helpdesk.Replier]: a reply that is not known to be there was never
+// FindReply implements [helpdesk.Replier]: a reply without a confirmed result was never
 // written.
 func (d *desk) FindReply(context.Context, string, string, time.Time) (bool, error) { return false, nil }
 
-// IsRequesters implements [helpdesk.Replier]: webhooks are of the visitor's messages only.
+// IsRequesters implements [helpdesk.Replier]: webhooks report only the visitor's messages.
 func (d *desk) IsRequesters(context.Context, string, string) (bool, error) { return true, nil }
 
 // Verifies implements [helpdesk.Chatter]: a webhook with the secret comes from the demo itself.
@@ -73,12 +74,12 @@ func (d *desk) Offer(_ context.Context, conversationID string, offer helpdesk.Of
 	return d.write(conversationID, part{Kind: kindOffer, Text: offer.Body, Labels: offer.Labels})
 }
 
-// FindOffer implements [helpdesk.Offerer], as FindReply.
+// FindOffer implements [helpdesk.Offerer], for the same reason as FindReply.
 func (d *desk) FindOffer(context.Context, string, helpdesk.Offer, time.Time) (string, bool, error) {
 	return "", false, nil
 }
 
-// The events of a webhook.
+// The events that a webhook can report.
 const (
 	eventOpened  = "conversation_opened"
 	eventMessage = "message_written"
@@ -87,14 +88,14 @@ const (
 // webhook is the desk's notification of a new message.
 type webhook struct {
 	Event          string    `json:"event"`
-	ID             string    `json:"id"` // the same when it is sent again
+	ID             string    `json:"id"` // the same when repeated
 	ConversationID string    `json:"conversation_id"`
 	Contact        contact   `json:"contact"`
 	Text           string    `json:"text,omitempty"`
 	At             time.Time `json:"at"`
 }
 
-// headerSecret is the header of a webhook with the desk's secret, which never leaves the process.
+// headerSecret is the webhook header with the desk's secret, which never leaves the process.
 const headerSecret = "X-Demo-Secret"
 
 // Webhook implements [helpdesk.Desk].

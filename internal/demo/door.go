@@ -10,23 +10,23 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// isLocal reports whether a request comes from this machine, by its own name and
-// not through a proxy. The name counts because a page from elsewhere can have its own
-// name resolved to this machine.
+// isLocal reports whether a request comes from this machine, names it as its host,
+// and did not pass through a proxy. The host name matters because a remote page can
+// make its own name resolve to this machine.
 func isLocal(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && peer.Addr().IsLoopback() && origin.IsLoopback(r.Host) && !isForwarded(r.Header)
 }
 
-// doorField is the query parameter with the secret of the page's address.
+// doorField is the query parameter with the secret in the page's URL.
 const doorField = "secret"
 
 // cookieName returns the name of the cookie that keeps the secret. Servers on other
-// ports of this machine share its cookies, so each has a name of its own.
+// ports of this machine share its cookies, so each uses a different name.
 func cookieName(r *http.Request) string { return "liveactivity_demo_" + port(r) }
 
-// isOpen reports whether a request has the secret in its cookie. A reverse proxy on
-// this machine makes every visitor look local, so that alone opens nothing.
+// isOpen reports whether a request has the secret in its cookie. Being local is not
+// enough, because a reverse proxy on this machine makes every visitor look local.
 func (d *Demo) isOpen(r *http.Request) bool {
 	cookie, err := r.Cookie(cookieName(r))
 	return err == nil && d.opens(cookie.Value)
@@ -36,7 +36,7 @@ func (d *Demo) opens(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(secret), []byte(d.door)) == 1
 }
 
-// open puts the secret of the page's address, if it is right, into a cookie. It
+// open stores the secret from the page's URL, if it is right, in a cookie. It
 // reports whether the page may be served.
 func (d *Demo) open(w http.ResponseWriter, r *http.Request) bool {
 	if !isLocal(r) {
@@ -50,14 +50,14 @@ func (d *Demo) open(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// OpensAt reports whether the page opens on a server that listens at an address: at
-// one of this machine's own, or at all.
+// OpensAt reports whether the page can be opened on a server that listens at an
+// address: a loopback or an unspecified one.
 func OpensAt(listening net.Addr) bool {
 	tcp, ok := listening.(*net.TCPAddr)
 	return ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified())
 }
 
-// isForwarded reports whether a proxy has left its mark on a request.
+// isForwarded reports whether a request has a proxy's headers.
 func isForwarded(header http.Header) bool {
 	for name := range header {
 		if strings.HasPrefix(name, "X-Forwarded-") {
@@ -71,5 +71,5 @@ func isForwarded(header http.Header) bool {
 	return false
 }
 
-// isOwnPage reports whether a request was made by a page of the demo's.
+// isOwnPage reports whether one of the demo's pages made a request.
 func isOwnPage(r *http.Request) bool { return r.Header.Get("Origin") == "http://"+r.Host }

@@ -17,11 +17,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Bounds of a message.
+// Limits of a message.
 const (
 	maxBody    = 16 << 10 // bytes
 	maxMessage = 1000     // characters
-	maxContact = 320      // bytes of each field
+	maxContact = 320      // bytes for each field
 )
 
 // message is a visitor's message.
@@ -30,10 +30,10 @@ type message struct {
 	Contact contact `json:"contact"`
 }
 
-// takeMessage takes a message into a conversation, or into a new one if the path names none,
-// and has the service know as any desk does. If that fails nothing is kept, so the visitor can
-// send it again. The message is kept before the service hears of it: a reply must find its
-// conversation.
+// takeMessage adds a message to a conversation, or to a new one if the path names none, and
+// reports it to the service as any desk does. If that fails it removes the message, so the
+// visitor can send it again. The message is stored before the service learns of it, because a
+// reply must find its conversation.
 func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m, err := readMessage(w, r)
@@ -57,8 +57,8 @@ func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 	}
 }
 
-// readMessage decodes and checks a message. Control characters other than line breaks become
-// spaces. Errors are answers.
+// readMessage decodes and checks a message. It replaces control characters other than line
+// breaks with spaces. Its errors are answers.
 func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
@@ -87,9 +87,9 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 	return m, nil
 }
 
-// report sends the webhooks of a message to the service: for a new conversation that it was
-// opened, and in any case the message. Each has an ID of its own, for the service to know a
-// repetition by.
+// report sends a message's webhooks to the service: that the conversation was opened, if it
+// is new, and always the message. Each has its own ID, by which the service recognizes a
+// repetition.
 func (d *Demo) report(ctx context.Context, service http.Handler, conversationID string, m message, isNew bool) error {
 	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact,
 		At: time.Now()}
@@ -102,8 +102,8 @@ func (d *Demo) report(ctx context.Context, service http.Handler, conversationID 
 	return d.send(ctx, service, "/"+Name+"/chat/"+d.product.ID, of)
 }
 
-// send posts a webhook to the service, with the desk's secret, by calling its handler: there is no network
-// between. An answer other than 200 is an error.
+// send posts a webhook with the desk's secret to the service by calling its handler, without a
+// network. An answer other than 200 is an error.
 func (d *Demo) send(ctx context.Context, service http.Handler, to string, of webhook) error {
 	body, err := json.Marshal(of)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *Demo) send(ctx context.Context, service http.Handler, to string, of web
 	return nil
 }
 
-// status is a response of which only the status is kept.
+// status is a response that keeps only the status.
 type status struct {
 	header http.Header
 	code   int

@@ -15,8 +15,8 @@ var files embed.FS
 
 var elsewhere = template.Must(template.ParseFS(files, "page/elsewhere.html"))
 
-// servePage serves the page, or with 403 one that tells how to open it, to a browser that is
-// not on this machine or lacks the secret.
+// servePage serves the page. A browser that is not on this machine or lacks the secret gets
+// a 403 with a page that explains how to open the demo.
 func (d *Demo) servePage(w http.ResponseWriter, r *http.Request) error {
 	if d.open(w, r) {
 		page, err := files.ReadFile("page/index.html")
@@ -34,7 +34,7 @@ func (d *Demo) servePage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// port returns the port that a request came to.
+// port returns the port at which a request arrived.
 func port(r *http.Request) string {
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		if _, port, err := net.SplitHostPort(addr.String()); err == nil {
@@ -44,7 +44,7 @@ func port(r *http.Request) string {
 	return "8080"
 }
 
-// serveFile serves the page's files. They hold no secret.
+// serveFile serves the page's files, which contain no secret.
 func serveFile(w http.ResponseWriter, r *http.Request) error {
 	return pages.ServeFile(w, r, files, "page/static/"+r.PathValue("file"))
 }

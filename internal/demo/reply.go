@@ -7,12 +7,12 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// maxShown is how many actions a reply shows.
+// maxShown is the maximum number of actions that a reply shows.
 const maxShown = 3
 
-// Reply answers a message to the demo's desk without a language model: it says so, and shows
-// the prompt's data. It is a Reply of the service's options. Messages to other desks get no
-// reply: [connector.ErrNoReply].
+// Reply answers a message to the demo's desk without a language model: it states this, and
+// shows the data of the prompt. It serves as Reply in the service's options. Messages to
+// other desks get no reply: [connector.ErrNoReply].
 func Reply(_ context.Context, q connector.Question) (string, error) {
 	if q.Desk != Name {
 		return "", connector.ErrNoReply

@@ -1,22 +1,22 @@
-// Package fair bounds the memory of many products, in bytes: of each product, and
+// Package fair limits the memory of many products, in bytes: of each product, and
 // of all products together.
 //
-// A [Cache] evicts values in the order they were written; reading does not renew
-// them. Values that go last are evicted after all others. A product over its own bound loses its
-// own values. Over the total, the product that holds most loses values: the one furthest above its
-// fair share, which is the total divided by the number of products that hold something. So no
+// A [Cache] evicts values in the order they were written; reading does not renew them. Values
+// marked as Last are evicted after all others. A product over its own limit loses its own values.
+// If the total is exceeded, the product that holds most loses values: it is the one furthest above
+// its fair share, which is the total divided by the number of products that hold something. So no
 // product can evict another's share.
 //
 //	users := fair.New[string, user](&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
 //	ada, _ := users.Open("acme", "ada") // created if it is missing
 //	ada.Value.visits++
 //	ada.Keep(fair.Item{Bytes: ada.Value.size(), Due: ada.Value.expires()})
-//	users.Trim("acme") // once, after all values are kept
+//	users.Trim("acme") // once, after keeping all values
 //
-// The caller states the cost of a value, honestly: [Size] is the memory of an
+// The caller must state the true cost of a value: [Size] is the memory of an
 // allocation. The cache adds its own overhead.
 //
-// [Shares] does the accounting for values that are kept in another form.
+// [Shares] does the accounting for values that are stored elsewhere.
 package fair
 
 import (
@@ -30,22 +30,22 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// Options are the bounds of a [Cache]. Zero means no bound. Bytes include the cache's own
+// Options are the limits of a [Cache]. Zero means no limit. Bytes include the cache's own
 // overhead.
 type Options struct {
-	MaxBytes   int64 // of a product
+	MaxBytes   int64 // per product
 	TotalBytes int64 // of all products together
-	MaxItems   int   // values of a product that can be evicted
+	MaxItems   int   // values per product, not counting those that cannot be evicted
 }
 
 // Cache keeps values by product and key. It is not safe for concurrent use: its owner must
-// guard the cache and its entries. Methods cost a map access and at most the logarithm of the
-// number of values; Get and Find do not allocate.
+// guard the cache and its entries. Methods cost one map access and at most the logarithm of
+// the number of values; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
-	maxBytes int64 // of a product; math.MaxInt64 for no bound
+	maxBytes int64 // per product; math.MaxInt64 for no limit
 	maxItems int
-	evicted  func(*Entry[K, V]) // called with entries that are removed already; never nil
-	overhead int64              // of a value, beyond its Item
+	evicted  func(*Entry[K, V]) // called with entries already removed; never nil
+	overhead int64              // per value, in addition to its Item
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
 	due      schedule.Agenda[*Entry[K, V]]
@@ -56,20 +56,20 @@ type Cache[K comparable, V any] struct {
 type Item struct {
 	Bytes  int64 // the cost of the value and everything it refers to
 	Due    int64 // when [Cache.Due] returns it, in any unit above zero; zero for never
-	Pinned bool  // it is never evicted, but counts
-	Last   bool  // it is evicted after the values without Last
+	Pinned bool  // never evicted, but counted
+	Last   bool  // evicted after the values without Last
 }
 
 // Entry is a value that a [Cache] keeps. It stays the same until the value is
-// removed or evicted, and is not to be used from then on.
+// removed or evicted; do not use it after that.
 type Entry[K comparable, V any] struct {
 	Value V
 
 	of           *holder[K, V]
 	key          K
-	bytes, due   int64                       // as its Item says
-	slot         schedule.Slot[*Entry[K, V]] // among those that are due, never after due
-	unlisted     bool                        // it is pinned, or was never kept
+	bytes, due   int64                       // as stated by its Item
+	slot         schedule.Slot[*Entry[K, V]] // in the agenda, never after due
+	unlisted     bool                        // pinned, or never kept
 	last         bool
 	older, newer *Entry[K, V]
 }
@@ -81,22 +81,23 @@ type holder[K comparable, V any] struct {
 	share   *Share[*holder[K, V]]
 	bytes   int64
 	items   map[K]*Entry[K, V]
-	peak    int           // the most there were since the map was made
-	lists   [2]list[K, V] // the second has the values that go last
+	peak    int           // largest length since the map was made
+	lists   [2]list[K, V] // the second has the values with Last
 	listed  int
-	written *Entry[K, V] // last, of the listed; nil once that has gone
+	written *Entry[K, V] // newest listed entry; nil once it is removed
 }
 
-// list is the unpinned values in the order they were written. Its links are in the
-// items: an entry of golang-lru takes as much memory again.
+// list holds the unpinned values in the order they were written. The entries
+// contain the links, because an entry of golang-lru would take as much memory
+// again.
 type list[K comparable, V any] struct{ oldest, newest *Entry[K, V] }
 
-// holderOverhead is the cost of a product that holds something, in bytes.
+// holderOverhead is the cost in bytes of a product that holds something.
 const holderOverhead = 1024
 
-// New returns an empty cache; opts may be nil. The function, which may be nil, is called with
-// each value that was evicted, by Trim, with the owner's lock held if it holds one; it may keep
-// and remove others. It is not called for values that are removed or dropped.
+// New returns an empty cache; opts may be nil. The function evicted, which may be nil, is
+// called with each evicted value, under whatever lock the caller of Trim or Evict holds; it may
+// keep and remove other values. It is not called for values that are removed or dropped.
 func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[K, V] {
 	o := *cmp.Or(opts, &Options{})
 	if o.MaxBytes <= 0 {
@@ -112,14 +113,14 @@ func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[
 	var e Entry[K, V]
 	const pointer = 8
 	size := Size(unsafe.Sizeof(e)) +
-		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
-		2*pointer // in due
+		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least 3/7 full
+		2*pointer // in the agenda
 	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
 		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}
 }
 
-// Size returns the memory of an allocation of n bytes: the next size class of
-// the runtime, approximately.
+// Size returns the approximate memory of an allocation of n bytes: the
+// runtime's next size class.
 func Size[N ~int | ~int64 | ~uintptr](n N) int64 {
 	size := int64(n)
 	switch {
@@ -133,7 +134,7 @@ func Size[N ~int | ~int64 | ~uintptr](n N) int64 {
 	return (size + 8<<10 - 1) &^ (8<<10 - 1)
 }
 
-// Get returns the value of the key. It does not renew it.
+// Get returns the key's value and does not renew it.
 func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
 	if e := c.Find(product, key); e != nil {
 		return e.Value, true
@@ -141,7 +142,7 @@ func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
 	return value, false
 }
 
-// Find returns the entry of the key, nil if there is none. It does not renew it.
+// Find returns the key's entry, or nil, and does not renew it.
 func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 	if h, ok := c.products[product]; ok {
 		return h.items[key]
@@ -149,8 +150,9 @@ func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 	return nil
 }
 
-// Open returns the entry of the key, created with a zero value if it is missing.
-// It stays until it is removed: a value that was never kept is not evicted.
+// Open returns the key's entry, and creates it with a zero value if it is
+// missing. A value that was never kept is not evicted, so it stays until it is
+// removed.
 func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	h := c.holder(product)
 	if e = h.items[key]; e != nil {
@@ -161,34 +163,35 @@ func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	return e, true
 }
 
-// Insert makes e, which may be a part of something larger, the entry of a key that
-// has none. It stays as one that Open began.
+// Insert makes e, which may be part of a larger value, the entry of a key that has
+// none. It stays like a new entry from Open.
 func (c *Cache[K, V]) Insert(product string, key K, e *Entry[K, V]) {
 	c.holder(product).insert(key, e)
 }
 
-// Put keeps a value, as [Entry.Keep] does, under a key that may have one.
+// Put sets and keeps a value as [Entry.Keep] does. The key may already have
+// one.
 func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
 	e, _ := c.Open(product, key)
 	e.Value = value
 	e.Keep(as)
 }
 
-// Remove forgets the value of the key.
+// Remove removes the key's value.
 func (c *Cache[K, V]) Remove(product string, key K) {
 	if e := c.Find(product, key); e != nil {
 		e.Remove()
 	}
 }
 
-// Product returns whose entry it is.
+// Product returns the product that owns the entry.
 func (e *Entry[K, V]) Product() string { return e.of.product }
 
 // Key returns the entry's key.
 func (e *Entry[K, V]) Key() K { return e.key }
 
-// Keep makes the value the one written last. It counts, and others are evicted, from Trim on:
-// several values can be kept before anything is evicted for them.
+// Keep makes the value the one written last. It takes effect on the limits with the next
+// Trim, so several values can be kept before anything is evicted for them.
 func (e *Entry[K, V]) Keep(as Item) {
 	e.of.unlink(e)
 	e.set(as)
@@ -196,7 +199,7 @@ func (e *Entry[K, V]) Keep(as Item) {
 }
 
 // Set replaces the entry's item. It renews the value only if it is no longer pinned, or if Last
-// changes. Nothing is evicted before the next Trim.
+// changes. Nothing is evicted until the next Trim.
 func (e *Entry[K, V]) Set(as Item) {
 	if as.Pinned == e.unlisted && as.Last == e.last {
 		e.set(as)
@@ -206,8 +209,8 @@ func (e *Entry[K, V]) Set(as Item) {
 	e.of.account()
 }
 
-// set takes over an item. A value that becomes due later keeps its slot until Due comes to it:
-// values that are renewed often cost nothing there.
+// set applies an item. A value that becomes due later keeps its slot until Due reaches it, so
+// renewing a value often costs nothing there.
 func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
 	e.bytes, e.due, e.unlisted, e.last = as.Bytes, as.Due, as.Pinned, as.Last
@@ -218,7 +221,8 @@ func (e *Entry[K, V]) set(as Item) {
 	}
 }
 
-// Remove forgets the value, and the product with its last one. Call it once at most.
+// Remove removes the value, and the product with its last value. Call it at most
+// once.
 func (e *Entry[K, V]) Remove() {
 	h, all := e.of, e.of.all
 	all.due.Remove(&e.slot)
@@ -234,7 +238,7 @@ func (e *Entry[K, V]) Remove() {
 	h.account()
 }
 
-// Drop forgets everything of a product, which is not evicted.
+// Drop removes everything of a product, without calling evicted.
 func (c *Cache[K, V]) Drop(product string) {
 	c.Each(product, func(e *Entry[K, V]) bool {
 		e.Remove()
@@ -242,8 +246,9 @@ func (c *Cache[K, V]) Drop(product string) {
 	})
 }
 
-// Trim evicts values beyond the bounds, after one was kept for the product. The value written
-// last stays, even if it is larger than the bounds. Values of other products may go.
+// Trim evicts values beyond the limits, after one was kept for the product. The product's
+// last written value stays, even if it alone exceeds the limits. Values of other products may
+// be evicted.
 func (c *Cache[K, V]) Trim(product string) {
 	h, ok := c.products[product]
 	if ok {
@@ -262,16 +267,16 @@ func (c *Cache[K, V]) Trim(product string) {
 	}
 }
 
-// Evict evicts one value of the product if it has one that can go, the value written last
-// included. An owner of several caches that count in one [Shares] makes room by it.
+// Evict evicts one value of the product if possible, even the one written last. An owner
+// of several caches that share one [Shares] uses it to make room.
 func (c *Cache[K, V]) Evict(product string) {
 	if h, ok := c.products[product]; ok && h.listed > 0 {
 		c.evict(h)
 	}
 }
 
-// evict evicts the oldest value of a product that has one: of the values without Last, unless
-// the only one of those has just been written.
+// evict evicts the oldest value of a product that has one. Values without Last go first,
+// unless the only one has just been written.
 func (c *Cache[K, V]) evict(h *holder[K, V]) {
 	oldest := h.lists[0].oldest
 	if oldest == nil || oldest == h.written && h.listed > 1 {
@@ -281,7 +286,7 @@ func (c *Cache[K, V]) evict(h *holder[K, V]) {
 	c.evicted(oldest)
 }
 
-// Each calls see with the values of a product, in any order, until it returns false. It may
+// Each calls see with a product's values, in any order, until it returns false. see may
 // remove the value that it is given.
 func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
 	if h, ok := c.products[product]; ok {
@@ -293,8 +298,8 @@ func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
 	}
 }
 
-// Due returns the entry of a value that was due at that time or before, nil if there is none. The
-// value is not due again before it is set again.
+// Due returns the entry of a value that was due at that time or earlier, or nil. The value is not
+// due again until it is set again.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 	for {
 		e, _ := c.due.Pop(time.Unix(0, now))
@@ -308,7 +313,7 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 // Len returns how many values are kept.
 func (c *Cache[K, V]) Len() int { return c.length }
 
-// Bytes returns the cost of a product's values, with the overhead.
+// Bytes returns the cost of a product's values, including the overhead.
 func (c *Cache[K, V]) Bytes(product string) int64 {
 	if h, ok := c.products[product]; ok {
 		return h.bytes
@@ -316,7 +321,7 @@ func (c *Cache[K, V]) Bytes(product string) int64 {
 	return 0
 }
 
-// holder returns the product's, which begins here if it is new.
+// holder returns the product's holder, and creates it if it is missing.
 func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	h, ok := c.products[product]
 	if !ok {
@@ -328,7 +333,7 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	return h
 }
 
-// insert begins an entry, which is in no list and not due.
+// insert adds an entry that is in no list and not due.
 func (h *holder[K, V]) insert(key K, e *Entry[K, V]) {
 	e.of, e.key, e.unlisted, e.slot.Value = h, key, true, e
 	h.items[key] = e
@@ -337,7 +342,7 @@ func (h *holder[K, V]) insert(key K, e *Entry[K, V]) {
 	h.all.length++
 }
 
-// link makes an entry, unless it is pinned, the one written last.
+// link makes an entry the one written last, unless it is pinned.
 func (h *holder[K, V]) link(e *Entry[K, V]) {
 	if e.unlisted {
 		return
@@ -360,7 +365,7 @@ func (h *holder[K, V]) list(e *Entry[K, V]) *list[K, V] {
 	return &h.lists[0]
 }
 
-// unlink takes an entry out of its list, if it is in one.
+// unlink removes an entry from its list, if it is in one.
 func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 	if e.unlisted {
 		return
@@ -385,11 +390,11 @@ func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 // account updates the product's share after a change.
 func (h *holder[K, V]) account() { h.share.Set(h.bytes, h.listed > 0) }
 
-// minShrink is the peak of a map that is worth freeing.
+// minShrink is the smallest peak at which a map is worth replacing.
 const minShrink = 64
 
-// forget takes a key out of the map, and frees the memory of one that has become much smaller:
-// maps do not.
+// forget deletes a key from the map, and replaces a map that has become much smaller, since
+// maps do not free memory.
 func (h *holder[K, V]) forget(key K) {
 	delete(h.items, key)
 	if old := h.items; h.peak > minShrink && len(old) < h.peak/2 {

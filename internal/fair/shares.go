@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// Shares divides a number of bytes among owners. Its methods, and the methods of [Share], are
-// safe for concurrent use; Excess and the eviction that follows are not one step, so owners
-// that evict at the same time may evict more than needed.
+// Shares divides a number of bytes among owners. Its methods, and those of [Share], are safe
+// for concurrent use. Excess and the eviction that follows are separate steps, so owners that
+// evict concurrently may evict more than needed.
 type Shares[P any] struct {
 	limit int64
 
 	mu   sync.Mutex
-	used int64        // by all shares, listed or not
-	most shareHeap[P] // the shares that can give something up, the largest first
+	used int64        // by all shares, in most or not
+	most shareHeap[P] // the shares that can release bytes, largest first
 }
 
-// Share is the part of one owner.
+// Share is one owner's part of a [Shares].
 type Share[P any] struct {
 	shares *Shares[P]
 	owner  P
 	bytes  int64
-	at     int // in most, -1 for not
+	at     int // index in most, or -1
 }
 
-// NewShares returns an account of so many bytes; zero means no bound.
+// NewShares returns a Shares with so many bytes; zero means no limit.
 func NewShares[P any](limit int64) *Shares[P] {
 	if limit <= 0 {
 		limit = math.MaxInt64
@@ -33,12 +33,12 @@ func NewShares[P any](limit int64) *Shares[P] {
 	return &Shares[P]{limit: limit}
 }
 
-// Join returns an empty share for the owner. It counts from its first Set on, and need not be
-// left: an empty share costs nothing.
+// Join returns an empty share for the owner. It counts from its first Set. An owner need not
+// leave, since an empty share costs nothing.
 func (s *Shares[P]) Join(owner P) *Share[P] { return &Share[P]{shares: s, owner: owner, at: -1} }
 
-// Set states how many bytes the owner holds now, and whether it can give some of them up. An
-// owner that cannot is never named by Excess, but its bytes count.
+// Set states how many bytes the owner holds now, and whether it can release some. If it
+// cannot, Excess never returns it, but its bytes count.
 func (s *Share[P]) Set(bytes int64, gives bool) {
 	all := s.shares
 	all.mu.Lock()
@@ -55,9 +55,9 @@ func (s *Share[P]) Set(bytes int64, gives bool) {
 	}
 }
 
-// Excess returns the owner that must give something up: the largest one that can, while all
-// together exceed the total. ok is false within the total, and if nobody can give anything up.
-// Call it again after each eviction and Set.
+// Excess returns the owner that must release something: the largest one that can, as long as
+// the sum exceeds the limit. ok is false within the limit, and if no owner can release
+// anything. Call it again after each eviction and Set.
 func (s *Shares[P]) Excess() (owner P, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

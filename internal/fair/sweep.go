@@ -2,8 +2,8 @@ package fair
 
 import "sync"
 
-// Sweep calls step with the lock held until it reports that nothing is left. It gives the lock
-// up after every 1000 calls, so that others are not held up by all of them.
+// Sweep calls step with the lock held until step reports that nothing is left. It releases the
+// lock after every 1000 calls, so that others need not wait for all of them.
 func Sweep(lock sync.Locker, step func() (more bool)) {
 	for more := true; more; {
 		func() {

@@ -1,9 +1,9 @@
-// Package flow keeps each product's figures, minute by minute, and sums
-// the counts of all servers that share a log.
+// Package flow keeps each product's metrics per minute, and sums the counts of
+// all servers that share a log.
 //
-// Counting touches memory only. While Run does, every server writes its counts of a
-// product into a document of its own, and Read sums the documents. Counts outlive
-// their server for as long as they are shown, gauges for seconds.
+// Counting touches only memory. While Run runs, every server writes its counts of a
+// product into a separate document, and Read sums the documents. Counts outlive
+// their server for as long as they are shown, gauges only for seconds.
 package flow
 
 import (
@@ -21,62 +21,62 @@ import (
 
 // Config has the dependencies of a [Meter]. Its functions are safe for concurrent use.
 type Config struct {
-	Documents document.Store                 // where servers share their counts; nil for a server that is alone
-	Now       func() time.Time               // the time that all servers have in common
-	Products  func() []string                // the ids of all products
-	Readers   func(productID string) int     // this server's open streams; asked like Backlog, and by Read
-	Backlog   func(productID string) Backlog // this server's pending deliveries; asked every two seconds
-	Logger    *slog.Logger                   // gets failures of sharing
+	Documents document.Store                 // where servers share their counts; nil for a single server
+	Now       func() time.Time               // the clock shared by all servers
+	Products  func() []string                // the IDs of all products
+	Readers   func(productID string) int     // this server's open streams; called like Backlog, and by Read
+	Backlog   func(productID string) Backlog // this server's pending deliveries; called every two seconds
+	Logger    *slog.Logger                   // receives failures to share
 
-	// Version returns the version of a product's registration, which the counts belong to,
+	// Version returns the version of a product's registration, to which the counts belong,
 	// and false for an unknown product, which is not counted.
 	Version func(productID string) (document.Version, bool)
 }
 
-// Backlog is the work that a server has still to deliver for a product.
+// Backlog is the work that a server still has to deliver for a product.
 type Backlog struct {
-	// Lag is for how long the oldest note that is due has had something to say; zero when none is due.
+	// Lag is how long the oldest due note has had something to write; zero if none is due.
 	Lag   time.Duration   `json:"lag,omitempty"`   // in nanoseconds
 	Desks map[string]Desk `json:"desks,omitempty"` // by the desk's name; nil for none
 }
 
-// Desk counts the conversations of a desk that wait for it.
+// Desk counts the conversations that wait for a desk.
 type Desk struct {
-	Parked   int `json:"parked"`   // the desk is away or limits them, so that their notes are overdue
-	Retrying int `json:"retrying"` // of these, the last request failed and is made again
+	Parked   int `json:"parked"`   // their notes are overdue because the desk is down or limits requests
+	Retrying int `json:"retrying"` // of these, the ones whose last request failed and is retried
 }
 
 // Meter counts for one server. Its methods are safe for concurrent use.
 type Meter struct {
 	config Config
-	// name is new for each process, so a server that starts again never adds to the counts of
-	// the one before.
-	name string // of the documents of this server
+	// name is unique to each process, so a restarted server never adds to the counts of its
+	// predecessor.
+	name string // of this server's documents
 
-	mu   sync.Mutex         // guards the series, too
-	all  map[string]*series // by product
-	gone activity.Flow      // the totals of products that have been forgotten
+	mu   sync.Mutex         // also guards each series
+	all  map[string]*series // keyed by product
+	gone activity.Flow      // totals of forgotten products
 }
 
-// series holds the figures of one product, guarded by the meter's mu. changes tells whether
-// shared is behind minutes.
+// series holds one product's counts and gauges, guarded by the meter's mu. changes tells
+// whether shared is behind minutes.
 type series struct {
-	of      document.Version // the registration
+	of      document.Version // the registration's
 	minutes minutes
-	changes uint64        // of minutes, so far
+	changes uint64        // number of changes to minutes
 	total   activity.Flow // since the series began
-	backlog Backlog       // as it was seen last: to look costs too much for Read
-	shared  shared        // as other servers know it
+	backlog Backlog       // as last seen: computing it is too expensive for Read
+	shared  shared        // the state that other servers know
 }
 
-// New returns a meter that has counted nothing. It starts nothing; the config's functions are
-// called from the first count on.
+// New returns a meter without counts. It starts nothing, and calls the config's functions
+// only from the first count on.
 func New(config Config) *Meter {
 	return &Meter{config: config, name: documentPrefix + uuid.NewString(), all: map[string]*series{}}
 }
 
-// Count is an [activity.Meter]. Events of an unknown product are not counted. It never waits
-// for storage.
+// Count is an [activity.Meter]. It ignores events of an unknown product. It never waits for
+// storage.
 func (m *Meter) Count(productID string, f activity.Flow) {
 	s := m.series(productID, true)
 	if s == nil {
@@ -90,9 +90,9 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	s.changes++
 }
 
-// series returns the series of a product's registration, nil if there is none. It forgets the
-// one of an earlier registration, and may begin one for a known product. mu is not held:
-// Config.Version may take locks of its own.
+// series returns the series of a product's registration, or nil. It drops the series of an
+// earlier registration and, if begin is true, creates one for a known product. mu must not be
+// held: Config.Version may take its own locks.
 func (m *Meter) series(productID string, begin bool) *series {
 	version, ok := m.config.Version(productID)
 	m.mu.Lock()
@@ -109,8 +109,8 @@ func (m *Meter) series(productID string, begin bool) *series {
 	return s
 }
 
-// Forget forgets the minutes of a product in this process. Total still has them. Its documents
-// are for the caller to remove.
+// Forget drops a product's minutes in this process. Total still includes them. The caller must
+// remove the product's documents.
 func (m *Meter) Forget(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,8 +125,8 @@ func (m *Meter) forget(productID string) {
 	}
 }
 
-// Total returns the counts of all products since this server began. It never falls, as a
-// counter must not.
+// Total returns the counts of all products since this server began. It never decreases,
+// as a counter requires.
 func (m *Meter) Total() activity.Flow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,16 +137,16 @@ func (m *Meter) Total() activity.Flow {
 	return total
 }
 
-// counted returns the IDs of the products that have a series.
+// counted returns the IDs of products that have a series.
 func (m *Meter) counted() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.all))
 }
 
-// news returns the report to be stored with the gauges in the place of an earlier one, and
-// false if other servers know it: nothing was counted, and the gauges are the same and either
-// zero or fresh. next is the stored state after the write.
+// news returns the report to store with the new gauges, and false if other servers already
+// know it: nothing was counted, and the gauges are unchanged and either zero or fresh. next
+// is the stored state after the write.
 func (m *Meter) news(s *series, g gauges) (r report, next shared, ok bool) {
 	now := m.config.Now()
 	m.mu.Lock()

@@ -8,26 +8,26 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Span is how many minutes are kept, the current one included.
+// Span is the number of minutes kept, including the current one.
 const Span = 60
 
 const minuteSeconds = 60
 
-// Minute is the figures of a product for one minute.
+// Minute is a product's counts for one minute.
 type Minute struct {
 	Begin int64 `json:"minute"` // the epoch second that it begins at
 	activity.Flow
 }
 
-// minuteOf returns the epoch second at which the minute of a time begins.
+// minuteOf returns the epoch second at which a time's minute begins.
 func minuteOf(t time.Time) int64 { return t.Truncate(time.Minute).Unix() }
 
-// minutes are the counts of the minutes in which something happened, by their beginning, at
-// most Span of them.
+// minutes maps the beginning of each minute with events to its counts. It has at most Span
+// minutes.
 type minutes map[int64]activity.Flow
 
-// add counts events at a time. Beyond Span minutes the oldest goes; older ones than the window
-// may stay, and are not shown.
+// add counts events at a time. Beyond Span minutes it drops the oldest; minutes older than the
+// window may stay, but are not shown.
 func (m minutes) add(now time.Time, f activity.Flow) {
 	begin := minuteOf(now)
 	m[begin] = m[begin].Plus(f)
@@ -36,10 +36,10 @@ func (m minutes) add(now time.Time, f activity.Flow) {
 	}
 }
 
-// window is the last Span minutes, the oldest first and the current one last.
+// window is the last Span minutes, oldest first, ending with the current one.
 type window []Minute
 
-// newWindow returns the window that ends with the minute of now, without counts.
+// newWindow returns the window that ends with now's minute, without counts.
 func newWindow(now time.Time) window {
 	w := make(window, Span)
 	first := minuteOf(now) - (Span-1)*minuteSeconds
@@ -49,29 +49,31 @@ func newWindow(now time.Time) window {
 	return w
 }
 
-// add adds the minutes that are in the window. Servers agree on the minutes, since they share a
-// clock.
+// add adds the counts of the minutes within the window. Servers agree on the minutes, since
+// they share a clock.
 func (w window) add(m minutes) {
 	for i := range w {
 		w[i].Flow = w[i].Plus(m[w[i].Begin])
 	}
 }
 
-// report is the figures of a product on one server, and the document in which it shares them.
-// minutes are a copy.
+// report is one server's counts and gauges of a product, and the document in which it shares
+// them. minutes is a copy.
 type report struct {
 	Minutes minutes `json:"minutes"`
 	gauges
 	Until int64 `json:"until_ms"` // when the gauges are no longer true, in epoch milliseconds
 }
 
-// gauges are figures of now. Desks is only read once it is here, so copies may share it.
+// gauges are current values. Desks is never modified after creation, so copies may share
+// it.
 type gauges struct {
 	Readers int `json:"readers,omitempty"`
 	Backlog
 }
 
-// plus returns the gauges of two servers: the sums, but the longer lag. It changes neither.
+// plus returns the combined gauges of two servers: the sums, but the longer lag. It changes
+// neither.
 func (g gauges) plus(h gauges) gauges {
 	sum := gauges{g.Readers + h.Readers, Backlog{max(g.Lag, h.Lag), maps.Clone(g.Desks)}}
 	for name, desk := range h.Desks {

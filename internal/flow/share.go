@@ -14,39 +14,42 @@ import (
 	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
-// Each server has one document for each product with counts, and writes it alone. A count reaches
-// other servers within about two seconds. A server that dies takes the counts since its last write
-// along.
+// Each server has one document for each product with counts, which only it writes. A count reaches
+// other servers within about two seconds. If a server dies, the counts since its last write are
+// lost.
 
-// documentPrefix is how the names of the documents begin, one for each server.
+// documentPrefix is the prefix of the documents' names, which are unique per
+// server.
 const documentPrefix = "flow/"
 
 const (
 	shareEvery = 2 * time.Second
-	// freshFor is how long gauges are believed that are not renewed: a server
-	// that has died is seen to be gone by then.
+	// freshFor is how long gauges are valid without renewal, so a dead server's
+	// gauges disappear after this time.
 	freshFor   = 15 * time.Second
 	renewAfter = 5 * time.Second
-	// keptFor is how long a document is kept that does not change: longer than it
-	// says something.
+	// keptFor is how long an unchanged document is kept: longer than its counts
+	// are shown.
 	keptFor = (Span + 2) * time.Minute
 
-	maxWrites    = 16 // of documents at the same time
+	maxWrites    = 16 // concurrent writes of documents
 	writeTimeout = 4 * time.Second
-	// maxServers is how many documents of a product are summed at most: one for
-	// every server of the last hour.
+	// maxServers is the maximum number of a product's documents that are
+	// summed: one for every server of the last hour.
 	maxServers = 500
 )
 
-// shared is the stored state of a series. The zero value is nothing stored.
+// shared is the stored state of a series. The zero value means nothing is
+// stored.
 type shared struct {
-	at      time.Time // when it was written, by the common clock
-	changes uint64    // of the minutes stored
+	at      time.Time // time of the write, by the shared clock
+	changes uint64    // changes included in the stored minutes
 	gauges  gauges
 }
 
-// Run shares the counts until ctx ends. Call [Meter.Leave] after it. Of failures in a row only
-// the first is logged; the counts stay in memory and are shared by the next pass that succeeds.
+// Run shares the counts until ctx ends. Call [Meter.Leave] after it. Of consecutive failures
+// only the first is logged; the counts stay in memory, and the next successful pass shares
+// them.
 func (m *Meter) Run(ctx context.Context) {
 	ticker := time.NewTicker(shareEvery)
 	defer ticker.Stop()
@@ -65,19 +68,20 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// Leave shares the last counts, and gauges of zero: this server has nothing open. Without it
-// others believe the last gauges for freshFor.
+// Leave shares the last counts, and zero gauges, since this server no longer has anything
+// open. Without it, others use the last gauges for freshFor.
 func (m *Meter) Leave(ctx context.Context) error {
 	return m.share(ctx, func(string) gauges { return gauges{} })
 }
 
-// look returns the gauges of now.
+// look returns the current gauges.
 func (m *Meter) look(productID string) gauges {
 	return gauges{m.config.Readers(productID), m.config.Backlog(productID)}
 }
 
-// share stores the news of all products for other servers, and forgets products that have been
-// removed. It returns the first error, after all writes have ended. Calls must not overlap.
+// share stores the changed reports of all products for other servers, and drops products that
+// have been removed. It returns the first error, after all writes have ended. Calls must not
+// overlap.
 func (m *Meter) share(ctx context.Context, look func(productID string) gauges) error {
 	var writing errgroup.Group
 	writing.SetLimit(maxWrites)
@@ -95,8 +99,8 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 	return writing.Wait()
 }
 
-// write stores the report of a product, unless the stored one still holds. The write is of the
-// registration's generation, so counts of a dropped product are refused and forgotten.
+// write stores a product's report, unless the stored one is still valid. The write uses the
+// registration's generation, so counts of a dropped product are refused and dropped.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
 	r, next, isNews := m.news(s, g)
 	if m.config.Documents == nil || !isNews {
@@ -121,8 +125,7 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	return nil
 }
 
-// store puts a report in the place of the one that is stored. An earlier write whose answer was
-// lost may have put that.
+// store replaces the stored report, which may come from an earlier write whose answer was lost.
 func (m *Meter) store(ctx context.Context, productID string, r report) error {
 	value, err := json.Marshal(r)
 	if err != nil {
@@ -140,16 +143,16 @@ func (m *Meter) store(ctx context.Context, productID string, r report) error {
 	})
 }
 
-// Sum is the figures of a product over all servers.
+// Sum is a product's counts and gauges over all servers.
 type Sum struct {
-	Minutes []Minute // the last [Span], the oldest first, the current one last
+	Minutes []Minute // the last [Span] minutes, oldest first
 	Readers int      // open streams
-	Backlog          // the longest lag, and the sums by desk
+	Backlog          // the longest lag, and sums per desk
 }
 
-// Read sums this server's counts, up to this moment, and the shared ones. It costs one look
-// into storage, whose error it returns. The gauges of this server are of now, but for the
-// backlog, which is up to two seconds old.
+// Read sums this server's current counts and the shared ones. It costs one storage request,
+// whose error it returns. This server's gauges are current, except for the backlog, which
+// is up to two seconds old.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 	var docs []document.Document
 	if m.config.Documents != nil {
@@ -166,7 +169,7 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 		}
 		var r report
 		if err := json.Unmarshal(doc.Value, &r); err != nil {
-			continue // of another version of this program
+			continue // written by another version of this program
 		}
 		if w.add(r.Minutes); r.Until > now.UnixMilli() {
 			g = g.plus(r.gauges)

@@ -1,9 +1,9 @@
 // Package ledger records the acknowledgements of a log's reader: a position
-// that moves with the log, and an account for each key that is not up to it,
+// that moves with the log, and an account for each key that has not reached it,
 // because its entries are in flight or because it is behind.
 //
 // A key falls behind when the work on it keeps failing, or has to wait. Only
-// its name and the id of its last acknowledged entry are kept then: the log is
+// its name and the ID of its last acknowledged entry are kept then: the log is
 // the buffer. Its live entries are skipped until a second read of the log, a
 // pass, has caught up with the live reader. One pass serves all keys that are
 // behind.
@@ -11,12 +11,12 @@
 //	live:  entry := l.Receive(id, key)  // nil: skipped
 //	       …work… l.Finish(entry, true)
 //	pass:  from, ok := l.BeginPass(now, cancel)
-//	       entry := l.Catch(id, key)    // nil: nothing that this pass is for
+//	       entry := l.Catch(id, key)    // nil: not for this pass
 //	       …work… l.Finish(entry, true)
 //	       l.Passed(id)                 // everything up to id was read
 //	       l.EndPass()
 //
-// The ledger keeps records only; the caller acts. It is safe for concurrent
+// The ledger only keeps records; the caller acts. It is safe for concurrent
 // use.
 package ledger
 
@@ -36,7 +36,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// A key's account goes through these states; a key without an account is up to the reader.
+// A key's account goes through these states; a key without an account has reached the
+// reader's position.
 //
 //	state      its entries                     leaves it by
 //	in flight  are worked on                   Finish of the last → none; a failure or Hold → behind
@@ -45,12 +46,12 @@ import (
 //	passing    come again, from the pass       newest is finished → none, or ahead; a failure → behind
 //	ahead      were finished by the pass       the live reader has caught up → none
 //
-// An account's after never goes back: it is the position that is saved.
+// An account's after never decreases: it is the position that is saved.
 
-// MaxID is the length of the longest id, in bytes.
+// MaxID is the maximum length of an ID, in bytes.
 const MaxID = 1024
 
-// Ledger is the account of one reader.
+// Ledger is the record of one reader.
 type Ledger struct {
 	opts Options
 
@@ -62,43 +63,44 @@ type Ledger struct {
 	passing  map[string]*account // of these, those that the pass is for
 	passed   string              // how far the pass has read
 	endPass  func()              // called when the pass has no keys left
-	wake     schedule.Wake       // a key may be due earlier than expected
+	wake     schedule.Wake       // signals that a key may be due earlier than expected
 }
 
 // account is the state of a key, guarded by the ledger's mu. An account that is not behind has
 // entries in flight, or is ahead.
 type account struct {
 	key     string
-	after   string   // every entry of the key up to this id is finished; never goes back
+	after   string   // all the key's entries up to this ID are finished; never decreases
 	entries []*Entry // in flight, in order
 
 	ahead   bool // a pass has finished more of the key than the live reader has read
 	behind  bool
-	held    *list.Element // until Resume; nil for not
+	held    *list.Element // nil unless it waits for Resume
 	passing bool          // the pass delivers its entries
-	newest  string        // the newest entry that the live reader skipped; a pass must get there
-	due     time.Time     // for the next pass
-	backoff time.Duration // before the one after that
+	newest  string        // newest entry skipped by the live reader; a pass must reach it
+	due     time.Time     // when the next pass may include the key
+	backoff time.Duration // before the pass after that
 }
 
-// Entry is one entry in flight. ID, Key and More do not change; the rest is the ledger's.
+// Entry is one entry in flight. ID, Key and More do not change; the ledger guards the
+// rest.
 type Entry struct {
 	ID, Key  string
 	account  *account
-	More     bool // further entries of the key are known to follow
+	More     bool // the key is known to have further entries
 	finished bool
-	dropped  bool // the key fell behind: the entry will come again
+	dropped  bool // the key fell behind: the entry will be redelivered
 }
 
 // Options configures a [Ledger]. No field may be zero.
 type Options struct {
 	MaxBehind  int           // keys that may be behind
 	MinBackoff time.Duration // before the first pass for a key that failed
-	MaxBackoff time.Duration // before any
+	MaxBackoff time.Duration // before any pass
 }
 
-// Receive takes an entry from the live reader, whose ids must grow. It returns nil for an entry
-// that is skipped because its key is behind, or that a pass has finished before.
+// Receive takes an entry from the live reader, whose IDs must increase. It returns nil for an
+// entry that is skipped because its key is behind, or that a pass has already finished.
 func (l *Ledger) Receive(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +122,8 @@ func (l *Ledger) Receive(id, key string) *Entry {
 	return a.take(id)
 }
 
-// closeIfDone forgets the account of a key that has nothing in flight, once the
-// live reader has come as far as a pass has.
+// closeIfDone removes the account of a key with nothing in flight, once the
+// live reader has read as far as a pass has.
 func (l *Ledger) closeIfDone(a *account) {
 	if !a.behind && len(a.entries) == 0 && (!a.ahead || Compare(a.after, l.position) <= 0) {
 		delete(l.accounts, a.key)
@@ -141,18 +143,18 @@ func (a *account) take(id string) *Entry {
 	return e
 }
 
-// Dropped reports whether the entry's key has fallen behind since it was taken:
-// there is no work to do on it, and finishing it has no effect.
+// Dropped reports whether the entry's key has fallen behind since the entry was
+// taken. Then the entry needs no work, and finishing it has no effect.
 func (l *Ledger) Dropped(e *Entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return e.dropped
 }
 
-// Finish acknowledges an entry or, unless done, lets its key fall behind: all entries of the
-// key that are in flight are redelivered by a pass after a back-off. Entries of a key may be
-// finished in any order, but the account moves only past the first that is not. Only the first
-// call has an effect; later calls return false.
+// Finish acknowledges an entry or, unless done, lets its key fall behind: a pass redelivers
+// all the key's entries in flight after a backoff. A key's entries may be finished in any
+// order, but the account moves only up to the first unfinished one. Only the first call has an
+// effect; later calls return false.
 func (l *Ledger) Finish(e *Entry, done bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +177,8 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 	return true
 }
 
-// Hold lets the key of an entry fall behind until Resume is called; the entry
-// is then redelivered. If too many keys are behind, the one held first is
+// Hold lets the key of an entry fall behind until Resume is called; then the
+// entry is redelivered. If too many keys are behind, the key held longest is
 // released: its entries count as acknowledged. Hold returns that key.
 func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	l.mu.Lock()
@@ -197,8 +199,8 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	return first.key, true
 }
 
-// fall lets a key fall behind, or further behind, and doubles its back-off. Its entries in
-// flight are dropped. mu is held, as in all unexported functions.
+// fall lets a key fall behind, or further behind, and doubles its backoff. It drops its
+// entries in flight. mu must be held, as in all unexported functions.
 func (l *Ledger) fall(a *account) {
 	for _, e := range a.entries {
 		e.dropped = true
@@ -214,7 +216,7 @@ func (l *Ledger) fall(a *account) {
 	l.wake.Signal()
 }
 
-// leavePass takes a key out of the pass.
+// leavePass removes a key from the pass.
 func (l *Ledger) leavePass(a *account) {
 	if !a.passing {
 		return
@@ -226,9 +228,9 @@ func (l *Ledger) leavePass(a *account) {
 	}
 }
 
-// leaveIfDone ends the pass for a key of which it has read everything that the
-// live reader skipped, and which has nothing in flight: unless it is held, the
-// key is no longer behind.
+// leaveIfDone ends the pass for a key that has nothing in flight, if the pass
+// has read everything that the live reader skipped for it: unless it is held,
+// the key is no longer behind.
 func (l *Ledger) leaveIfDone(a *account) {
 	if !a.passing || len(a.entries) > 0 || Compare(l.passed, a.newest) < 0 {
 		return
@@ -250,7 +252,7 @@ func (l *Ledger) CanFall() bool {
 	return l.behind < l.opts.MaxBehind
 }
 
-// Resume ends the wait of a key, if it is held: it is due at once.
+// Resume ends the wait of a key, if it is held: it is due immediately.
 func (l *Ledger) Resume(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,8 +269,8 @@ func (l *Ledger) Resume(key string) {
 // Wake is signalled when NextPass may return an earlier time than before.
 func (l *Ledger) Wake() schedule.Wake { return l.wake }
 
-// NextPass returns when the next pass is due, and false if there is none. It takes time in the
-// number of keys with an account.
+// NextPass returns when the next pass is due, and false if there is none. Its time is linear
+// in the number of accounts.
 func (l *Ledger) NextPass() (due time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,10 +282,10 @@ func (l *Ledger) NextPass() (due time.Time, ok bool) {
 	return due, ok
 }
 
-// BeginPass starts a pass for the keys that are due. It returns the id after
-// which to read, and false if no key is due. end is called when the pass has
-// no keys left; it must not call the ledger. Passes must not overlap: EndPass
-// comes between them.
+// BeginPass starts a pass for the keys that are due. It returns the ID after
+// which to read, and false if no key is due. It calls end when the pass has no
+// keys left; end must not call the ledger. Passes must not overlap: call
+// EndPass between them.
 func (l *Ledger) BeginPass(now time.Time, end func()) (from string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,7 +304,7 @@ func (l *Ledger) BeginPass(now time.Time, end func()) (from string, ok bool) {
 }
 
 // Catch takes an entry from the pass, which reads in order. It returns nil for
-// an entry of no key of the pass, or one that is finished.
+// an entry whose key is not in the pass, or that is already finished.
 func (l *Ledger) Catch(id, key string) *Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,10 +317,9 @@ func (l *Ledger) Catch(id, key string) *Entry {
 	return e
 }
 
-// Passed records that the pass has read everything up to the id, of any
-// key. Only that shows that a key has nothing left: that nothing comes for a
-// while does not, as the live reader may be ahead. It reports whether fewer keys
-// are behind now.
+// Passed records that the pass has read everything up to the ID, for all keys.
+// Only this shows that a key has nothing left: a lack of entries does not, as
+// the live reader may be ahead. It reports whether fewer keys are behind now.
 func (l *Ledger) Passed(id string) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -330,8 +331,8 @@ func (l *Ledger) Passed(id string) (changed bool) {
 	return l.behind < before
 }
 
-// EndPass ends a pass. If it has keys left they are due again at once; their
-// entries in flight are dropped.
+// EndPass ends a pass. Keys that are still in it are due again immediately;
+// their entries in flight are dropped.
 func (l *Ledger) EndPass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -350,8 +351,8 @@ type state struct {
 	Behind   map[string]string `json:"behind,omitempty"` // key → the last finished entry
 }
 
-// String returns the account of finished entries, to be read by [Load]. Entries in flight count
-// as behind: they come again. Back-offs and holds are not saved.
+// String returns the record of finished entries, to be read by [Load]. Entries in flight count
+// as behind: they are redelivered. Backoffs and holds are not saved.
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -360,14 +361,14 @@ func (l *Ledger) String() string {
 		s.Behind[key] = a.after
 	}
 	text, err := json.Marshal(s)
-	if err != nil { // strings always encode
+	if err != nil { // strings can always be encoded
 		panic(err)
 	}
 	return string(text)
 }
 
 // Load returns the ledger that [Ledger.String] wrote. Unfinished entries are
-// due for a pass. An empty text is a new ledger.
+// due for a pass. An empty text means a new ledger.
 func Load(text string, opts Options) (*Ledger, error) {
 	var s state
 	if text != "" {

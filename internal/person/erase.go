@@ -10,31 +10,31 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Erased counts the data that an erasure has removed. It is counted before the commit, so it is
-// right for the data that the erasure found. Notes count as planned: a desk may be away.
+// Erased counts the data that an erasure has removed. The count is made before the commit, so
+// it matches the data that the erasure found. Notes are counted as planned, since a desk may be
+// down.
 type Erased struct {
 	Actions       int `json:"actions"`
-	Sessions      int `json:"sessions"` // those included in which others acted, too
+	Sessions      int `json:"sessions"` // including those in which others also acted
 	Conversations int `json:"conversations"`
 	NotesRedacted int `json:"notes_redacted"`
 	NotesLeft     int `json:"notes_left"`
 }
 
-// Erase removes everything that is kept of a person up to now: an "erase" entry of the log,
-// committed with the documents that it removes, which every view applies. With redact the notes
-// that were written are blanked, where the desk can; that is work for later, which the entry
-// brings. Either all of it is committed or nothing. Erase may be repeated, and then removes the
-// data that came since.
+// Erase removes all data about a person up to now: it appends an "erase" entry to the log,
+// committed with the documents that it removes, and every view applies it. With redact it also
+// blanks the notes written, if the desk can; the entry schedules that work for later. The
+// commit is atomic. Erase may be repeated, and then removes the data that arrived since.
 func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (erased Erased, err error) {
-	err = document.Retry(ctx, func() (err error) { // the person may do something meanwhile
+	err = document.Retry(ctx, func() (err error) { // the person may act in the meantime
 		erased, err = p.tryErase(ctx, productID, q, redact)
 		return err
 	})
 	return erased, err
 }
 
-// tryErase is one try of Erase. A *[document.ConflictError] means that a document has changed
-// since the search, so the search may have missed something.
+// tryErase is one attempt of Erase. A *[document.ConflictError] means that a document has
+// changed since the search, so the search may have missed something.
 func (p *People) tryErase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
 	f, err := p.find(ctx, productID, q)
 	if err != nil {
@@ -65,8 +65,8 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		NotesRedacted: plan.NotesRedacted, NotesLeft: plan.NotesLeft}, nil
 }
 
-// actions counts the person's actions, including actions of the person's own sessions that only
-// the log still holds. In a shared session those cannot be told apart and are not counted.
+// actions counts the person's actions, including those in the person's own sessions that only
+// the log still has. In a shared session those cannot be attributed and are not counted.
 func (f *found) actions() int {
 	n := len(f.outside)
 	for i := range f.sessions {

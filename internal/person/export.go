@@ -12,20 +12,21 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Export is everything that is kept of a person. Its lists are never nil.
+// Export is all data about a person. Its lists are never nil.
 type Export struct {
 	ProductID string    `json:"product_id"`
 	UserIDs   []string  `json:"user_ids"`
 	Emails    []string  `json:"emails"` // in lower case
 	AsOf      float64   `json:"as_of"`  // epoch seconds
 	Sessions  []Session `json:"sessions"`
-	// Actions are those outside any session.
+	// Actions are the actions outside any session.
 	Actions       []activity.Action   `json:"actions"`
 	Conversations []connector.Kept    `json:"conversations"`
 	WaitingLinks  []connector.Waiting `json:"waiting_links"`
-	// Log holds the entries of the stream, oldest first, without the actions of others.
+	// Log holds the entries of the stream, oldest first, without others' actions.
 	Log []json.RawMessage `json:"log"`
-	// LogTruncated says that newer entries are left out: Log holds 24 MiB at most.
+	// LogTruncated means that newer entries are left out: Log holds at most 24
+	// MiB.
 	LogTruncated bool `json:"log_truncated,omitempty"`
 
 	// logBytes is the size of Log so far.
@@ -37,7 +38,8 @@ const (
 	readTimeout = 4 * time.Second
 )
 
-// Session is a session of an [Export]. The identity is the whole session's.
+// Session is a session in an [Export]. The identity is that of the whole
+// session.
 type Session struct {
 	SessionID      string            `json:"session_id"`
 	UserID         string            `json:"user_id"`
@@ -46,12 +48,12 @@ type Session struct {
 	EmailIdentity  string            `json:"email_identity"` // the standing of the address
 	Desk           string            `json:"desk,omitempty"`
 	ConversationID string            `json:"conversation_id,omitempty"`
-	Shared         bool              `json:"shared,omitempty"` // others acted in it, too; their actions are left out
+	Shared         bool              `json:"shared,omitempty"` // others also acted in it; their actions are left out
 	Actions        []activity.Action `json:"actions"`          // oldest first
 }
 
-// Export returns a person's data. Data that arrives during the call may be in it or not. After
-// an error the export is incomplete.
+// Export returns a person's data, which may or may not include data that arrives during the
+// call. After an error the export is incomplete.
 func (p *People) Export(ctx context.Context, productID string, q Query) (*Export, error) {
 	f, err := p.find(ctx, productID, q)
 	if err != nil {
@@ -75,7 +77,7 @@ func (p *People) Export(ctx context.Context, productID string, q Query) (*Export
 	return e, p.readLog(ctx, productID, f.erasures(productID), e)
 }
 
-// export leaves the identity out where the session's user is somebody else.
+// export omits the identity if the session's user is somebody else.
 func (s *session) export(f *found) (out Session, err error) {
 	out = Session{SessionID: s.id, Shared: s.isShared()}
 	if k := &s.known; f.hasUser(k.UserID) || !s.isShared() {
@@ -88,7 +90,7 @@ func (s *session) export(f *found) (out Session, err error) {
 }
 
 // readLog adds the person's entries of the log to an export, from the oldest to the newest at
-// the call. Entries that are trimmed meanwhile are passed over.
+// the time of the call. It skips entries that are trimmed in the meantime.
 func (p *People) readLog(ctx context.Context, productID string, erasures []*activity.Erasure, e *Export) error {
 	bounds, err := p.log.Bounds(ctx, productID)
 	if err != nil {
@@ -101,7 +103,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 		case errors.As(err, &gap):
 			at = gap.TrimmedTo
 			continue
-		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end: a closed log is read first
+		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end; a closed log reads its entries first
 			return nil
 		case err != nil:
 			return fmt.Errorf("person: read the log: %w", err)
@@ -112,22 +114,22 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 			}
 		}
 		at = into[n-1].ID
-		// Trimmed entries must not stay in memory until the end.
+		// Do not keep trimmed entries in memory until the end.
 		clear(into[:n])
 	}
 	return nil
 }
 
-// read reads from the log. A log of gigabytes takes longer than any one read may, so each read
-// has its own time, and the end of ctx does not end it.
+// read reads from the log. Reading gigabytes takes longer than a single read may, so each read
+// has its own timeout, and ignores the end of ctx.
 func (p *People) read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	return p.log.Read(ctx, productID, after, into)
 }
 
-// addEntry adds an entry of the stream, as far as it is the person's. Past maxLog it adds
-// nothing and sets LogTruncated.
+// addEntry adds the person's part of an entry. Once maxLog is exceeded it adds nothing
+// and sets LogTruncated.
 func (e *Export) addEntry(entry *eventlog.Entry, erasures []*activity.Erasure) error {
 	b, err := entry.Decode()
 	if err != nil || b == nil {

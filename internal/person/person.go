@@ -1,5 +1,4 @@
-// Package person finds everything that is kept of one person, for an export and for an
-// erasure.
+// Package person finds all data about one person, for an export or an erasure.
 package person
 
 import (
@@ -16,18 +15,19 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// A person is found from two sides. The directory knows users, addresses and sessions also
+// A person is found from two sides. The directory knows users, addresses and sessions even
 // after the actions have expired; the list of live sessions and the store of actions know the
-// sessions in which a user acted. A session may be shared by several people on one machine, so
-// a session of the person can hold actions of others. These are kept. They are named by the
-// user ID that an action was appended with (As), not by the one that it counts for (User),
-// because the log has only the first.
+// sessions in which a user acted. Several people on one machine may share a session, so a
+// person's session can contain actions by others, which are kept. Those are identified by the
+// user ID with which an action was appended (As), not by the user to whom it is now attributed
+// (User), because the log has only the former.
 
-// Query names a person: by a user ID or an email address, the other being empty.
+// Query names a person by a user ID or an email address; the other field is
+// empty.
 type Query struct{ UserID, Email string }
 
-// People finds persons. It is safe for concurrent use. The export and the erasure of a person
-// go by the same search.
+// People finds persons. It is safe for concurrent use. Export and erasure use the same
+// search.
 type People struct {
 	log       eventlog.Log
 	dir       *directory.Directory
@@ -35,37 +35,37 @@ type People struct {
 	list      func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 }
 
-// New returns the people of a log whose sessions are remembered as dir does. The function
-// list lists live sessions, everything that was accepted before its call included.
+// New returns the People of a log, whose sessions are recorded in dir. The function list
+// lists the live sessions, including everything accepted before its call.
 func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 	list func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error),
 ) *People {
 	return &People{log: log, dir: dir, connector: desks, list: list}
 }
 
-// found is a person: the user IDs and addresses, the sessions, and the actions outside any.
+// found is a person: user IDs and addresses, sessions, and the actions outside any session.
 type found struct {
 	userIDs, emails []string  // emails in lower case
-	sessions        []session // by ID, each once
-	others          []session // likewise, in which nothing is the person's but IDs of visitors, who were others
+	sessions        []session // sorted by ID, without duplicates
+	others          []session // sessions with the person's IDs, but as visitors who were others
 	outside         recent.Records
 }
 
-// session is a session in which the person acted, with the actions of everybody in it.
+// session is a session in which the person acted, with everybody's actions in it.
 type session struct {
 	id      string
 	known   directory.Session
-	kept    []string // the user IDs of others, as their actions were appended; sorted
+	kept    []string // user IDs with which others' actions were appended; sorted
 	actions recent.Records
 }
 
-// isShared reports whether others acted in the session, too.
+// isShared reports whether others also acted in the session.
 func (s *session) isShared() bool { return len(s.kept) > 0 }
 
-// find finds a person: the sessions of the user ID or of all users with the address. The
-// addresses of those users, and those that they stated in the sessions, are the person's, too,
-// but no further users are looked for by them.
-// The result has the ID or address itself, even if nothing is known of it.
+// find finds a person: the sessions of the user ID, or of all users with the address. The
+// addresses of those users, and those stated in the sessions, also belong to the person, but
+// they do not lead to further users. The result includes the ID or address itself, even if
+// nothing is known about it.
 func (p *People) find(ctx context.Context, productID string, q Query) (*found, error) {
 	f := &found{}
 	var ids []string
@@ -94,8 +94,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 	return f, nil
 }
 
-// byEmail returns the sessions of an address: the live ones, and the one in which it was seen
-// last. IDs may repeat.
+// byEmail returns an address's sessions: the live ones, and the one in which it was last
+// seen. IDs may repeat.
 func (p *People) byEmail(ctx context.Context, productID, email string) ([]string, error) {
 	ids, err := p.listed(ctx, productID, email,
 		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
@@ -108,8 +108,8 @@ func (p *People) byEmail(ctx context.Context, productID, email string) ([]string
 	return ids, nil
 }
 
-// usersOf returns the users of the sessions whose address it is, by the directory: others may
-// have acted in the same sessions.
+// usersOf returns the users of these sessions to whom, by the directory, the address belongs:
+// others may have acted in the same sessions.
 func (p *People) usersOf(ctx context.Context, productID, email string, ids []string) (users []string, err error) {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
@@ -133,9 +133,9 @@ func (p *People) usersOf(ctx context.Context, productID, email string, ids []str
 	return theirs, nil
 }
 
-// byUser returns the sessions of a user, which may repeat, and adds the user's address and
-// actions outside any session to f. Where nothing is kept of what the user did in a session, the
-// address may still lead there.
+// byUser returns a user's sessions, which may repeat, and adds the user's address and actions
+// outside any session to f. If nothing is stored about the user's actions in a session, the
+// address may still lead to it.
 func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
 	emails, err := p.dir.EmailsOf(ctx, productID, userID)
 	if err != nil {
@@ -155,8 +155,8 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 	return slices.Concat(ids, led, live), err
 }
 
-// ledTo returns the session in which an address was seen last, where it is one of the user's:
-// anybody may state the address.
+// ledTo returns the session in which an address was last seen, if it is one of the user's
+// sessions: anybody may state the address.
 func (p *People) ledTo(ctx context.Context, productID, userID, email string) (ids []string, err error) {
 	id, ok, err := p.dir.SessionOf(ctx, productID, email)
 	if err != nil || !ok {
@@ -169,12 +169,12 @@ func (p *People) ledTo(ctx context.Context, productID, userID, email string) (id
 	return []string{id}, nil
 }
 
-// maxActions is more than any store has of a session, so nothing is left out.
+// maxActions is more than any store keeps of a session, so nothing is left out.
 const maxActions = 1 << 20
 
-// listed returns a person's live sessions, found by the beginning of an ID or address. A search
-// takes a prefix of sessions.MaxPrefix bytes and no NUL, so the listing may have others: is
-// decides.
+// listed returns a person's live sessions, found by the start of an ID or address. A search
+// takes a prefix of at most sessions.MaxPrefix bytes and without NUL, so it may also list
+// others: is makes the final decision.
 func (p *People) listed(
 	ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error,
 ) {
@@ -199,8 +199,8 @@ func (p *People) listed(
 	}
 }
 
-// open reads the sessions of a person into found. It must come last: whether a session is
-// shared depends on all user IDs.
+// open reads a person's sessions into found. It must come last, because all user IDs
+// decide whether a session is shared.
 func (p *People) open(ctx context.Context, productID string, f *found, ids []string) error {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
@@ -220,35 +220,36 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		}
 		f.sessions = append(f.sessions, s)
 	}
-	if len(f.others) > 0 && len(f.sessions)+len(f.outside) == 0 { // an address is theirs, too
+	if len(f.others) > 0 && len(f.sessions)+len(f.outside) == 0 { // the addresses belong to those others as well
 		f.emails = nil
 	}
 	return nil
 }
 
-// addEmail adds an address of the person, if it is one.
+// addEmail adds an address of the person, unless it is empty.
 func (f *found) addEmail(email string) {
 	if email = strings.ToLower(email); email != "" && !slices.Contains(f.emails, email) {
 		f.emails = append(f.emails, email)
 	}
 }
 
-// statements returns the statements of the person's events in a session. Where others acted, they
-// are the ones with a user ID of the person, or of the visitor that the person was.
+// statements returns the statements made by the person's events in a session. If others acted
+// there, these are the ones with one of the person's user IDs, or with an ID of the visitor that
+// the person was.
 func (f *found) statements(s *session) []directory.Statement {
 	return slices.DeleteFunc(s.known.Stated(), func(said directory.Statement) bool {
 		return s.isShared() && !f.hasUser(said.UserID) && !f.wasVisitor(s, said.UserID)
 	})
 }
 
-// wasVisitor reports whether the person has actions in the session that were appended with the ID.
+// wasVisitor reports whether actions by the person in the session were appended with this ID.
 func (f *found) wasVisitor(s *session, id string) bool {
 	return id != "" && slices.ContainsFunc(s.actions,
 		func(r recent.Record) bool { return r.As == id && f.hasUser(r.User) })
 }
 
-// visitors returns the IDs under which the person acted, or stated an address, before the
-// person was known.
+// visitors returns the IDs under which the person acted, or stated an address, before
+// being identified.
 func (f *found) visitors() (ids []string) {
 	for i := range f.sessions {
 		s := &f.sessions[i]
@@ -263,17 +264,17 @@ func (f *found) visitors() (ids []string) {
 	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" || f.hasUser(id) })
 }
 
-// isOthers reports whether all that a user of the person did in a session is somebody else's, who
-// was known later, and nothing else there is the person's.
+// isOthers reports whether everything that one of the person's IDs did in a session belongs to
+// somebody else, who was identified later, and nothing else there is the person's.
 func (f *found) isOthers(s *session) bool {
 	return slices.ContainsFunc(s.kept, f.hasUser) && len(f.own(s)) == 0 &&
 		!f.hasUser(s.known.UserID) && !slices.ContainsFunc(s.known.Identified(), f.hasUser)
 }
 
-// keptIn returns the user IDs of a session's other users, as their actions were appended. An ID
-// with an action of the person is nobody else's: it was a visitor's, before the session named
-// the person. One that the directory has counts without actions, too: the store may have
-// forgotten them, and the log still have them.
+// keptIn returns the user IDs with which other users' actions in a session were appended. An ID
+// with an action by the person belongs to nobody else: it was a visitor's, before the session
+// named the person. An ID that the directory has counts even without actions, because the store
+// may have dropped them while the log still has them.
 func (f *found) keptIn(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {
@@ -295,7 +296,7 @@ func (f *found) keptIn(s *session) (others []string) {
 // hasUser reports whether a user ID is the person's.
 func (f *found) hasUser(id string) bool { return id != "" && slices.Contains(f.userIDs, id) }
 
-// own returns the session's actions without others'.
+// own returns the session's actions except for others' actions.
 func (f *found) own(s *session) (own recent.Records) {
 	for _, r := range s.actions {
 		if !slices.Contains(s.kept, r.As) {
@@ -305,7 +306,7 @@ func (f *found) own(s *session) (own recent.Records) {
 	return own
 }
 
-// erasure returns the erasure of the person's sessions, without a user ID and however large:
+// erasure returns the erasure of the person's sessions, without a user ID and of any size:
 // [People.erasures] divides it.
 func (f *found) erasure(productID string) *activity.Erasure {
 	e := &activity.Erasure{Type: activity.EraseType, ProductID: productID, SessionIDs: []string{}}
@@ -322,14 +323,14 @@ func (f *found) erasure(productID string) *activity.Erasure {
 	return e
 }
 
-// maxErasure is about how many bytes of its sessions' IDs an erasure may have, beside the sessions of
-// keptAs, of which a store names few: it must fit into an event.
+// maxErasure is the approximate maximum size, in bytes, of the session IDs in an erasure, which
+// must fit into an event. It does not count the few sessions of keptAs.
 const maxErasure = 24 << 10
 
-// erasures returns the erasures of the person: for each user ID, or one without, as many as the
-// sessions need. The erasures of one user ID together name all sessions. Digests of the
-// addresses come along where others' actions stay, as their events may state the person's
-// address. Each says which actions with the user ID are others'.
+// erasures returns the person's erasures: for each user ID, or one without, as many as the
+// sessions need. The erasures of one user ID together name all sessions. If others' actions
+// stay, they include digests of the addresses, since those events may state the person's
+// address. Each states which actions with its user ID belong to others.
 func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	whole, digests := f.erasure(productID), f.digests()
 	userIDs := f.userIDs
@@ -337,7 +338,7 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 		userIDs = []string{""}
 	}
 	for _, userID := range userIDs {
-		// One erasure at least, for a user ID without sessions.
+		// At least one erasure, for a user ID without sessions.
 		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
 			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{},
 				Kept: f.keptAs(userID)}
@@ -356,7 +357,8 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	return all
 }
 
-// keptAs returns the sessions in which actions with a user ID are others', as an erasure has them.
+// keptAs returns the sessions in which actions with a user ID belong to others, in the form of an
+// erasure.
 func (f *found) keptAs(userID string) map[string][]string {
 	kept := map[string][]string{}
 	for _, s := range slices.Concat(f.sessions, f.others) {
@@ -367,8 +369,8 @@ func (f *found) keptAs(userID string) map[string][]string {
 	return kept
 }
 
-// digests returns the digests of the person's addresses; an entry of the log must not name
-// them.
+// digests returns the digests of the person's addresses; an entry of the log must not
+// contain the addresses.
 func (f *found) digests() (all []string) {
 	for _, email := range f.emails {
 		all = append(all, activity.EmailDigest(email))
@@ -376,8 +378,8 @@ func (f *found) digests() (all []string) {
 	return all
 }
 
-// links returns the person's sessions and the conversations that they are, or were, linked to
-// on the person's behalf. In a shared session, another one's conversation stays.
+// links returns the person's sessions and the conversations that are or were linked to them
+// on the person's behalf. In a shared session, somebody else's conversation stays.
 func (f *found) links() connector.Person {
 	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails, Others: map[string][]string{}}
 	for i := range f.sessions {

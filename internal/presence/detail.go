@@ -12,15 +12,15 @@ import (
 // Detail is a session with its recent actions and the notes an agent would see.
 type Detail struct {
 	Session sessions.Session `json:"session"`
-	// Recent are the newest 50 actions that are kept, oldest first, never nil. The index
-	// counts over the session.
+	// Recent are the newest 50 stored actions, oldest first, never nil. Their indexes
+	// count over the whole session.
 	Recent []activity.Action `json:"recent"`
-	// By are the user IDs of these actions, in their order, where the session had several
-	// users: live activity gives each of them their own actions only.
+	// By has the user ID of each of these actions, if the session had several users: live
+	// activity gives each user only their own actions.
 	By []string `json:"by,omitempty"`
 	// Notes are the notes that these actions would make in the linked conversation or,
-	// without one, at each desk of the product: several for a desk where they do not fit
-	// into one.
+	// if there is none, at each of the product's desks. A desk has several if the
+	// actions do not fit into one.
 	Notes           []Note `json:"notes"`
 	ConversationURL string `json:"conversation_url,omitempty"` // where agents see the linked conversation
 }
@@ -29,11 +29,11 @@ type Detail struct {
 type Note struct {
 	Desk string `json:"desk"` // empty for a product without desks
 	Text string `json:"text"`
-	HTML string `json:"html,omitempty"` // of a desk that is capable of it
+	HTML string `json:"html,omitempty"` // if the desk is a Renderer
 }
 
-// Show fills in the notes and the address of the conversation. The link is the session's, or
-// empty; one to a desk that the product no longer has is like none. It calls no desk's API:
+// Show fills in the notes and the conversation's address. The link is the session's, or
+// empty; a link to a desk that the product no longer has is ignored. It calls no desk's API:
 // notes are rendered as the desk's worker would render them.
 func (d *Detail) Show(product connector.Product, link connector.Link) {
 	desks := product.Desks

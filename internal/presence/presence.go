@@ -1,5 +1,5 @@
-// Package presence is the view of a service's log that knows the live sessions, and shows
-// one of them as an agent would see it.
+// Package presence is the view of a service's log that keeps track of the live sessions,
+// and shows one of them as an agent would see it.
 package presence
 
 import (
@@ -18,22 +18,23 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// The view follows each product's log from its start, so after a restart it is behind for a
-// moment. A request waits until the view has everything that was in the log at the call: it
-// reads the log's bounds, and then waits for the cursor of the follower to pass the newest ID.
-// Where the entries that storage has lost differ from the ones that the follower began with, a
-// waiting request makes it begin again; a product that is registered anew gets another follower.
+// The view follows each product's log from its start, so after a restart it lags for a moment. A
+// request waits until the view has everything that was in the log at the call: it reads the
+// log's bounds, and waits until the follower's cursor has reached the newest ID. If storage has
+// lost entries since the follower began, a waiting request makes it start over; a product that
+// is registered again gets a new follower.
 
-// ErrNotReady says that the service has not caught up with its log yet.
+// ErrNotReady means that the service has not caught up with its log yet.
 var ErrNotReady = errors.New("liveactivity: catching up with the log")
 
-// ErrUnknownSession says that a session did nothing within the retention.
+// ErrUnknownSession means that a session had no activity within the retention.
 var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
 
-// View holds the live sessions of all products. Every server has its own. It is safe for
+// View holds the live sessions of all products. Each server has its own. It is safe for
 // concurrent use.
 //
-// mu guards products and the fields of each followed, and is held while sessions change.
+// mu guards products and the fields of each followed, and must be held to change
+// sessions.
 type View struct {
 	sessions *sessions.Memory
 	log      eventlog.Log
@@ -46,17 +47,17 @@ type View struct {
 
 // followed is the state of following a product's log from its start.
 type followed struct {
-	version document.Version   // of the registration, at the start
-	lost    eventlog.ID        // of the log's bounds, before it was read
+	version document.Version   // the registration's, when it began
+	lost    eventlog.ID        // the bounds' Lost, before the first read
 	restart context.CancelFunc // ends this follower, so that Follow begins another
 	cursor  eventlog.ID        // everything up to it is in the sessions
 	moved   chan struct{}      // closed when the cursor moves or the following ends; then replaced
 }
 
-// New returns a view of a log, bounded by the options of [sessions.NewMemory]. The function
-// version returns the version of a product's registration, which changes when the
-// product is registered anew, and whether the product is served. Nothing waits for the
-// view once stopped is closed.
+// New returns a view of a log, with the options of [sessions.NewMemory] as limits. The
+// function version returns the version of a product's registration, which changes when the
+// product is registered again, and whether the product is served. Once stopped is closed,
+// nothing waits for the view.
 func New(log eventlog.Log, version func(productID string) (document.Version, bool), stopped <-chan struct{},
 	opts *sessions.MemoryOptions,
 ) (*View, error) {
@@ -69,13 +70,13 @@ func New(log eventlog.Log, version func(productID string) (document.Version, boo
 	}, nil
 }
 
-// Follow follows the log of a product until ctx ends, whose error it returns, or the source
-// fails. It begins again when a request finds that storage has lost entries. The sessions of a
-// product are gone when it returns. Calls for one product must not overlap.
+// Follow follows a product's log until ctx ends, and returns its error, or until the source
+// fails. It starts over when a request finds that storage has lost entries. When it returns,
+// it has dropped the product's sessions. Calls for one product must not overlap.
 func (v *View) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	for {
 		following, restart := context.WithCancel(ctx)
-		bounds, _ := v.log.Bounds(following, productID) // without them it may be followed once more
+		bounds, _ := v.log.Bounds(following, productID) // without bounds it may start over once more
 		v.begin(productID, bounds.Lost, restart)
 		err := source.Entries(following, eventlog.ID{}, func(at eventlog.ID, entries []eventlog.Entry) error {
 			return v.take(following, productID, at, entries)
@@ -89,7 +90,7 @@ func (v *View) Follow(ctx context.Context, productID string, source *eventlog.So
 	}
 }
 
-// begin begins to follow a product, which has no sessions by then.
+// begin begins to follow a product, which has no sessions at that point.
 func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelFunc) {
 	version, _ := v.version(productID)
 	v.mu.Lock()
@@ -97,7 +98,7 @@ func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelF
 	v.products[productID] = &followed{version: version, lost: lost, restart: restart, moved: make(chan struct{})}
 }
 
-// end forgets a product that is followed no more.
+// end drops a product that is no longer followed.
 func (v *View) end(productID string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -106,9 +107,8 @@ func (v *View) end(productID string) {
 	v.sessions.Drop(productID)
 }
 
-// take takes over entries of the log, which end at an ID. Erasures are applied in their order
-// among the entries: they cover the entries before them only. An entry that cannot be decoded
-// is passed over.
+// take applies entries of the log up to the ID at. It applies erasures in order, since they
+// cover only the entries before them. It skips an entry that cannot be decoded.
 func (v *View) take(ctx context.Context, productID string, at eventlog.ID, entries []eventlog.Entry) error {
 	for i := range entries {
 		e, err := entries[i].DecodeErasure()
@@ -127,9 +127,9 @@ func (v *View) take(ctx context.Context, productID string, at eventlog.ID, entri
 	return nil
 }
 
-// erase forgets the sessions of a person. One in which others acted, too, goes on with the
-// newest action of theirs, under that user's identity, with the session's count of actions. The
-// store of actions has applied the erasure already, with the append.
+// erase removes a person's sessions. A session in which others also acted stays: it gets their
+// newest action, under that user's identity, and keeps its count of actions. The store of
+// actions has already applied the erasure, with the append.
 func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *activity.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
@@ -154,9 +154,9 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 	return nil
 }
 
-// remainder returns what an erasure leaves of a row: the newest action of others, under the user ID
-// that it had then. The store may know from a later entry who the visitor was; that entry brings
-// the address, too, and names no row but the visitor's.
+// remainder returns the rest of a row after an erasure: the newest action by others, under the user
+// ID that it had at that time. The store may know from a later entry who the visitor was; that
+// entry also brings the address, and names only the visitor's row.
 func remainder(
 	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *activity.Erasure,
 ) sessions.Entry {
@@ -172,7 +172,7 @@ func remainder(
 	return left
 }
 
-// add takes over entries that are no erasures, and moves the cursor to an ID, which wakes all
+// add applies entries that are not erasures, and moves the cursor to an ID, which wakes all
 // waiters.
 func (v *View) add(productID string, at eventlog.ID, entries []eventlog.Entry) {
 	decoded := make([]sessions.Entry, 0, len(entries))
@@ -193,12 +193,12 @@ func (v *View) add(productID string, at eventlog.ID, entries []eventlog.Entry) {
 	f.moved = make(chan struct{})
 }
 
-// passedEvery is how often a waiting request checks whether the entries it waits for were
-// trimmed, which wakes nobody.
+// passedEvery is how often a waiting request checks whether the entries that it waits for
+// were trimmed, since trimming wakes nobody.
 const passedEvery = 100 * time.Millisecond
 
-// await returns when the view has everything that the log of a product held at the call. The
-// error is ErrNotReady when ctx or the service ends first, or storage's.
+// await waits until the view has everything that a product's log held at the call. The error
+// is ErrNotReady if ctx or the service ends first, or storage's.
 func (v *View) await(ctx context.Context, productID string) error {
 	bounds, err := v.log.Bounds(ctx, productID)
 	if err != nil {
@@ -215,7 +215,7 @@ func (v *View) await(ctx context.Context, productID string) error {
 			return ErrNotReady
 		case <-v.stopped:
 			return ErrNotReady
-		case <-moved: // never when nil
+		case <-moved: // blocks forever if nil
 		case <-time.After(passedEvery):
 			if bounds, err = v.log.Bounds(ctx, productID); err != nil {
 				return fmt.Errorf("liveactivity: read sessions: %w", err)
@@ -224,9 +224,10 @@ func (v *View) await(ctx context.Context, productID string) error {
 	}
 }
 
-// knows reports whether the view has the log up to an ID, except for entries that are gone by
-// its bounds. If not, the channel is closed when that may have changed; it is nil while nobody
-// follows the product. A follower from before storage lost entries is made to begin again.
+// knows reports whether the view has the log up to an ID, not counting entries that are gone
+// according to its bounds. If not, the returned channel is closed when that may have changed;
+// it is nil while nobody follows the product. A follower that began before storage lost
+// entries is made to start over.
 func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (known bool, moved <-chan struct{}) {
 	version, served := v.version(productID)
 	v.mu.Lock()
@@ -237,7 +238,7 @@ func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (kn
 		return true, nil
 	case !ok:
 		return false, nil
-	case f.version != version: // it is about to be followed anew
+	case f.version != version: // a new follower is about to begin
 		return false, f.moved
 	case f.lost != b.Lost:
 		f.restart()
@@ -246,10 +247,10 @@ func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (kn
 	return f.cursor.Compare(until) >= 0 || b.TrimmedTo.Compare(until) >= 0, f.moved
 }
 
-// List returns the live sessions, the session seen last first. It includes everything that was
-// accepted before the call; if the view has not caught up with that before ctx ends, it returns
-// [ErrNotReady]. A mistake in the query is a *[activity.QueryError]. A product that is not
-// served has no sessions.
+// List returns the live sessions, the most recently seen first. It includes everything accepted
+// before the call; if the view does not catch up before ctx ends, it returns [ErrNotReady]. A
+// mistake in the query is a *[activity.QueryError]. A product that is not served has no
+// sessions.
 func (v *View) List(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	if err := v.await(ctx, productID); err != nil {
 		return sessions.Listing{}, err
@@ -257,8 +258,8 @@ func (v *View) List(ctx context.Context, productID string, q sessions.Query) (se
 	return v.sessions.List(productID, q, time.Now())
 }
 
-// Session returns a live session and its newest actions without Notes, as List does.
-// Without such a session it returns [ErrUnknownSession].
+// Session returns a live session and its newest actions without Notes, with the
+// guarantees of List. If there is no such session it returns [ErrUnknownSession].
 func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail, error) {
 	if err := v.await(ctx, productID); err != nil {
 		return Detail{}, err
@@ -271,15 +272,15 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail
 	return detail, v.recall(ctx, productID, &detail)
 }
 
-// Expire forgets the sessions that have expired. List and Session never return one, so it only
-// frees memory.
+// Expire removes the expired sessions. List and Session never return one, so Expire only frees
+// memory.
 func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 
-// maxRecent is how many of a session's newest actions are shown.
+// maxRecent is the maximum number of a session's actions that are shown.
 const maxRecent = 50
 
-// recall reads the newest actions of a session. The last one has the index of the session's
-// last action. It sets By only where the actions are of more than one user.
+// recall reads a session's newest actions. The last one has the index of the session's last
+// action. It sets By only if the actions belong to more than one user.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
 	found, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
 	if err != nil {

@@ -28,7 +28,7 @@ type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment
 	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // signs PostHog's webhook
 	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
-	AllowedOrigins    []string          `json:"allowed_origins"`              // origins whose pages may report; none for all
+	AllowedOrigins    []string          `json:"allowed_origins"`              // of pages that may report; all if none
 	LinkHosts         []string          `json:"link_hosts,omitempty"`         // more hosts to which replies may link
 	Identity          Identity          `json:"identity,omitzero"`
 	RespectGPC        bool              `json:"respect_gpc,omitempty"` // ignore SDK requests with Sec-GPC: 1

@@ -67,7 +67,7 @@ type registerRequest struct {
 	productfile.Product
 	WebhookSecret, CaptureTokens struct{} `json:"-"`
 
-	Name  string `json:"name"` // of the key
+	Name  string `json:"name"` // the key's name
 	Force bool   `json:"force"`
 }
 

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Agenda orders values by the time at which they are due: keys that hold nothing
-// but a due time, such as the conversations of a desk that is away. A value costs
-// its [Slot] and no goroutine. Its methods are not safe for concurrent use.
+// Agenda orders values by due time. It is for keys with nothing but a due time,
+// such as the conversations of a desk that is down. A value costs only its [Slot]
+// and no goroutine. Its methods are not safe for concurrent use.
 type Agenda[T any] struct{ slots slots[T] }
 
-// Slot is the place of a value in one [Agenda]. The zero place is in none.
+// Slot is the place of a value in one [Agenda]. A zero Slot is in none.
 type Slot[T any] struct {
 	Value T
 	due   int64 // Unix nanoseconds
-	place int32 // counted from 1; zero while the value is in no agenda
+	place int32 // counted from 1; zero if it is in no agenda
 }
 
 // Due returns the time last set.
@@ -24,7 +24,7 @@ func (s *Slot[T]) Due() time.Time { return time.Unix(0, s.due) }
 // IsSet reports whether the slot is in an agenda.
 func (s *Slot[T]) IsSet() bool { return s.place > 0 }
 
-// Set puts a slot into the agenda, or moves it. It reports whether the slot is now
+// Set adds a slot to the agenda, or moves it. It reports whether the slot is now
 // the first, so that a sleeper has to wake up earlier.
 func (a *Agenda[T]) Set(s *Slot[T], due time.Time) (first bool) {
 	s.due = due.UnixNano()
@@ -36,7 +36,7 @@ func (a *Agenda[T]) Set(s *Slot[T], due time.Time) (first bool) {
 	return s.place == 1
 }
 
-// Remove takes a slot out of the agenda, if it is there.
+// Remove removes a slot from the agenda, if it is there.
 func (a *Agenda[T]) Remove(s *Slot[T]) {
 	if s.place > 0 {
 		heap.Remove(&a.slots, int(s.place-1))
@@ -51,7 +51,7 @@ func (a *Agenda[T]) Next() (due time.Time, ok bool) {
 	return a.slots[0].Due(), true
 }
 
-// Pop takes out the first slot if it is due.
+// Pop removes the first slot if it is due, and returns its value.
 func (a *Agenda[T]) Pop(now time.Time) (value T, ok bool) {
 	if len(a.slots) == 0 || a.slots[0].due > now.UnixNano() {
 		return value, false
@@ -77,7 +77,7 @@ func (s *slots[T]) Push(x any) {
 	x.(*Slot[T]).place = int32(len(*s))
 }
 
-// Pop gives up memory that a heap which has become much smaller no longer needs.
+// Pop frees memory if the heap has become much smaller.
 func (s *slots[T]) Pop() any {
 	end := len(*s) - 1
 	last := (*s)[end]
@@ -89,12 +89,12 @@ func (s *slots[T]) Pop() any {
 	return last
 }
 
-// leastRoom is how many slots an agenda has room for in any case.
+// leastRoom is the capacity up to which an agenda never shrinks.
 const leastRoom = 64
 
-// Quiet returns when a key is due whose first waiting item came at first and whose
-// newest came at last: once it has been quiet for the debounce time, and no later
-// than max(10 s, 3 × debounce) after the first.
+// Quiet returns when a key is due whose oldest waiting item arrived at first and
+// whose newest arrived at last: once it has been quiet for the debounce time, but
+// at most max(10 s, 3 × debounce) after first.
 func Quiet(first, last time.Time, debounce time.Duration) time.Time {
 	due, latest := last.Add(debounce), first.Add(max(LeastMaxDelay, 3*debounce))
 	if due.After(latest) {
@@ -103,11 +103,11 @@ func Quiet(first, last time.Time, debounce time.Duration) time.Time {
 	return due
 }
 
-// Backoff bounds the pauses between attempts.
+// Backoff limits the pauses between attempts.
 type Backoff struct{ Min, Max time.Duration }
 
-// After returns the pause after so many failures in a row, at least one: Min,
-// doubled with every further failure up to Max, and up to a fifth more at random.
+// After returns the pause after at least one failure in a row: Min, doubled with
+// every further failure up to Max, plus up to a fifth at random.
 func (b Backoff) After(failures int) time.Duration {
 	pause := min(b.Min<<min(max(0, failures-1), 16), b.Max)
 	return pause + rand.N(pause/5+1)

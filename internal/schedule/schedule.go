@@ -1,5 +1,5 @@
 // Package schedule runs work in order within a key and concurrently across
-// keys. It is the layer between a log and everything written elsewhere: a
+// keys. It sits between a log and everything that is written elsewhere: a
 // consumer's handler, a note, a reply.
 //
 //	s := schedule.New(write, finished, schedule.Options[Entry]{Debounce: 3 * time.Second, Take: merge,
@@ -7,9 +7,9 @@
 //	go s.Run(ctx)
 //	err := s.Add(ctx, entry.Session, entry, len(entry.Data)) // waits for room
 //
-// Every item added is finished exactly once: with nil when the work on it
-// succeeded, with an error when it is skipped or given up. There is no other
-// way to acknowledge it.
+// Every item added is finished exactly once: with nil if its work succeeded, or
+// with an error if it is skipped or given up. There is no other way to
+// acknowledge it.
 package schedule
 
 import (
@@ -20,24 +20,23 @@ import (
 )
 
 const (
-	// maxBytes bounds the unfinished items of a scheduler, except that a single item may have any
-	// size.
+	// maxBytes limits a scheduler's unfinished items, but a single item may have any size.
 	maxBytes = 64 << 20
 	// LeastMaxDelay is the shortest time after which a debounced item is
-	// processed although more keep coming; see [Options.Debounce].
+	// processed even if more keep arriving; see [Options.Debounce].
 	LeastMaxDelay = 10 * time.Second
 )
 
-// Work processes items of one key: at least one, in the order in which they
+// Work processes the items of one key: at least one, in the order in which they
 // were added. Calls for one key never overlap. After an error the call is
-// retried with the same items; see [Permanent] and [RetryAfter]. It must
-// return soon after ctx has ended, and must not modify the slice.
+// retried with the same items; see [Permanent] and [RetryAfter]. It must return
+// soon after ctx has ended, and must not modify the slice.
 type Work[T any] func(ctx context.Context, key string, items []T) error
 
-// Finished is called once for every item, without any lock held, before the
-// next work of its key starts. The error is nil for work that succeeded, a
+// Finished is called once for every item, without holding a lock, before the
+// key's next work starts. The error is nil for work that succeeded, a
 // *[PermanentError] for items that are skipped, and any other error for items
-// that were given up.
+// that are given up.
 type Finished[T any] func(key string, items []T, err error)
 
 // Options configures a [Scheduler]. Only Debounce, Take and GiveUpAfter may be zero.
@@ -48,25 +47,25 @@ type Options[T any] struct {
 	Debounce time.Duration
 	// Take returns how many of a key's waiting items the next call gets, and
 	// whether no further item could join them, so that they need not wait for
-	// it. retried reports that the previous call had to be retried. Zero takes
-	// all of them, but lets them wait up to 10 s for a further item. nil takes
-	// one at a time.
+	// one. retried reports that the previous call had to be retried. If it
+	// returns zero, the call gets all of them, but they wait up to 10 s for a
+	// further item. A nil Take takes one at a time.
 	Take func(waiting []T, retried bool) (n int, full bool)
-	// MaxItems bounds the unfinished items. Add blocks beyond it, and beyond 64 MiB.
+	// MaxItems limits the unfinished items. Add blocks beyond it, and beyond 64 MiB.
 	MaxItems int
-	// MinBackoff and MaxBackoff bound the back-off before a retry. It doubles
+	// MinBackoff and MaxBackoff limit the backoff before a retry. It doubles
 	// from one to the other, with a jitter of a fifth.
 	MinBackoff, MaxBackoff time.Duration
-	// GiveUpAfter is how long a key may fail before all its items are given
-	// up. It is given up sooner if Add finds no room and half of the items in
-	// flight belong to failing keys. Zero means never: a failing key is
-	// retried for as long as Run runs.
+	// GiveUpAfter is how long a key may fail before all its items are given up.
+	// They are given up earlier if Add finds no room and half of the unfinished
+	// items belong to failing keys. Zero means never: a failing key is retried
+	// for as long as Run runs.
 	GiveUpAfter time.Duration
-	// CanGiveUp is called before the items of a key are given up; while it
-	// returns false the key is retried. It must not call the scheduler.
+	// CanGiveUp is called before a key's items are given up; while it returns
+	// false the key is retried. It must not call the scheduler.
 	CanGiveUp func(items []T) bool
-	// Failed is called for each failed call of work, with the back-off before
-	// the retry if the error is not permanent.
+	// Failed is called for each failed call of work, with the backoff before
+	// the retry, or zero if the error is permanent.
 	Failed func(key string, err error, pause time.Duration)
 }
 
@@ -94,8 +93,8 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &permanent)
 }
 
-// RetryAfter returns the least back-off requested by the error, or by one that
-// it wraps: the result of its method RetryAfter.
+// RetryAfter returns the minimum backoff that the error, or one that it wraps,
+// requests through its method RetryAfter.
 func RetryAfter(err error) time.Duration {
 	var asks interface{ RetryAfter() time.Duration }
 	if errors.As(err, &asks) {
@@ -112,27 +111,27 @@ type Scheduler[T any] struct {
 	opts     Options[T]
 
 	mu      sync.Mutex
-	lanes   map[string]*lane[T] // of the keys that have items
-	idle    []*lane[T]          // those without a goroutine, while Run does not run
-	start   func(*lane[T])      // gives a lane a goroutine; nil while Run does not run
-	items   int                 // added and not finished
-	bytes   int64               // of these
-	stuck   int                 // items of keys that fail
-	waiting int                 // calls of Add that wait for room
+	lanes   map[string]*lane[T] // for keys with items
+	idle    []*lane[T]          // lanes without a goroutine, while Run is not running
+	start   func(*lane[T])      // starts a lane's goroutine; nil while Run is not running
+	items   int                 // added and unfinished
+	bytes   int64               // size of these items
+	stuck   int                 // items of failing keys
+	waiting int                 // calls of Add waiting for room
 	room    chan struct{}       // closed when there may be room; nil without waiters
 }
 
-// lane is the items of one key. The scheduler's mutex guards it.
+// lane holds the items of one key. The scheduler's mutex guards it.
 type lane[T any] struct {
 	key     string
 	queue   []T
 	sizes   []int64
 	held    int       // items at the front of queue that are being worked on
-	first   time.Time // when the oldest item behind these was added
-	last    time.Time // when the newest was
-	retried bool      // the call before had to be repeated
-	failing time.Time // when the call that is being repeated failed first; zero while none is
-	wake    Wake      // its goroutine must look again
+	first   time.Time // when the oldest item after those was added
+	last    time.Time // when the newest item was added
+	retried bool      // the previous call had to be retried
+	failing time.Time // when the call being retried first failed; zero for none
+	wake    Wake      // makes its goroutine look again
 	flushes []flush
 }
 
@@ -142,7 +141,7 @@ type flush struct {
 	done  chan struct{} // closed when these are finished
 }
 
-// New returns a scheduler. It does nothing before Run.
+// New returns a scheduler. It does nothing until Run is called.
 func New[T any](work Work[T], finished Finished[T], opts Options[T]) *Scheduler[T] {
 	if opts.Take == nil {
 		opts.Take = func([]T, bool) (int, bool) { return 1, true }
@@ -150,9 +149,9 @@ func New[T any](work Work[T], finished Finished[T], opts Options[T]) *Scheduler[
 	return &Scheduler[T]{work: work, finished: finished, opts: opts, lanes: map[string]*lane[T]{}}
 }
 
-// Add adds an item of that size, and returns before it is processed. It blocks
-// while there is no room; if ctx ends first it returns its error and has not
-// added the item. It fails for no other reason.
+// Add adds an item with a size in bytes, and returns before it is processed. It
+// blocks while there is no room. If ctx ends first, Add returns ctx's error and
+// has not added the item. It fails for no other reason.
 func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +162,7 @@ func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) e
 	return nil
 }
 
-// Put is Add without waiting: it accepts the item even without room.
+// Put is like Add but never waits: it accepts the item even without room.
 func (s *Scheduler[T]) Put(key string, item T, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,13 +192,13 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	}
 }
 
-// awaitRoom returns when there is room. It releases the lock meanwhile.
+// awaitRoom waits until there is room. It releases the lock while it waits.
 func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 	if err := ctx.Err(); err != nil || s.hasRoom(bytes) {
 		return err
 	}
 	if s.waiting++; s.waiting == 1 {
-		for _, l := range s.lanes { // nothing waits for a pause now, and what fails may be given up
+		for _, l := range s.lanes { // debounce waits end now, and failing items may be given up
 			l.wake.Signal()
 		}
 	}
@@ -222,7 +221,7 @@ func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// Items returns how many items were added and are not finished.
+// Items returns the number of unfinished items.
 func (s *Scheduler[T]) Items() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,9 +232,8 @@ func (s *Scheduler[T]) hasRoom(bytes int64) bool {
 	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= maxBytes)
 }
 
-// Flush ends the debounce waits of the items added before, and returns when
-// all of them are finished, or with the error of ctx if that ends first. Run
-// must be running.
+// Flush ends the debounce waits of earlier items, and returns when all of them
+// are finished. If ctx ends first, it returns ctx's error. Run must be running.
 func (s *Scheduler[T]) Flush(ctx context.Context) error {
 	for _, done := range s.flush() {
 		select {
@@ -247,8 +245,8 @@ func (s *Scheduler[T]) Flush(ctx context.Context) error {
 	return nil
 }
 
-// flush returns a channel for each key that has items, closed when these are
-// finished.
+// flush returns a channel for each key with items. The channel is closed when
+// these items are finished.
 func (s *Scheduler[T]) flush() (all []chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,10 +262,10 @@ func (s *Scheduler[T]) flush() (all []chan struct{}) {
 	return all
 }
 
-// Run processes added items until ctx ends, and returns the error of ctx after
-// every call of work has returned. The ctx of work ends with it. Unfinished
-// items wait for the next Run, which retries interrupted calls. Runs must not
-// overlap.
+// Run processes added items until ctx ends, and returns ctx's error once every
+// call of work has returned. The ctx passed to work ends at the same time.
+// Unfinished items wait for the next Run, which retries interrupted calls. Runs
+// must not overlap.
 func (s *Scheduler[T]) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	s.mu.Lock()
@@ -285,7 +283,7 @@ func (s *Scheduler[T]) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begin gives a lane a goroutine, or lets it wait for Run.
+// begin starts a lane's goroutine, or leaves the lane for the next Run.
 func (s *Scheduler[T]) begin(l *lane[T]) {
 	if s.start == nil {
 		s.idle = append(s.idle, l)
@@ -303,15 +301,16 @@ func (s *Scheduler[T]) serve(ctx context.Context, l *lane[T]) {
 		}
 		err, done := s.try(ctx, l, items)
 		if !done {
-			continue // ctx has ended, or all was given up
+			continue // ctx has ended, or all items were given up
 		}
 		s.finished(l.key, items, err)
 		s.release(l, len(items))
 	}
 }
 
-// await returns the items to process, once they are due. It reports false if
-// the key has none left or ctx has ended; the lane is then idle.
+// await returns the items to process, once they are due. It returns false if
+// the key has no items left or ctx has ended; in the latter case the lane
+// becomes idle.
 func (s *Scheduler[T]) await(ctx context.Context, l *lane[T]) ([]T, bool) {
 	for ctx.Err() == nil {
 		items, wait, ok := s.due(l)
@@ -323,12 +322,12 @@ func (s *Scheduler[T]) await(ctx context.Context, l *lane[T]) ([]T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.held = 0
-	s.idle = append(s.idle, l) // ctx is that of this Run, which starts no more
+	s.idle = append(s.idle, l) // this Run's ctx has ended, so it starts no more
 	return nil, false
 }
 
 // due returns the items to process now, or how long to wait for them. It
-// reports false for a lane without items, which is forgotten.
+// returns false for a lane without items, which it removes.
 func (s *Scheduler[T]) due(l *lane[T]) (items []T, wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,8 +347,8 @@ func (s *Scheduler[T]) due(l *lane[T]) (items []T, wait time.Duration, ok bool) 
 	return l.queue[:l.held:l.held], 0, true
 }
 
-// wait returns how long the items of a key that are not being worked on wait
-// for further ones.
+// wait returns how long a key's items should wait for further ones. It is zero
+// while items are being worked on.
 func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
 	if s.waiting > 0 || len(l.flushes) > 0 || l.held > 0 {
 		return 0
@@ -367,7 +366,7 @@ func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
 	return Quiet(l.first, l.last, s.opts.Debounce).Sub(now)
 }
 
-// try calls work until it succeeds or fails permanently. It reports false if
+// try calls work until it succeeds or fails permanently. It returns false if
 // ctx ended first or the key was given up.
 func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err error, done bool) {
 	for failures := 1; ; failures++ {
@@ -393,7 +392,7 @@ func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err erro
 	}
 }
 
-// pauseFailing waits before a retry, and reports whether to give the key up
+// pauseFailing waits before a retry. It returns true to give the key up
 // instead.
 func (s *Scheduler[T]) pauseFailing(ctx context.Context, l *lane[T], wait time.Duration) bool {
 	until := time.Now().Add(wait)
@@ -410,8 +409,8 @@ func (s *Scheduler[T]) pauseFailing(ctx context.Context, l *lane[T], wait time.D
 	return false
 }
 
-// isGivenUp records that a key fails, and reports whether it will have failed
-// for too long by the next attempt.
+// isGivenUp marks a key as failing, and reports whether to give it up: at the
+// next attempt it will have failed for too long, or it blocks others.
 func (s *Scheduler[T]) isGivenUp(l *lane[T], again time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,7 +434,7 @@ func (s *Scheduler[T]) abandon(l *lane[T], err error) {
 	s.release(l, len(items))
 }
 
-// release forgets finished items of a key.
+// release removes a key's finished items.
 func (s *Scheduler[T]) release(l *lane[T], n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -447,7 +446,7 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 		s.bytes -= bytes
 	}
 	s.items -= n
-	clear(l.queue[:n]) // the array must not keep them alive
+	clear(l.queue[:n]) // do not keep them alive through the array
 	l.queue, l.sizes, l.held = l.queue[n:], l.sizes[n:], 0
 	l.flushed(n)
 	if s.room != nil {
@@ -456,7 +455,7 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 	}
 }
 
-// flushed ends the flushes that waited for the n items only.
+// flushed ends the flushes that only waited for these n items.
 func (l *lane[T]) flushed(n int) {
 	kept := l.flushes[:0]
 	for _, f := range l.flushes {

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// Wake wakes a goroutine that waits for a due time: there may be work before it. It is safe for
-// concurrent use, by one waiter at a time. It is a channel, for waits that listen to more.
+// Wake wakes a goroutine that waits for a due time, because there may be work earlier. It is
+// safe for concurrent use, by one waiter at a time. It is a channel, so that a select can
+// include it.
 type Wake chan struct{}
 
 // NewWake returns a Wake without a signal.
 func NewWake() Wake { return make(Wake, 1) }
 
-// Signal ends the wait, or else the next one. It never blocks; signals that none has taken are one.
+// Signal ends the current wait, or else the next one. It never blocks; pending signals merge into
+// one.
 func (w Wake) Signal() {
 	select {
 	case w <- struct{}{}:
@@ -20,7 +22,7 @@ func (w Wake) Signal() {
 	}
 }
 
-// Await waits for a signal, until the time is over or ctx ends.
+// Await waits for a signal, until d has passed or ctx ends.
 func (w Wake) Await(ctx context.Context, d time.Duration) {
 	select {
 	case <-w:
