@@ -473,39 +473,40 @@ func TestConsumer_asksForAnEventStream(t *testing.T) {
 
 // The first request and the later ones each begin at the right place.
 func TestConsumer_begins(t *testing.T) {
-	const from = "5-0 7-0" // where the stream begins, and the newest entry then
+	const date = "Sat, 01 Jan 2000 09:00:00 GMT" // of the server, whose clock is not ours
+	const dated = "946717199"
 	tests := map[string]struct {
 		since time.Time
-		from  string
+		date  string
 		chunk chunk
 		want  [3]string // since of the requests, or the last id
 	}{
-		"from now on":              {time.Time{}, "7-0 7-0", chunk{}, [3]string{"", "id 7-0", "id 7-0"}},
-		"from a time on":           {time.Unix(0, 0), from, chunk{}, [3]string{"0", "id 5-0", "id 5-0"}},
-		"where a header is no use": {time.Time{}, "\x00 7-0", chunk{}, [3]string{"", "", ""}},
-		"from now on, and it came": {time.Time{}, "", events(7, "a"), [3]string{"", "id 7", "id 7"}},
-		"with all there is":        {time.Unix(0, 0), "", chunk{}, [3]string{"0", "0", "0"}},
-		"before there was time":    {time.Unix(-5, 0), "", chunk{}, [3]string{"0", "0", "0"}},
-		"at a time": {time.UnixMicro(946684000_250_000), "", chunk{},
+		"from now on":               {time.Time{}, date, chunk{}, [3]string{"", dated, dated}},
+		"from now on, by our clock": {time.Time{}, "", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, no date":      {time.Time{}, "yesterday", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, and it came":  {time.Time{}, date, events(7, "a"), [3]string{"", "id 7", "id 7"}},
+		"with all there is":         {time.Unix(0, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"before there was time":     {time.Unix(-5, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"at a time": {time.UnixMicro(946684000_250_000), date, chunk{},
 			[3]string{"946684000.25", "946684000.25", "946684000.25"}},
-		"at a time, and it came": {time.Unix(946684000, 0), "", events(7, "a"),
+		"at a time, and it came": {time.Unix(946684000, 0), date, events(7, "a"),
 			[3]string{"946684000", "id 7", "id 7"}},
-		"after an event without data": {time.Time{}, "", chunk{text: "id: 7\n\n"}, [3]string{"", "id 7", "id 7"}},
-		"after an ID of any kind": {time.Time{}, "", chunk{text: "id: ä/7\ndata: x\n\n"},
+		"after an event without data": {time.Time{}, date, chunk{text: "id: 7\n\n"}, [3]string{"", "id 7", "id 7"}},
+		"after an ID of any kind": {time.Time{}, date, chunk{text: "id: ä/7\ndata: x\n\n"},
 			[3]string{"", "id ä/7", "id ä/7"}},
-		"after an event nobody knows": {time.Time{}, "", chunk{text: "id: 7\nevent: x\ndata: a\n\n"},
+		"after an event nobody knows": {time.Time{}, date, chunk{text: "id: 7\nevent: x\ndata: a\n\n"},
 			[3]string{"", "id 7", "id 7"}},
-		"after one that is too large": {time.Time{}, "", chunk{text: "id: 7\ndata: " + strings.Repeat("x", 2000) + "\n\n"},
+		"after one that is too large": {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 2000) + "\n\n"},
 			[3]string{"", "id 7", "id 7"}},
-		"after one that never ends": {time.Time{}, "", chunk{text: "id: 7\ndata: " + strings.Repeat("x", 20000)},
+		"after one that never ends": {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 20000)},
 			[3]string{"", "id 7", "id 7"}},
-		"never after half an event": {time.Time{}, "", chunk{text: "id: 6\ndata: a\n\nid: 7\ndata: b\n"},
+		"never after half an event": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\ndata: b\n"},
 			[3]string{"", "id 6", "id 6"}},
-		"never after an id of no use": {time.Time{}, "", chunk{text: "id: 6\ndata: a\n\nid: 7\x00\ndata: b\n\n"},
+		"never after an id of no use": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\x00\ndata: b\n\n"},
 			[3]string{"", "id 6", "id 6"}},
-		"where a heartbeat leaves it": {time.Time{}, "", chunk{text: "id: 6\ndata: a\n\nevent: heartbeat\ndata: {}\n\n"},
+		"where a heartbeat leaves it": {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nevent: heartbeat\ndata: {}\n\n"},
 			[3]string{"", "id 6", "id 6"}},
-		"where it was in spite of gap": {time.Unix(0, 0), "", chunk{text: "event: gap\ndata: {}\n\n"},
+		"where it was in spite of gap": {time.Unix(0, 0), date, chunk{text: "event: gap\ndata: {}\n\n"},
 			[3]string{"0", "0", "0"}},
 	}
 	for name, test := range tests {
@@ -518,7 +519,9 @@ func TestConsumer_begins(t *testing.T) {
 				if n == 0 {
 					res = streaming(req, io.EOF, test.chunk)
 				}
-				res.Header.Set(feed.RangeHeader, test.from)
+				if test.date != "" {
+					res.Header.Set("Date", test.date)
+				}
 				return res, nil
 			}}
 			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since,
@@ -1016,7 +1019,7 @@ func did(session string) activity.Batch {
 
 // A consumer that has caught up stays so while the server is away later.
 func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
-	server := newStream(t, &streamtest.ServerOptions{Heartbeat: time.Hour})
+	server := newStream(t, nil)
 	for range 5 {
 		server.Send(did("a"), did("b"))
 	}
@@ -1044,7 +1047,7 @@ func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
 }
 
 func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
-	server := newStream(t, &streamtest.ServerOptions{Heartbeat: time.Hour})
+	server := newStream(t, nil)
 	server.Refuse(503, -1)
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	time.Sleep(2 * 250 * time.Millisecond)

@@ -41,6 +41,7 @@ func (d *Delivery) Batch() (activity.Batch, error) {
 		var b *activity.Batch
 		if b, d.err = d.Message.Batch(); d.err == nil {
 			d.batch = *b
+			d.run.compare(d.batch)
 		}
 	})
 	return d.batch, d.err

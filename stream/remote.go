@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,8 +47,8 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, deli
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case f.ended != nil:
-			return f.ended
+		case f.refused() != nil:
+			return f.refused()
 		case errors.As(err, &refused):
 			return refused
 		case f.progress:
@@ -62,13 +63,21 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, deli
 	}
 }
 
-// following is a call of Follow. One goroutine uses it. after and since are where the next
-// connection goes on.
+// refused returns deliver's error, or nil. It waits for a call of deliver in progress.
+func (f *following) refused() error {
+	f.handing.Lock()
+	defer f.handing.Unlock()
+	return f.ended
+}
+
+// following is one call of Follow. It is used by one goroutine, and by a timer that
+// delivers while it holds handing. The next connection resumes at after or since.
 type following struct {
 	*remote
 	after    string
 	since    time.Time
 	deliver  func(feed.Event) error
+	handing  sync.Mutex    // held during a call of deliver
 	ended    error         // deliver's error
 	progress bool          // the connection brought an event or outlasted MaxBackoff
 	wait     time.Duration // that the server requests before the next connection
@@ -92,11 +101,14 @@ func (f *following) connect(ctx context.Context) error {
 	defer cancel(nil)
 	c := &connection{following: f, cancel: cancel, idle: time.AfterFunc(f.opts.IdleTimeout, func() { cancel(errIdle) })}
 	defer c.idle.Stop()
+	c.quiet = time.AfterFunc(time.Hour, c.silent)
+	defer c.quiet.Stop()
 	defer c.close()
 	err := c.subscriber().SubscribeRawWithContext(ctx, func(e *sse.Event) {
 		if ctx.Err() == nil {
 			c.receive(e)
 		}
+		c.undelivered.Add(-1)
 	})
 	var refused *RefusedError
 	switch {
@@ -110,14 +122,20 @@ func (f *following) connect(ctx context.Context) error {
 	return err
 }
 
-// connection is one connection to the server. The timer ends it when the server is silent for too
-// long, and runs only while something is waited for.
+// connection is one connection to the server. Two timers watch it: idle ends it when the server
+// is silent for too long, and quiet detects that all retained entries have arrived. Both run
+// only while a read is waiting.
 type connection struct {
 	*following
 	cancel context.CancelCauseFunc
 	idle   *time.Timer
+	quiet  *time.Timer // calls silent, until the stream has been calm once
+	calm   atomic.Bool
+	closed bool // nothing more is delivered; guarded by handing
 	home   bool // the last request went to the server itself
 	opened time.Time
+
+	undelivered atomic.Int64 // events passed to the client that are not handled yet
 }
 
 // subscriber returns an r3labs client that makes this connection. It uses the transport,
@@ -131,10 +149,10 @@ func (c *connection) subscriber() *sse.Client {
 	}
 	client.Connection = &http.Client{Jar: c.client.Jar, CheckRedirect: c.client.CheckRedirect,
 		Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
-			return c.roundTrip(transport, req)
+			return c.roundTrip(client, transport, req)
 		})}
 	client.ReconnectStrategy = &backoff.StopBackOff{}
-	client.ResponseValidator = c.validate
+	client.ResponseValidator = func(_ *sse.Client, res *http.Response) error { return c.validate(res) }
 	client.Headers["Accept-Encoding"] = "identity" // compression would hold events back
 	if c.after != "" {
 		client.LastEventID.Store([]byte(c.after))
@@ -156,9 +174,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// roundTrip makes one request, of which a connection has several if it is redirected. Only a
-// request to the server itself has the token and the query.
-func (c *connection) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+// roundTrip makes one request; a connection that is redirected makes several. Only a request
+// to the server itself carries the token and the start time. The body of a stream is read
+// through the guard.
+func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if c.home = c.isServer(req.URL); c.home {
 		req = req.Clone(req.Context())
 		c.begin(req.URL) // here, because a redirect may have dropped it
@@ -166,7 +185,18 @@ func (c *connection) roundTrip(next http.RoundTripper, req *http.Request) (*http
 			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
 	}
-	return next.RoundTrip(req)
+	res, err := next.RoundTrip(req)
+	if err == nil && res.StatusCode == http.StatusOK {
+		c.idle.Stop() // it runs only while a read is waiting
+		given := func(noID bool) {
+			c.undelivered.Add(1)
+			if noID {
+				client.LastEventID.Store([]byte(nil)) // the client does not clear it for an empty id
+			}
+		}
+		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.maxEvent(), c.after, given)}
+	}
+	return res, err
 }
 
 // maxEvent returns the size of the largest event, in bytes.
@@ -178,8 +208,8 @@ type guarded struct {
 	io.Reader
 }
 
-// watched is the body of a connection. A read of it waits no longer than the
-// idle time-out.
+// watched is a connection's body with timers on each read. A read that waits for
+// the idle time-out ends the connection; one that waits for quietTime calls silent.
 type watched struct {
 	io.Reader
 	conn *connection
@@ -187,8 +217,12 @@ type watched struct {
 
 func (w watched) Read(p []byte) (int, error) {
 	w.conn.idle.Reset(w.conn.opts.IdleTimeout)
+	if !w.conn.calm.Load() {
+		w.conn.quiet.Reset(quietTime)
+	}
 	n, err := w.Reader.Read(p)
 	w.conn.idle.Stop()
+	w.conn.quiet.Stop()
 	return n, err
 }
 
@@ -213,12 +247,13 @@ func portOf(u *url.URL) string {
 // maxRefusal is how much of a refusal's body is read, in bytes.
 const maxRefusal = 4 << 10
 
-// validate returns nil for a stream, else why it is none; then it closes the body. A refusal by
-// another server, where a redirect may have led, is not final.
-func (c *connection) validate(client *sse.Client, res *http.Response) error {
+// validate returns nil for an event stream. Otherwise it closes the body and returns an error
+// that explains why it is not a stream. A refusal by the target of a redirect to another server
+// is not final.
+func (c *connection) validate(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
-		c.open(client, res)
+		c.open(res)
 		return nil
 	}
 	defer res.Body.Close()
@@ -234,47 +269,67 @@ func (c *connection) validate(client *sse.Client, res *http.Response) error {
 	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
-// open notes that the stream is open and where it begins, and has its body read through a guard.
-func (c *connection) open(client *sse.Client, res *http.Response) {
-	c.idle.Stop() // only while something is waited for does it run
+// open records that the stream is open, and when it began.
+func (c *connection) open(res *http.Response) {
 	c.opened = time.Now()
 	c.connected.Add(1)
 	c.stats.add(func(s *ConsumerStats) { s.Connects++ })
 	c.opts.Logger.Info("stream is open", "after", c.after)
-	after, newest, _ := strings.Cut(res.Header.Get(feed.RangeHeader), " ")
-	if !validID([]byte(after)) {
-		after = ""
+	begun, err := http.ParseTime(res.Header.Get("Date")) // by the server's clock
+	if err != nil {
+		begun = c.opened
 	}
-	if c.after == "" {
-		c.after = after
-		client.LastEventID.Store([]byte(after))
+	begun = begun.Add(-startMargin).Truncate(time.Second)
+	if c.after == "" && c.since.IsZero() {
+		// Start from now: if the connection is cut before anything arrives, the
+		// next one must not begin later.
+		c.since = begun
 	}
-	given := func(noID bool) {
-		if noID {
-			client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
-		}
-	}
-	res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.maxEvent(), c.after, given)}
-	c.hand(feed.Event{Kind: feed.Open, Message: Message{ID: after}, Newest: newest})
+	c.hand(feed.Event{Kind: feed.Open, Opened: begun})
 }
 
-// close notes that the stream is not open any more.
+// close records that the stream is no longer open. Nothing is delivered after it returns.
 func (c *connection) close() {
 	if !c.opened.IsZero() {
 		c.connected.Add(-1)
 	}
+	c.handing.Lock()
+	defer c.handing.Unlock()
+	c.closed = true
 }
 
-// hand delivers an event and reports whether deliver took it. An error of deliver ends the
-// connection and Follow.
+// hand delivers an event and reports whether deliver accepted it. An error of deliver ends
+// the connection and Follow. Calls of deliver do not overlap.
 func (c *connection) hand(e feed.Event) bool {
-	if c.ended == nil {
-		if c.ended = c.deliver(e); c.ended != nil {
-			c.cancel(c.ended)
-		}
+	c.handing.Lock()
+	defer c.handing.Unlock()
+	if c.ended != nil || c.closed {
+		return false
+	}
+	if c.ended = c.deliver(e); c.ended != nil {
+		c.cancel(c.ended)
 	}
 	return c.ended == nil
 }
+
+// quietTime is the silence after which all retained entries are taken to have
+// arrived: a server sends them without a pause.
+const quietTime = 250 * time.Millisecond
+
+// silent reports that the stream has caught up, unless an event is still being
+// handled.
+func (c *connection) silent() {
+	if c.undelivered.Load() > 0 {
+		c.quiet.Reset(quietTime)
+		return
+	}
+	c.calm.Store(true)
+	c.hand(feed.Event{Kind: feed.CaughtUp})
+}
+
+// startMargin is how much earlier than its response a stream may have begun: the
+// server looks up the end of its log before it reads the clock.
+const startMargin = time.Second
 
 // detailOf returns the detail of a refusal, or "".
 func detailOf(res *http.Response) string {
@@ -312,6 +367,7 @@ func (c *connection) receive(e *sse.Event) {
 	delivered := true
 	switch name := string(e.Event); {
 	case name == "heartbeat": // there was nothing to send
+		c.calm.Store(true)
 		c.hand(feed.Event{Kind: feed.CaughtUp})
 		c.progress = c.progress || time.Since(c.opened) > c.opts.MaxBackoff
 		return

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +33,8 @@ type run struct {
 	ledger    *ledger.Ledger
 	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
 	saves     *groupcommit.Group[struct{}]
-	newest    string                  // the newest id when the source was first opened; of the live reader
-	goal      atomic.Pointer[string]  // the last id that was retained then, once it was received
+	openedAt  atomic.Int64            // when the source was first opened, in epoch seconds by its clock
+	goal      atomic.Pointer[string]  // the last id retained then; nil while unknown
 	reading   atomic.Pointer[passage] // the newest pass; nil before the first
 	wakes     sync.Map                // key → func(Message) bool, of the held sessions
 }
@@ -79,7 +78,8 @@ func (r *run) do(ctx context.Context) error {
 	group.Go(func() error { return r.scheduler.Run(ctx) })
 	group.Go(func() error { return r.passes(ctx) })
 	group.Go(func() error {
-		err := r.source.Follow(ctx, r.ledger.Position(), r.opts.Since, r.live(ctx))
+		id, since := r.ledger.Position()
+		err := r.source.Follow(ctx, id, r.start(since), r.live(ctx))
 		var refused *RefusedError
 		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended by itself, as a closed log does
 			_ = r.scheduler.Flush(ctx) // it fails only with ctx
@@ -89,8 +89,17 @@ func (r *run) do(ctx context.Context) error {
 	return group.Wait()
 }
 
-// live returns the function that receives the live reader's events. It blocks while too much is
-// in flight, which holds the reader back.
+// start returns where to start without an id: at since, the earlier start in epoch seconds, or
+// at the option Since if that is zero.
+func (r *run) start(since int64) time.Time {
+	if since != 0 {
+		return time.Unix(since, 0)
+	}
+	return r.opts.Since
+}
+
+// live returns the function that receives the live reader's events. The function blocks while
+// too much is in flight, which slows the reader down.
 func (r *run) live(ctx context.Context) func(feed.Event) error {
 	return func(e feed.Event) error {
 		switch e.Kind {
@@ -98,7 +107,6 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 			return r.receive(ctx, e.Message)
 		case feed.TooLarge:
 			r.ledger.Skip(e.ID)
-			r.reached(e.ID)
 			r.stats.add(func(s *ConsumerStats) { s.SkippedTooLarge++ })
 			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", e.ID, "max_bytes", r.opts.MaxEventBytes)
 		case feed.Gap:
@@ -106,7 +114,7 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 		case feed.CaughtUp:
 			r.retained()
 		case feed.Open:
-			r.opened(e.ID, e.Newest)
+			r.opened(e.Opened.Unix())
 		}
 		return nil
 	}
@@ -115,7 +123,6 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 // receive delivers an entry, unless its session is behind: then a pass delivers it.
 func (r *run) receive(ctx context.Context, m Message) error {
 	entry := r.ledger.Receive(m.ID, m.SessionID)
-	r.reached(m.ID)
 	if entry == nil {
 		r.passOver(m)
 		return nil
@@ -135,21 +142,21 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 	return r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
 }
 
-// opened takes over where the source begins, unless it went on after an entry, and the newest id
-// when it was opened.
-func (r *run) opened(after, newest string) {
-	r.newest = cmp.Or(r.newest, newest)
-	if r.ledger.Position() == "" && after != "" {
-		r.ledger.Skip(after)
-		r.save()
+// opened records when the source was first opened. That time is also the start if
+// there is no other.
+func (r *run) opened(at int64) {
+	r.openedAt.CompareAndSwap(0, at+2) // the time was rounded down; the rest is a margin
+	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.opts.Since.IsZero() {
+		return
 	}
-	r.reached(after)
+	r.ledger.Begin(at)
+	r.save()
 }
 
-// reached notes that everything retained at the opening has been received, once an id is no older
-// than the newest one then.
-func (r *run) reached(id string) {
-	if r.newest != "" && ledger.Compare(id, r.newest) >= 0 {
+// compare concludes that everything retained at the opening has been received if
+// the batch was forwarded later.
+func (r *run) compare(b activity.Batch) {
+	if at := r.openedAt.Load(); at != 0 && b.ForwardedAt > float64(at) {
 		r.retained()
 	}
 }
@@ -160,7 +167,7 @@ func (r *run) retained() {
 	if r.caughtUp.Load() {
 		return
 	}
-	id := r.ledger.Position()
+	id, _ := r.ledger.Position()
 	r.goal.CompareAndSwap(nil, &id)
 	r.lookIfCaughtUp()
 }
@@ -239,7 +246,8 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 		return true, nil
 	}
 	defer r.ledger.EndPass()
-	err = r.source.Follow(ctx, from, r.opts.Since, func(e feed.Event) error {
+	_, since := r.ledger.Position()
+	err = r.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
 		if e.Kind == feed.Entry {
 			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
 				r.passOver(e.Message)

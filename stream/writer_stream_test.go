@@ -232,7 +232,7 @@ func TestDelivery_Done_countsOnceAndSkipsPermanentErrors(t *testing.T) {
 		_, err := deliveries[2].Batch()
 		require.Error(t, err, "it is a summary")
 		deliveries[1].Done(nil)
-		assert.Equal(t, "nowhere", place(t, cursor.saved()), "the one before is not finished")
+		assert.Equal(t, "since 0", place(t, cursor.saved()), "the one before is not finished")
 		deliveries[0].Done(stream.Permanent(errors.New("no such conversation")))
 		assert.Equal(t, "after 2", place(t, cursor.saved()))
 		deliveries[0].Done(errors.New("too late"))

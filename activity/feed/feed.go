@@ -16,6 +16,7 @@ package feed
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -36,10 +37,6 @@ var public = []string{Actions, Summary, Erase}
 // data.
 func IsPublic(data []byte) bool { return slices.Contains(public, TypeOf(data)) }
 
-// RangeHeader is the header of a stream's answer with two IDs and a space between them: the stream
-// begins after the first, and the second is the newest entry's at that time.
-const RangeHeader = "Liveactivity-Range"
-
 // Kind tells the events of a source apart.
 type Kind int
 
@@ -51,8 +48,8 @@ const (
 	// Gap reports that entries after Requested are no longer retained. Oldest is
 	// the first entry that is, empty for none.
 	Gap
-	// Open reports that the source has been opened or reopened, after the entry of the event's ID.
-	// What was retained then ends with Newest. Both are empty if unknown.
+	// Open reports that the source has been opened or reopened. A source
+	// without a cursor delivers everything appended since Opened.
 	Open
 	// TooLarge stands for an entry over the size limit, of which only the ID is
 	// known.
@@ -64,8 +61,8 @@ type Event struct {
 	Kind Kind
 	Message
 
-	Requested, Oldest string // of Gap: IDs
-	Newest            string // of Open: an ID
+	Opened            time.Time // of Open, by the clock of the source, to the second
+	Requested, Oldest string    // of Gap: IDs
 }
 
 // Message is an entry of a product's log. All followers of the log share

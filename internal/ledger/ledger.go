@@ -56,6 +56,7 @@ type Ledger struct {
 	opts Options
 
 	mu       sync.Mutex
+	since    int64               // where the log was begun, in epoch seconds, before the first position
 	position string              // received last by the live reader
 	accounts map[string]*account // of the keys that are not up to it
 	behind   int                 // of these
@@ -347,6 +348,7 @@ func (l *Ledger) EndPass() {
 
 // state is a ledger as it is saved.
 type state struct {
+	Since    int64             `json:"since,omitempty"`
 	Position string            `json:"id,omitempty"`
 	Behind   map[string]string `json:"behind,omitempty"` // key → the last finished entry
 }
@@ -356,7 +358,7 @@ type state struct {
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := state{Position: l.position, Behind: make(map[string]string, len(l.accounts))}
+	s := state{Since: l.since, Position: l.position, Behind: make(map[string]string, len(l.accounts))}
 	for key, a := range l.accounts {
 		s.Behind[key] = a.after
 	}
@@ -381,7 +383,7 @@ func Load(text string, opts Options) (*Ledger, error) {
 			return nil, errors.New("ledger: not an account: an id is too long or has a control character")
 		}
 	}
-	l := &Ledger{opts: opts, position: s.Position, accounts: map[string]*account{},
+	l := &Ledger{opts: opts, position: s.Position, since: s.Since, accounts: map[string]*account{},
 		held: list.New(), passing: map[string]*account{}, wake: schedule.NewWake()}
 	for _, key := range slices.Sorted(maps.Keys(s.Behind)) {
 		l.accounts[key] = &account{key: key, after: s.Behind[key], behind: true, newest: s.Position}
@@ -390,11 +392,12 @@ func Load(text string, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Position returns the id received last.
-func (l *Ledger) Position() string {
+// Position returns the id received last, and where the log was begun, which counts for as long
+// as there is no id or an entry that came first is not finished.
+func (l *Ledger) Position() (id string, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.position
+	return l.position, l.since
 }
 
 // FinishedTo reports whether nothing up to the id is in flight in the live reader.
@@ -421,6 +424,13 @@ func (l *Ledger) InFlight() (n int64) {
 		}
 	}
 	return n
+}
+
+// Begin sets where the log is begun, in epoch seconds.
+func (l *Ledger) Begin(since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = since
 }
 
 // Compare orders ids as they grow in a log: by the numbers between their hyphens, such as in

@@ -80,8 +80,7 @@ type HandlerOptions struct {
 // and then everything still retained. The query parameter session_id selects
 // the entries of one session. Entries of a type that clients do not know are not
 // sent. A silent stream is kept alive by "event:
-// heartbeat", which also says at once that a reader has everything it came for where the last of
-// that is not sent.
+// heartbeat".
 //
 // If [HandlerOptions] has Keys, a stream ends when its key is removed: no entry is
 // sent after that, and [Handler.EndRevoked] or the next heartbeat closes the
@@ -216,18 +215,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	cursor, isGap := start.cursor(bounds)
 	h.setHeader(w.Header())
-	w.Header().Set(feed.RangeHeader, cursor.String()+" "+bounds.Newest.String())
 	if r.Method == http.MethodHead {
 		return nil
 	}
+	cursor, isGap := start.cursor(bounds)
 	rd := &reader{h: h, productID: productID, sessionID: strings.Clone(r.URL.Query().Get("session_id")),
 		cursor: cursor, lenient: start.id == "" && !start.since.IsZero(),
 		check: check, opening: []byte(opening)}
-	if cursor != bounds.Newest && rd.sessionID == "" {
-		rd.behind = &bounds.Newest
-	}
 	if isGap {
 		rd.gap = gapEvent(start.id, bounds.Oldest)
 		h.metrics.gaps.WithLabelValues(productID).Inc()

@@ -30,7 +30,6 @@ type reader struct {
 	// lenient means that trimmed entries are not a gap: the reader asked for the
 	// retained entries, and has read none yet.
 	lenient bool
-	behind  *ID          // the newest entry when the reader came, until it knows that it has all up to that
 	opening []byte       // sent before anything is read
 	gap     []byte       // the first event, if the stream begins with a gap
 	form    Form         // nil for the handler's own
@@ -147,15 +146,11 @@ func (r *reader) step(ctx context.Context) (pace, error) {
 	return pace{wait: beat, orChange: true}, nil
 }
 
-// beat sends a heartbeat if the stream has been silent long enough, or has all that there was when
-// the reader came and the newest of that is not sent to clients. It sends none within a frame.
+// beat sends a heartbeat if the stream has been silent long enough, but never in the middle
+// of a frame.
 func (r *reader) beat() error {
-	isEnd := r.behind != nil && r.cursor.Compare(*r.behind) >= 0
-	if r.begun > 0 || !isEnd && time.Since(r.wrote) < r.h.opts.Heartbeat {
+	if r.begun > 0 || time.Since(r.wrote) < r.h.opts.Heartbeat {
 		return nil
-	}
-	if isEnd {
-		r.behind = nil
 	}
 	if r.form != nil {
 		return r.write(r.form.Heartbeat())
@@ -203,9 +198,6 @@ func (r *reader) send(ctx context.Context) (finding, error) {
 	if b.sent > 0 {
 		r.h.metrics.sent.Add(float64(b.sent))
 		r.h.metrics.lag.Observe(r.h.log.Now().Sub(b.oldest.Time()).Seconds())
-		if r.behind != nil && b.newest.Compare(*r.behind) >= 0 {
-			r.behind = nil
-		}
 	}
 	r.cursor, r.begun, r.whole = b.cursor, b.begun, b.whole
 	return b.found, nil
@@ -218,7 +210,7 @@ func (r *reader) skip(gap *GapError) error {
 		return errTorn
 	}
 	requested := r.cursor
-	r.cursor, r.behind = gap.TrimmedTo, nil
+	r.cursor = gap.TrimmedTo
 	if r.lenient {
 		return nil
 	}
@@ -233,9 +225,8 @@ func (r *reader) skip(gap *GapError) error {
 type burst struct {
 	frames []byte
 	sent   int // number of entries
-	oldest ID  // of those
-	newest ID  // likewise
-	cursor ID  // after them, and after what was left out
+	oldest ID  // of them
+	cursor ID  // after the entries sent or left out
 	begun  int // bytes sent of the frame after the cursor, including this write
 	whole  int // bytes of that frame
 	found  finding
@@ -301,7 +292,7 @@ func (b *burst) add(id ID, frame []byte) bool {
 	if b.sent++; b.sent == 1 {
 		b.oldest = id
 	}
-	b.cursor, b.newest = id, id
+	b.cursor = id
 	return true
 }
 

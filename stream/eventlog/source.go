@@ -75,6 +75,7 @@ type following struct {
 // begin finds the first cursor and delivers "open", and then a gap if entries after the cursor
 // are missing. It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
+	opened := f.log.Now().Truncate(time.Second) // before the end of the log is looked up
 	bounds, err := f.bounds(ctx)
 	if err != nil {
 		return f.retryRead(ctx, err)
@@ -82,8 +83,7 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
 	f.begun, f.lenient = true, f.from.id == "" && !f.from.since.IsZero()
-	if err := f.deliver(feed.Event{Kind: feed.Open, Message: feed.Message{ID: f.cursor.String()},
-		Newest: bounds.Newest.String()}); err != nil || !isGap {
+	if err := f.deliver(feed.Event{Kind: feed.Open, Opened: opened}); err != nil || !isGap {
 		return pace{}, err
 	}
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))

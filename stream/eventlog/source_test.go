@@ -75,6 +75,7 @@ func lineOf(t *testing.T, e feed.Event) string {
 	case feed.CaughtUp:
 		return "heartbeat"
 	case feed.Open:
+		assert.True(t, e.Opened.Equal(time.Now().Truncate(time.Second)))
 		return "open"
 	}
 	_, err := eventlog.ParseID(e.ID)
@@ -254,16 +255,18 @@ func TestSource_Entries_givesPagesOfRetainedEntriesAndThenNewOnes(t *testing.T) 
 	})
 }
 
-func TestSource_Follow_saysWhichEntryIsTheNewestWhenItBegins(t *testing.T) {
-	log := newMemoryLog()
-	newest := eventlogtest.Append(t, log, "acme", eventlogtest.Entries("a", 2)...)[1]
-	began := errors.New("began")
-	err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Unix(0, 0),
-		func(e feed.Event) error {
-			assert.Equal(t, newest.ID.String(), e.Newest)
-			return began
-		})
-	require.ErrorIs(t, err, began)
+func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := elsewhere{newMemoryLog(), time.Hour}
+		defer log.Close()
+		began := errors.New("began")
+		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{},
+			func(e feed.Event) error {
+				assert.Equal(t, log.Now().Truncate(time.Second), e.Opened)
+				return began
+			})
+		require.ErrorIs(t, err, began)
+	})
 }
 
 var _ stream.CursorStore = (*eventlog.Cursor)(nil)
