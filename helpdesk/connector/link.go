@@ -399,8 +399,8 @@ func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sess
 		}
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID,
-		Gone: w.documentName()}, change)
+	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,
+		Over: true}, change)
 	if document.IsConflict(err) {
 		return nil // left to the next look
 	}

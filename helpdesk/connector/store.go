@@ -157,8 +157,12 @@ func (c *conversation) encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// noticeType is the type of a notice.
-const noticeType = "link"
+// noticeType is the type of a notice. Servers of the release before write some notices as
+// formerType, and understand both.
+const (
+	noticeType = "link"
+	formerType = "message"
+)
 
 // notice is an entry of the log that tells every server of a change to a conversation's
 // document, with which it is committed: a session was linked, a link waits for its session,
@@ -171,13 +175,15 @@ type notice struct {
 	SessionID      string   `json:"session_id,omitempty"` // that was linked
 	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
 	Waiting        *Waiting `json:"waiting,omitempty"`    // that waits
-	Gone           string   `json:"gone,omitempty"`       // the document of a link that waits no longer
+	Over           bool     `json:"over,omitempty"`       // it waits no longer
+	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }
 
 // decodeNotice decodes an entry, and reports false for one of another type. It checks the first
 // bytes before it decodes, because nearly all entries are actions.
 func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
-	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) {
+	if !bytes.HasPrefix(e.Data, []byte(`{"type":"`+noticeType+`"`)) &&
+		!bytes.HasPrefix(e.Data, []byte(`{"type":"`+formerType+`"`)) {
 		return n, false
 	}
 	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""

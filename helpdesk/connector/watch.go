@@ -116,6 +116,9 @@ func (d *delivery) heed(n notice, now time.Time) {
 	case n.Gone != "":
 		delete(d.waiting, n.Gone)
 		return
+	case n.Waiting != nil && n.Over:
+		delete(d.waiting, n.Waiting.documentName())
+		return
 	case n.Waiting != nil:
 		d.waiting[n.Waiting.documentName()] = *n.Waiting
 		d.lookedFor = time.Time{}
