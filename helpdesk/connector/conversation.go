@@ -38,22 +38,10 @@ type conversation struct {
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
-	Machine *snapshot `json:"machine,omitempty"`
-	// Heard means that the machine has received a message. Then the conversation is not deleted,
-	// whatever the desk shows of it.
+	Machine *assistance.Machine `json:"machine,omitempty"`
+	// Heard says that the machine took a message, so the conversation is not deleted, whatever the
+	// desk shows of it.
 	Heard bool `json:"heard,omitempty"`
-}
-
-// snapshot is a stored machine. A machine that this process cannot read, such as a later
-// version's, is silent from then on.
-type snapshot struct{ assistance.Machine }
-
-// UnmarshalJSON implements [json.Unmarshaler]. It never fails.
-func (s *snapshot) UnmarshalJSON(b []byte) error {
-	if s.Machine.UnmarshalJSON(b) != nil {
-		s.Machine = assistance.Silent()
-	}
-	return nil
 }
 
 // session is a session of a conversation.
@@ -234,7 +222,7 @@ func (c *conversation) machine() assistance.Machine {
 	if c.Machine == nil {
 		return assistance.Machine{}
 	}
-	return c.Machine.Machine
+	return *c.Machine
 }
 
 // owned reports whether anybody but strangers has linked a session to the conversation.

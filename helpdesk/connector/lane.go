@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -53,7 +54,7 @@ type laneSession struct {
 // more is the part of a lane that few lanes need: inputs of next that are in no document. A
 // server that takes over asks the desk or the model again.
 type more struct {
-	machine *snapshot // as it was last seen; nil for the initial one
+	machine *assistance.Machine // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
 	// draft is the result of the last model call for a summary, until its note is written;

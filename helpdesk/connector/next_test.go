@@ -20,13 +20,13 @@ var digested = summary.History{Digest: &activity.Digest{}}
 func TestNext(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	rules := assistance.Rules{}
-	shown := func() *snapshot {
+	shown := func() *assistance.Machine {
 		m, _, err := rules.Step(assistance.Machine{}, now.Add(-time.Minute), assistance.Matched{
 			Result: proactive.Result{TriggerID: "t", InteractionTimeout: 10 * time.Second}, SendBy: now})
 		require.NoError(t, err)
 		m, _, err = rules.Step(m, now.Add(-time.Minute), assistance.Shown{OfferID: "o"})
 		require.NoError(t, err)
-		return &snapshot{Machine: m}
+		return &m
 	}
 	d := newDesk()
 	chat := &scriptDesk{name: "chat"}

@@ -93,7 +93,7 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 	event assistance.Event) ([]assistance.Effect, error) {
 	next, effects, err := rules.Step(c.machine(), now, event)
 	if err == nil {
-		c.Machine = &snapshot{next}
+		c.Machine = &next
 		if _, said := event.(assistance.Message); said {
 			c.Heard = true
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -51,7 +52,7 @@ type Kept struct {
 	// Deliveries are requests to the desk that are under way.
 	Deliveries []Delivery `json:"deliveries"`
 	// Assistance is the state of proactive help with the last offer, null without any.
-	Assistance *snapshot `json:"assistance"`
+	Assistance *assistance.Machine `json:"assistance"`
 }
 
 // Delivery is a request to a desk that is under way: a note, a summary, a reply, a

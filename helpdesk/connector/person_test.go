@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // eraseAda erases ada, whose session is s-ada, from the conversation c1 of the chat.
@@ -24,7 +25,7 @@ func (s *service) eraseAda(t testing.TB) Erasure {
 // conversationOf returns a conversation in which an offer was made and a reply is known, with
 // these messages and links.
 func conversationOf(sessions []session, messages ...message) conversation {
-	return conversation{Sessions: sessions, Messages: messages, Machine: &snapshot{},
+	return conversation{Sessions: sessions, Messages: messages, Machine: &assistance.Machine{},
 		Contact: &lookUp{ContactID: "somebody", At: time.Now()}, Said: []said{{"words", time.Now()}}}
 }
 

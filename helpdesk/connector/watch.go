@@ -284,7 +284,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 		l = of[len(of)-1]
 		_, s.ConversationID = splitKey(l.key)
 		if l.more != nil && l.more.machine != nil {
-			m = l.more.machine.Machine
+			m = *l.more.machine
 		}
 	}
 	decision := decide(m, s)
