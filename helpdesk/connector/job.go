@@ -80,10 +80,9 @@ type job struct {
 }
 
 const (
-	requestTime = 30 * time.Second // for a request to a desk; most desks set a shorter time
-	offerTime   = 4 * time.Second  // for an offer, or for the deletion after it
-	// leastTime is the least that must be left of an offer's time, and of the lease, to begin
-	// the offer.
+	requestTime = 30 * time.Second // that a desk has at most; most have less by themselves
+	offerTime   = 4 * time.Second  // that an offer, or the deletion after it, may take
+	// leastTime is the least that must be left of an offer's time to begin it.
 	leastTime   = 500 * time.Millisecond
 	settleTime  = 5 * time.Second // before a write whose answer was lost is looked for: it may still take effect
 	clockMargin = time.Minute     // by how much a desk's clock may be behind ours

@@ -48,11 +48,9 @@ func (p Product) rules(desk string) assistance.Rules {
 	return rules
 }
 
-// Further reasons why no offer is made for a match.
-const (
-	untrusted assistance.Reason = "untrusted" // nobody vouches for the link of the session
-	leaseEnds assistance.Reason = "lease"     // another server may take over first
-)
+// untrusted is a further reason why no offer is made of a match: nobody vouches for whose
+// conversation it is.
+const untrusted assistance.Reason = "untrusted"
 
 // States returns the state of the assistance in each of the conversations, in the
 // order of links. It is "" for the zero Link, for a product without assistance, and
@@ -176,17 +174,11 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 // and the error is errMeant if no offer is to be made. Otherwise s.send is the offer.
 func (j *job) claim(ctx context.Context, s *step) error {
 	j.locked(func() { j.lane.rare().match = nil })
-	reason := assistance.Offered
-	linked := j.r.session(s.match.session)
-	switch {
-	case linked == nil || !j.r.trusts(linked):
-		reason = untrusted
-	case time.Until(j.lease.Until()) < leastTime:
-		reason = leaseEnds
-	}
-	var err error
+	reason := untrusted
 	var effects []assistance.Effect
-	if reason == assistance.Offered {
+	if linked := j.r.session(s.match.session); linked != nil && j.r.trusts(linked) {
+		var err error
+		reason = assistance.Offered
 		effects, err = j.advance(ctx, j.product.rules(j.account.desk), s.match.Matched)
 		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 			reason = impossible.Reason
@@ -207,10 +199,10 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	return errMeant
 }
 
-// offer shows an offer, unless the desk cannot show it in time: within offerTime, the lease and
-// the moment of the match. After errLate or a *pausedError no request was made.
+// offer shows an offer, unless the desk cannot take it in time: within offerTime and the moment of
+// the match. errLate and a *pausedError mean that no request was made.
 func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
-	left := min(offerTime, time.Until(j.lease.Until()), s.send.SendBy.Sub(j.d.store.now()))
+	left := min(offerTime, s.send.SendBy.Sub(j.d.store.now()))
 	if left < leastTime {
 		o.err = errLate
 		return o
@@ -238,9 +230,9 @@ var errRemoved = errors.New("connector: nobody reacted to the offer in it")
 //	nobody                             Tick, and then the deletion if the machine still asks for it
 //
 // The desk is asked first, then the machine is moved by compare-and-set, then the conversation is
-// deleted, all within offerTime and the lease.
+// deleted, all within offerTime.
 func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
-	ctx, cancel := context.WithTimeout(ctx, min(offerTime, time.Until(j.lease.Until())))
+	ctx, cancel := context.WithTimeout(ctx, offerTime)
 	defer cancel()
 	shown := j.r.machine()
 	engaged := func(after string) (yes bool) {
