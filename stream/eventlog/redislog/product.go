@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -30,7 +32,8 @@ type product struct {
 	failure  error     // and why
 	turn     time.Time // when the next commit may be sent
 
-	version atomic.Uint64 // the newest one that this process knows
+	version atomic.Uint64      // the newest that this process knows of
+	fetches singleflight.Group // of one key
 
 	mu        sync.Mutex
 	tail      *engine.Tail
@@ -40,10 +43,9 @@ type product struct {
 	started   bool        // the tail has its position in the log
 	known     eventlog.ID // the newest ID that this process has heard of
 	checkedAt time.Time   // known was the newest ID then
-	fetch     *fetch      // in flight
-	news      time.Time   // when known last changed
-	watched   bool        // a reader has reached the end, or waited for a change
-	unused    eventlog.ID // no entry up to this ID ever existed, or zero
+	news      time.Time   // known changed last
+	watched   bool        // a reader has come to the end, or waited for a change
+	unused    eventlog.ID // no entry up to this ID ever was, or zero
 
 	committing  bool      // a commit is in flight
 	committedAt time.Time // of the last commit

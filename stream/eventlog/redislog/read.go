@@ -35,44 +35,35 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 		switch {
 		case v.err != nil || v.n > 0 || v.done:
 			return v.n, v.err
-		case v.fetch == nil:
+		case !v.fetch:
 			n, err := p.readOld(ctx, after, dst)
 			if closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or before it
 				err = eventlog.ErrClosed
 			}
 			return n, err
-		case v.lead:
-			p.refresh(ctx, v.fetch)
-			l.balance()
 		}
-		select {
-		case <-v.fetch.done:
-		case <-ctx.Done():
+		f, err := p.fetch(ctx, after)
+		switch {
+		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		}
-		if err := v.fetch.err; err != nil {
-			if closed { // no reader should wait for Redis to recover
-				return 0, eventlog.ErrClosed
-			}
+		case err != nil && closed: // no reader should wait for Redis to recover
+			return 0, eventlog.ErrClosed
+		case err != nil:
 			return 0, err
+		case f.after == after && f.gap != nil:
+			return 0, f.gap
 		}
-		asked = asked || v.fetch.after == after
-		if gap := v.fetch.gap; gap != nil && v.fetch.after == after {
-			return 0, gap
-		}
+		asked = asked || f.after == after
 	}
 }
 
-// view is the answer of the memory to a reader: n entries, done, err or a fetch. An empty
-// view is the answer to a cursor before the tail.
+// view is the answer of the memory to a reader: one of n entries, done, err and fetch, or
+// nothing, which is the answer to a cursor before the tail.
 type view struct {
-	n    int
-	done bool // there is nothing to read
-	err  error
-
-	// Otherwise, the fetch to wait for, or nil for a cursor before the tail.
-	fetch *fetch
-	lead  bool // the reader must run the fetch
+	n     int
+	done  bool // there is nothing to read
+	fetch bool // Redis must be asked
+	err   error
 }
 
 // look reads from memory, for a reader whose call began at began.
@@ -82,7 +73,7 @@ type view struct {
 //	the cursor is before the tail      nothing: the reader reads from Redis
 //	entries come after it              these
 //	it is at the end, as of began      done
-//	otherwise                          the fetch in flight, or a new one, which this reader runs
+//	otherwise                          a fetch
 //
 // The zero cursor is at the end if there never was an entry. A cursor after the newest known
 // ID belongs to an entry that Redis has lost: it is at the end only once Redis was asked
@@ -119,11 +110,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 			return p.atEnd()
 		}
 	}
-	if p.fetch != nil {
-		return view{fetch: p.fetch}
-	}
-	p.fetch = &fetch{after: after, done: make(chan struct{})}
-	return view{fetch: p.fetch, lead: true}
+	return view{fetch: true}
 }
 
 // isCurrent reports whether there was nothing newer than the known ID when the reader began, or
@@ -145,59 +132,59 @@ func (p *product) atEnd() view {
 	return view{done: true}
 }
 
-// fetch reads the new entries from Redis, for all readers that wait: a product has at most one
-// in flight. gap and err are set before done is closed, and not changed afterwards. gap is for
-// readers at the cursor after; all others look again.
-type fetch struct {
+// fetched is the outcome of a fetch. The gap is for readers at the cursor after; all others look
+// again.
+type fetched struct {
 	after eventlog.ID
-	done  chan struct{} // closed at the end
 	gap   *eventlog.GapError
-	err   error
 }
 
-// refresh runs a fetch, and adds its entries to the tail. It continues when the reader that
-// leads it is gone, because others may wait; eval bounds its time.
+// fetch reads the new entries from Redis, for all readers that wait: a product has at most one fetch
+// in flight, which goes on when a reader has gone. eval bounds its time.
+func (p *product) fetch(ctx context.Context, after eventlog.ID) (fetched, error) {
+	select {
+	case r := <-p.fetches.DoChan("", func() (any, error) { return p.refresh(context.WithoutCancel(ctx), after) }):
+		return r.Val.(fetched), r.Err
+	case <-ctx.Done():
+		return fetched{}, ctx.Err()
+	}
+}
+
+// refresh runs a fetch, and takes its entries into the tail.
 //
 //	the tail reaches the cursor           the entries extend it
 //	it goes beyond, and there is a gap    entries came in the meantime: readers look again
 //	there is a gap                        the tail begins after it
 //	the cursor is in the log              the tail begins there
 //	the cursor is after every entry       a first tail begins at the newest; another one stays
-func (p *product) refresh(ctx context.Context, f *fetch) {
-	defer p.finish(f)
+func (p *product) refresh(ctx context.Context, after eventlog.ID) (fetched, error) {
 	began := time.Now()
-	part, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
+	part, err := p.read(ctx, after, fetchEntries, fetchBytes)
+	if err != nil {
+		return fetched{}, err
+	}
+	defer p.log.balance()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.err, f.gap = err, part.gap; err != nil {
-		return
-	}
+	f := fetched{after, part.gap}
 	p.check(part.newest, began)
 	p.lose(part.lost)
 	newest := p.tail.Bounds().Newest
 	switch {
-	case p.started && newest.Compare(f.after) >= 0 && part.gap == nil:
+	case p.started && newest.Compare(after) >= 0 && part.gap == nil:
 		p.extend(part.entries)
-	case p.started && newest.Compare(f.after) > 0:
-		f.gap = nil // no gap here: entries came in the meantime
+	case p.started && newest.Compare(after) > 0:
+		f.gap = nil // not here, where entries came meanwhile
 	case part.gap != nil:
 		p.restart(part.gap.TrimmedTo)
-	case f.after.Compare(part.newest) <= 0:
-		p.restart(engine.Later(f.after, part.trimmedTo))
+	case after.Compare(part.newest) <= 0:
+		p.restart(engine.Later(after, part.trimmedTo))
 		p.extend(part.entries)
 	case !p.started: // the cursor lies in the future
 		p.restart(part.newest)
 	}
 	p.forgetUpTo(part.trimmedTo)
-}
-
-// finish wakes the readers that wait for a fetch. The next reader that looks may begin
-// another one.
-func (p *product) finish(f *fetch) {
-	p.mu.Lock()
-	p.fetch = nil
-	p.mu.Unlock()
-	close(f.done)
+	return f, nil
 }
 
 // readOld reads entries that are no longer in memory, for one reader, and does not add them
