@@ -173,12 +173,9 @@ type appending struct {
 
 // begin returns the state of a request, which one goroutine uses until end.
 func (r *Recorder) begin(productID string) *appending {
-	a, _ := r.idle.Get().(*appending)
-	if a == nil {
-		a = &appending{book: r.dir.Book(productID)}
-	}
-	a.productID, a.verifiedOnly = productID, r.verifiedOnly != nil && r.verifiedOnly(productID)
-	a.book.Reset(productID)
+	const usual = 2 << 10 // bytes of a batch
+	a := &appending{productID: productID, book: r.dir.Book(productID), json: make([]byte, 0, usual),
+		verifiedOnly: r.verifiedOnly != nil && r.verifiedOnly(productID)}
 	if a.verifiedOnly {
 		a.book.VerifiedOnly()
 	}
@@ -324,12 +321,7 @@ func (a *appending) encode(s *step) error {
 // add adds a batch, in halves while it is too large for an entry. A single action is never
 // divided.
 func (a *appending) add(b *activity.Batch) (err error) {
-	size := textLen(b)
-	if b.Count > 1 && size > maxData { // certainly too large, no need to encode it
-		return a.addHalves(b)
-	}
-	const names = 256 // the approximate rest of a batch, and of an action, in bytes
-	if a.json, err = b.AppendJSON(slices.Grow(a.json[:0], size+names*(1+b.Count))); err != nil {
+	if a.json, err = b.AppendJSON(a.json[:0]); err != nil {
 		return err
 	}
 	if b.Count > 1 && len(a.json) > maxData {
@@ -409,16 +401,6 @@ func (a *appending) batch(p *part) *activity.Batch {
 		Count: len(p.actions), ForwardedAt: activity.Seconds(a.forwarded),
 		Actions: actions,
 	}
-}
-
-// textLen returns the size of a batch's texts in bytes. Its JSON is larger.
-func textLen(b *activity.Batch) (n int) {
-	for i := range b.Actions {
-		a := &b.Actions[i]
-		n += len(a.Type) + len(a.Title) + len(a.Description) + len(a.RawURL) + len(a.CanonicalURL) +
-			len(a.SessionID) + len(a.UserID) + len(a.Email)
-	}
-	return n
 }
 
 // keysOf returns the keys of a batch's events, in memory that the entries of a step
