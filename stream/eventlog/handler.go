@@ -224,7 +224,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		cursor: cursor, lenient: start.id == "" && !start.since.IsZero(),
 		check: check, opening: []byte(opening)}
 	if isGap {
-		rd.gap = gapEvent(start.id, bounds.Oldest)
+		rd.opening = append(rd.opening, gapEvent(start.id, bounds.Oldest)...)
 		h.metrics.gaps.WithLabelValues(productID).Inc()
 	}
 	return h.start(w, r, rd)

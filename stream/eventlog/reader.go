@@ -30,9 +30,9 @@ type reader struct {
 	// lenient means that trimmed entries are not a gap: the reader asked for the
 	// retained entries, and has read none yet.
 	lenient bool
-	opening []byte       // sent before anything is read
-	gap     []byte       // the first event, if the stream begins with a gap
-	form    Form         // nil for the handler's own
+	behind  *ID          // the newest entry when the reader came, until it knows that it has all up to that
+	opening []byte       // sent before anything is read, with the gap that the stream may begin with
+	form    Form         // nil for the stream's own
 	check   func() error // whether the reader may still read; nil if nothing to check
 	cancel  func()       // ends the stream
 	wrote   time.Time    // time of the last write
@@ -104,12 +104,6 @@ func (r *reader) run(ctx context.Context) error {
 		return err
 	}
 	r.opening = nil
-	if r.gap != nil {
-		if err := r.write(r.gap); err != nil {
-			return err
-		}
-		r.gap = nil
-	}
 	return follow(ctx, r.h.log, r.productID, r.step)
 }
 
