@@ -1,7 +1,6 @@
 package liveactivity_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -46,27 +45,6 @@ func TestDataDir_survivesARestart(t *testing.T) {
 		bearer(initech["key"])).status)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "",
 		bearer(again["key"])).status)
-}
-
-// A user who signs in is known from the first click, before and after a restart, and without an
-// action after the sign-in.
-func TestDataDir_keepsActionsFromBeforeASignIn(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
-	const as = `{"event":"%s","uuid":"%s","distinct_id":"%s","properties":{"$session_id":"s1",` +
-		`"$anon_distinct_id":"anon","$current_url":"https://app.example.com/a"}}`
-	s.webhook(fmt.Sprintf(as, "$pageview", "u1", "anon"))
-	assert.Equal(t, 1.0, s.lookup("anon")["count"])
-	s.webhook(fmt.Sprintf(as, "$identify", "u2", "ada"))
-	for range 2 {
-		assert.Equal(t, 1.0, s.lookup("ada")["count"])
-		assert.Equal(t, 0.0, s.lookup("anon")["count"])
-		s.stop()
-		s = start(t, withDataDir(t, dir))
-	}
-	r := s.do(http.MethodGet, "/sessions/acme/s1", "", bearer(acmeKey))
-	assert.Equal(t, http.StatusOK, r.status)
-	assert.Contains(t, r.body, `"recent":[{"type":"pageview"`)
 }
 
 // Until it has read its log, a server takes events but answers no lookup and does not report itself

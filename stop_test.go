@@ -16,7 +16,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // readReply reads one answer from a connection.
@@ -123,22 +122,4 @@ func TestStop_refusesLaterRequests(t *testing.T) {
 		reply{w.Code, w.Header(), w.Body.String()}.detail(t)
 	}
 	assert.Equal(t, http.StatusOK, ask(s.service, http.MethodGet, "/healthz", "").Code, "it is stopping, not sick")
-}
-
-// A reader that hangs up is forgotten at once, not at the stop.
-func TestStream_forgetsAReaderThatHangsUp(t *testing.T) {
-	s := start(t)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	require.NoError(t, err)
-	_, err = fmt.Fprintf(conn, "GET /stream/acme HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", bearer(acmeKey))
-	require.NoError(t, err)
-	subscribers := func(n string) func() bool {
-		return func() bool {
-			return strings.Contains(s.do(http.MethodGet, "/metrics", "").body,
-				`liveactivity_stream_subscribers{product_id="acme"} `+n)
-		}
-	}
-	waittest.Until(t, "the reader is counted", subscribers("1"))
-	require.NoError(t, conn.Close())
-	waittest.Until(t, "the reader is no longer counted", subscribers("0"))
 }
