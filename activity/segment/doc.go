@@ -6,15 +6,15 @@
 //	h := segment.New(in)
 //	mux.Handle("/segment/", h)
 //
-// It is mounted under all of [Patterns]. SDKs have the capture token for a write key: in Basic
-// authentication, in X-Write-Key, in the query or in the body.
+// Mount it under all of [Patterns]. SDKs send the capture token as their write key: in
+// Basic authentication, in X-Write-Key, in the query or in the body.
 //
 // # From an event to an action
 //
 // page and screen make actions; identify and alias name the visitor of their session. The
-// session_id that the site sends in properties or context names the session, or else the
-// anonymousId, together with the context.sessionId where there is one. An event
-// with a userId only goes to a session of that user. A track makes an action where the
+// session_id that the site sends in properties or context names the session; without one
+// it is the anonymousId, together with the context.sessionId if there is one. An event
+// with only a userId goes to a session of that user. A track makes an action if the
 // product lists its event; delete asks for the erasure of its user; group is ignored.
 //
 // Facts about the events come from captured traffic of analytics-next 1.84, analytics-js

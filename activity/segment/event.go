@@ -9,17 +9,16 @@ import (
 )
 
 // Segment, RudderStack and Jitsu send the same events with small differences, all of which are
-// here. An event is read in one pass into fields, and its meaning chosen from them: which of
-// the addresses, session IDs and times of several vendors counts is the order in a call of
-// First.
+// handled here. An event is read in one pass into fields, and its meaning is chosen from them:
+// the order in a call of cmp.Or decides which vendor's address, session ID or time counts.
 
 // Source is the form of the family's events.
 var Source = intake.NewSource(intake.Form{
 	Batch: "batch", Tokens: [2]string{"writeKey"}, SentAt: "sentAt", Trim: keyID, Recognizes: recognizes,
 }, func(r *intake.Reader) intake.Decoder { return &decoder{Reader: r} })
 
-// recognizes reports whether an event is one of the family. PostHog's, too, may have a
-// type.
+// recognizes reports whether an event is one of the family. PostHog's events may
+// have a type as well.
 func recognizes(of map[string]string) bool {
 	_, isPostHogs := of["distinct_id"]
 	return words[of["type"]] && !isPostHogs
@@ -84,7 +83,7 @@ func (d *decoder) Next() (token string) {
 	return keyID(d.event.writeKey)
 }
 
-// keyID returns a write key without the secret that Jitsu has behind it.
+// keyID returns a write key without the secret that Jitsu appends to it.
 func keyID(writeKey string) string {
 	id, _, _ := strings.Cut(writeKey, ":")
 	return id
@@ -176,12 +175,12 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	m.Finish(from, stamp, cmp.Or(e.sentAt, from.SentAt))
 }
 
-// who returns an event of its session and its user. An anonymous visitor is a user, too. The
-// session is the site's own ID, else the device with its session number, else the device.
-// Numbers alone are not unique.
+// who returns an event with its session and its user. An anonymous visitor is a user as well.
+// The session is the site's own ID, or else the device with its session number, or else the
+// device alone. Session numbers by themselves are not unique.
 func (e *event) who() activity.Event {
 	visitor := e.anonymousID
-	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // of a server: it is the one before
+	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // from a server: the previous ID is the visitor
 		visitor = e.previousID
 	}
 	out := intake.Who(e.id, e.userID, visitor, e.email, e.context.email)
@@ -192,8 +191,8 @@ func (e *event) who() activity.Event {
 	return out
 }
 
-// view returns the view of a page or of an app's screen. A page that a server reports by its name
-// alone is like a screen.
+// view returns the view of a page or of an app's screen. A page that a server reports by name
+// alone is treated like a screen.
 func (e *event) view() (activity.Action, bool) {
 	p := &e.properties
 	address := cmp.Or(p.tabURL, p.url, e.context.pageURL)

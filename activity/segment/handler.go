@@ -17,8 +17,8 @@ type Handler struct{ in *intake.Intake }
 // New returns a handler that shares the intake with other sources.
 func New(in *intake.Intake) *Handler { return &Handler{in} }
 
-// Patterns returns the patterns, as [http.ServeMux] takes them, that the handler is to
-// be mounted under: everything below /segment, /rudderstack and /jitsu.
+// Patterns returns the patterns, as [http.ServeMux] takes them, under which to mount the
+// handler: everything below /segment, /rudderstack and /jitsu.
 func Patterns() (patterns []string) {
 	for _, vendor := range []string{"/segment", "/rudderstack", "/jitsu"} {
 		patterns = append(patterns, vendor, vendor+"/{call...}")
@@ -26,8 +26,8 @@ func Patterns() (patterns []string) {
 	return append(patterns, "GET /segment/v1/projects/{token}/settings", "GET /rudderstack/sourceConfig")
 }
 
-// kinds are the last segments of the paths that bring events, and the type of an event
-// that has none. An SDK's host may have been given the vendor's own path or not.
+// kinds are the last segments of the paths for events, with the type of an event that
+// states none. An SDK's host may or may not include the vendor's own path.
 var kinds = map[string]string{
 	"segment": "", "rudderstack": "", "jitsu": "", "v1": "", "s2s": "",
 	"b": "", "batch": "", "import": "",
@@ -36,13 +36,13 @@ var kinds = map[string]string{
 	"t": typeTrack, "track": typeTrack, "g": typeGroup, "group": typeGroup, "event": "",
 }
 
-// ServeHTTP takes the calls of the family's SDKs, from pages of any origin but those that
-// the product they name excludes.
+// ServeHTTP handles the calls of the family's SDKs, from pages of any origin that the
+// product named in the call does not exclude.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.route(strings.Split(strings.Trim(r.URL.Path, "/"), "/")).ServeHTTP(w, r)
 }
 
-// route returns the route of a path, the zero one for none.
+// route returns the route of a path, the zero route if there is none.
 func (h *Handler) route(path []string) (to intake.Route) {
 	last := path[len(path)-1]
 	kind, brings := kinds[last]
@@ -65,7 +65,7 @@ func writeKey(r *http.Request) string {
 	return keyID(cmp.Or(basicUser(r), r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
 }
 
-// basicUser returns the user of Basic authentication, in which the colon may be missing; a
+// basicUser returns the user of Basic authentication. The colon after it may be missing, and a
 // password may follow it.
 func basicUser(r *http.Request) string {
 	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -76,14 +76,14 @@ func basicUser(r *http.Request) string {
 	return string(user)
 }
 
-// answer is the body of 200. Jitsu's SDK needs JSON, Segment's API says success.
+// answer is the body of a 200. Jitsu's SDK needs JSON; success is a field of Segment's API.
 type answer struct {
 	Status  string `json:"status"`
 	Success bool   `json:"success"`
 	intake.Counts
 }
 
-// capture takes events, which are of a kind unless they say so themselves.
+// capture takes events, which are of this kind unless they state another.
 func (h *Handler) capture(kind string) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		counts, err := h.in.Capture(w, r, Source, intake.Call{Token: writeKey(r), Kind: kind})
@@ -96,8 +96,8 @@ func (h *Handler) capture(kind string) httpx.Handler {
 
 type object = map[string]any
 
-// settings answers Segment's SDK that everything goes to this server, and that it reports
-// nothing about itself. The address is the one under which the SDK asked, with its prefix.
+// settings tells Segment's SDK to send everything to this server, and to report nothing about
+// itself. The address is the one that the SDK called, with its prefix.
 func (h *Handler) settings(token string) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := h.in.CheckToken(w, r, token); err != nil {
@@ -112,8 +112,8 @@ func (h *Handler) settings(token string) httpx.Handler {
 	}
 }
 
-// metrics discards figures about the SDK itself. Segment's reports them every 30 s unless the
-// settings, which a page may bring itself, say otherwise.
+// metrics discards figures about the SDK itself. Segment's SDK reports them every 30 s unless
+// its settings, which a page may supply itself, turn that off.
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
 		return err
@@ -122,8 +122,8 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// protocol returns the protocol that the page's browser speaks with this server, which may
-// stand behind a proxy. A page of https can use no other.
+// protocol returns the protocol between the page's browser and this server, which may be behind
+// a proxy. A page with an https address can use no other.
 func protocol(r *http.Request) string {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" ||
 		strings.HasPrefix(r.Header.Get("Origin"), "https:") {
@@ -132,8 +132,8 @@ func protocol(r *http.Request) string {
 	return "http"
 }
 
-// sourceConfig answers RudderStack's SDK that there are no destinations, and nothing to
-// be reported about the SDK itself.
+// sourceConfig tells RudderStack's SDK that there are no destinations, and to report
+// nothing about itself.
 func (h *Handler) sourceConfig(w http.ResponseWriter, r *http.Request) error {
 	token := writeKey(r)
 	if err := h.in.CheckToken(w, r, token); err != nil {
