@@ -10,17 +10,17 @@ import (
 	"github.com/liveactivity/liveactivity/internal/element"
 )
 
-// Amplitude's autocapture tells the text of an element but not always its kind, so a text
+// Amplitude's autocapture reports the text of an element but not always its kind, so a text
 // counts as typed unless the kind is known to have a caption: see captioned and
-// [element.Target]. Custom events and marks count only where the product lists them.
+// [element.Target]. Custom events and marks count only if the product lists them.
 
 // Source is the form of Amplitude's events.
 var Source = intake.NewSource(intake.Form{
 	Batch: "events", Tokens: [2]string{"api_key"}, SentAt: "client_upload_time", Recognizes: recognizes,
 }, func(r *intake.Reader) intake.Decoder { return &decoder{Reader: r} })
 
-// recognizes reports whether an event is Amplitude's. The flat form of PostHog's has an
-// event_type, too, beside the event.
+// recognizes reports whether an event is Amplitude's. The flat form of PostHog's events has an
+// event_type as well, next to the event.
 func recognizes(of map[string]string) bool {
 	_, isPostHogs := of["event"]
 	return of["event_type"] != "" && !isPostHogs
@@ -102,7 +102,7 @@ var fields = intake.Fields[event]{
 
 var ofSet = intake.Traits(func(e *event) *string { return &e.email }, proof)
 
-// ofUser are the places in the properties of a user, which may also be inside of $set.
+// ofUser are the places in the properties of a user, which may also be inside $set.
 var ofUser = func() intake.Fields[event] {
 	all := maps.Clone(ofSet)
 	all["$set"] = ofSet.Read
@@ -125,7 +125,7 @@ var ofProperties = intake.Fields[event]{
 
 func proof(e *event) *intake.Proof { return &e.proof }
 
-// hierarchy reads the elements from the target outwards, as many as are looked at.
+// hierarchy reads the elements from the target outwards, at most maxElements of them.
 func hierarchy(r *intake.Reader, p *event) {
 	if r.Kind() == '[' {
 		p.elements = p.elements[:0]
@@ -145,8 +145,8 @@ var ofElement = intake.Fields[element.Element]{
 	},
 }
 
-// attribute reads an attribute of an element. Only one that is a flag may be no string. Of an
-// element that can be edited, SDKs report no attribute but the type.
+// attribute reads an attribute of an element. Only a flag may be something other than a string.
+// For an editable element, SDKs report no attribute except the type.
 func attribute(r *intake.Reader, e *element.Element, key []byte) {
 	name := "attr__" + string(key)
 	if e.ContentEditable == "" && string(key) != "type" {
@@ -161,7 +161,7 @@ func attribute(r *intake.Reader, e *element.Element, key []byte) {
 	e.Set(name, value)
 }
 
-// Meaning implements [intake.Decoder]. The time of a webhook is the vendor's, which has
+// Meaning implements [intake.Decoder]. The time in a webhook is the vendor's, which has already
 // corrected it.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
@@ -201,14 +201,14 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	m.Finish(from, e.time, from.SentAt)
 }
 
-// isAmplitudes reports whether the SDKs send an event of their own accord.
+// isAmplitudes reports whether an event is one that the SDKs send by themselves.
 func isAmplitudes(typ string) bool {
 	return typ == "session_start" || typ == "session_end" || strings.HasPrefix(typ, "[Amplitude] ") ||
 		typ == "$groupidentify"
 }
 
-// who returns an event with the session and the user. An anonymous visitor is a user, too. The
-// session is the device with its session number: numbers alone are not unique.
+// who returns an event with the session and the user. An anonymous visitor is a user as well.
+// The session is the device with its session number: numbers alone are not unique.
 func (e *event) who() activity.Event {
 	out := intake.Who(e.id, e.userID, e.deviceID, e.email)
 	if number := intake.Trimmed(e.sessionID); out.Visitor != "" && number != "" && !strings.HasPrefix(number, "-") {
@@ -221,8 +221,8 @@ func (e *event) who() activity.Event {
 // have no tags.
 var captioned = map[string]bool{"a": true, "button": true, "label": true, "summary": true, "": true}
 
-// action puts an event of autocapture in words. Only a page view may go by the page's location:
-// a click may already have changed it. It changes the elements.
+// action describes an event of autocapture. Only a page view may use the page's location: a
+// click may already have changed it. It modifies the elements.
 func (e *event) action() activity.Action {
 	switch e.typ {
 	case eventPage:
@@ -242,7 +242,7 @@ func (e *event) action() activity.Action {
 	target.ID = cmp.Or(target.ID, e.target.ID)
 	target.AriaLabel = cmp.Or(target.AriaLabel, e.target.AriaLabel)
 	if target.ContentEditable == "" && !captioned[target.Tag] {
-		target.ContentEditable = "true" // for all that is known: its text may have been typed
+		target.ContentEditable = "true" // its text may have been typed
 	}
 	typ := activity.TypeClick
 	if e.typ == eventChange {

@@ -18,16 +18,16 @@ type Handler struct{ in *intake.Intake }
 // New returns a handler that shares the intake with other sources.
 func New(in *intake.Intake) *Handler { return &Handler{in} }
 
-// Patterns returns the patterns, as [http.ServeMux] takes them, that the handler is to
-// be mounted under: everything below /amplitude.
+// Patterns returns the patterns, as [http.ServeMux] takes them, under which to mount the
+// handler: everything below /amplitude.
 func Patterns() []string { return []string{"/amplitude", "/amplitude/{call...}"} }
 
-// calls are the last segments of the paths that bring events. An SDK's serverUrl may
-// have Amplitude's own path or not.
+// calls are the last segments of the paths for events. An SDK's serverUrl may or may
+// not include Amplitude's own path.
 var calls = []string{"amplitude", "2", "httpapi", "batch"}
 
-// ServeHTTP takes the calls of Amplitude's SDKs, from pages of any origin but those that
-// the product they name excludes.
+// ServeHTTP handles the calls of Amplitude's SDKs, from pages of any origin that the
+// product named in the call does not exclude.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := intake.Route{}
 	path := strings.TrimRight(r.URL.Path, "/")
@@ -47,7 +47,7 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 	return refusal(err)
 }
 
-// answer is the body of 200, as of Amplitude's HTTP V2 API, with the counts.
+// answer is the body of a 200, as in Amplitude's HTTP V2 API, with the counts.
 type answer struct {
 	Code       int   `json:"code"`
 	Ingested   int   `json:"events_ingested"`
@@ -56,8 +56,8 @@ type answer struct {
 	intake.Counts
 }
 
-// refusal returns a copy of an error with the beginning that SDKs look for: otherwise they send
-// the event again. The error itself may be shared.
+// refusal returns a copy of an error with the fields that SDKs look for first: otherwise they
+// send the event again. It does not modify the error, which may be shared.
 func refusal(err error) error {
 	answer, ok := errors.AsType[*httpx.Error](err)
 	if !ok {
