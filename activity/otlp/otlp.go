@@ -13,16 +13,18 @@
 //	err = exporter.Export(ctx, service.Metrics())
 //
 // The standard environment variables configure it: OTEL_EXPORTER_OTLP_ENDPOINT switches
-// it on, as does OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER with the value otlp. Without
-// them, and with OTEL_SDK_DISABLED=true, nothing is exported and nothing costs anything.
+// it on, as does OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER with the value otlp.
+// Without them, or with OTEL_SDK_DISABLED=true, nothing is exported and nothing costs
+// anything.
 //
 // # Traces
 //
-// The trace of an action begins with its request. Its ID and its first span's are digests of
-// the product, the session and the action's start. A note or an offer, which
-// another server may write hours later, thus becomes a span of the same trace, without a
-// byte of it in storage. A note of several actions is in the trace of the first, with a link
-// to each other one. A lookup is a trace of its own, with a link to each action that it found.
+// The trace of an action begins with its request. Its ID and its first span's ID are
+// digests of the product, the session and the action's start. So a note or an offer,
+// which another server may write hours later, becomes a span of the same trace, without a
+// byte of the trace in storage. A note of several actions is in the trace of the first
+// one, with a link to each of the others. A lookup is a trace of its own, with a link to
+// each action that it found.
 package otlp
 
 import (
@@ -52,7 +54,7 @@ import (
 // Exporter exports traces and metrics. Its methods are safe for concurrent use.
 type Exporter struct {
 	resource *resource.Resource
-	traces   *sdk.TracerProvider // nil where they are off
+	traces   *sdk.TracerProvider // nil if they are off
 	tracer   trace.Tracer
 	measures bool
 	metrics  *metric.MeterProvider // nil before Export
@@ -64,13 +66,13 @@ const name = "liveactivity"
 
 // Options of [Open]; a zero field means its default.
 type Options struct {
-	// Logger takes the failures of exports, of which the SDK has one handler in a process;
-	// slog.Default().
+	// Logger takes the failures of exports; slog.Default(). The SDK has one handler for
+	// them in a process.
 	Logger *slog.Logger
 }
 
-// Open returns an exporter as the environment configures it; opts may be nil. It connects to
-// nothing; where traces are on it starts the SDK's goroutine, which Close ends. The error
+// Open returns an exporter as the environment configures it; opts may be nil. It opens no
+// connection; if traces are on, it starts the SDK's goroutine, which Close ends. The error
 // joins all mistakes in the environment.
 func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 	traces, tracesErr := isOn("TRACES")
@@ -129,8 +131,8 @@ func isOn(signal string) (bool, error) {
 	return true, nil
 }
 
-// samplerOf returns the sampler of OTEL_TRACES_SAMPLER. Every span is sampled by its trace's ID
-// alone, so that all spans of an action have one fate, whichever server makes them.
+// samplerOf returns the sampler of OTEL_TRACES_SAMPLER. Only its trace's ID decides about a
+// span, so all spans of an action are sampled or none, whichever server makes them.
 func samplerOf(name, arg string) (sdk.Sampler, error) {
 	switch strings.TrimPrefix(name, "parentbased_") {
 	case "", "always_on":
@@ -148,7 +150,7 @@ func samplerOf(name, arg string) (sdk.Sampler, error) {
 		"behind parentbased_")
 }
 
-// Tracer returns the function for the service's options; nil where traces are off.
+// Tracer returns the function for the service's options; nil if traces are off.
 func (e *Exporter) Tracer() tracing.Tracer {
 	if e.traces == nil {
 		return nil
@@ -157,7 +159,7 @@ func (e *Exporter) Tracer() tracing.Tracer {
 }
 
 // Export exports the metrics from now on, by default once a minute
-// (OTEL_METRIC_EXPORT_INTERVAL), in a goroutine of the SDK's, which Close ends. It does nothing where
+// (OTEL_METRIC_EXPORT_INTERVAL), in a goroutine of the SDK that Close ends. It does nothing if
 // metrics are off. Call it at most once.
 func (e *Exporter) Export(ctx context.Context, from prometheus.Gatherer) error {
 	if !e.measures {
@@ -172,7 +174,7 @@ func (e *Exporter) Export(ctx context.Context, from prometheus.Gatherer) error {
 	return nil
 }
 
-// Close exports everything that was taken, until ctx ends, and ends the goroutines.
+// Close exports everything received so far, until ctx ends, and ends the goroutines.
 func (e *Exporter) Close(ctx context.Context) error {
 	var errs []error
 	if e.traces != nil {

@@ -16,8 +16,8 @@ import (
 // attribute makes an attribute of a span.
 var attribute = attr.String
 
-// trace makes the spans of a step. Each server makes its own, at any time: the trace is found
-// by the action alone.
+// trace makes the spans of a step. Each server makes its own, at any time, because the action
+// alone determines the trace.
 func (e *Exporter) trace(s tracing.Step) {
 	switch s.Name {
 	case tracing.Ingest:
@@ -51,15 +51,15 @@ func (e *Exporter) span(ctx context.Context, s *tracing.Step, linked ...tracing.
 	}
 	_, span := e.tracer.Start(ctx, s.Name, trace.WithTimestamp(s.Began), trace.WithAttributes(attributes...),
 		trace.WithLinks(links...))
-	if s.Err != nil { // its text may hold what a vendor said
+	if s.Err != nil { // its text may quote a vendor's answer
 		span.SetStatus(codes.Error, "failed")
 	}
 	span.End(trace.WithTimestamp(s.Ended))
 }
 
-// contextOf returns the first span of an action's trace, a digest of product, session and
-// start. The product's length keeps product and session apart. The flag is always set; the
-// sampler goes by the ID of the trace (see samplerOf).
+// contextOf returns the first span of an action's trace, a digest of product, session and start.
+// The product's length keeps product and session apart. The flag is always set; the sampler
+// decides by the ID of the trace (see samplerOf).
 func contextOf(productID string, a tracing.Action) trace.SpanContext {
 	key := binary.BigEndian.AppendUint64(nil, uint64(a.Start))
 	key = append(binary.BigEndian.AppendUint64(key, uint64(len(productID))), productID...)
@@ -68,11 +68,11 @@ func contextOf(productID string, a tracing.Action) trace.SpanContext {
 		TraceFlags: trace.FlagsSampled, Remote: true})
 }
 
-// rootKey is the key of a context's span that is the first of a trace.
+// rootKey is the key of the first span of a trace in a context.
 type rootKey struct{}
 
-// ids makes the IDs of spans: random ones, but for the first of an action's trace. It is safe
-// for concurrent use.
+// ids makes the IDs of spans: random ones, except for the first span of an action's trace. It is
+// safe for concurrent use.
 type ids struct{}
 
 // NewIDs implements the SDK's IDGenerator.
