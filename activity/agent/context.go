@@ -17,14 +17,14 @@ type Context struct {
 	SessionIDs     []string `json:"session_ids"` // the session seen last at the end
 	ConversationID string   `json:"conversation_id,omitempty"`
 
-	// Where the person was last, as far as anything is kept. The seconds are up to AsOf.
+	// The person's last place, as far as it is known. The durations end at AsOf.
 	Page         string  `json:"page" jsonschema:"The page that the person is on, in words."` // see activity.PageName
 	CanonicalURL string  `json:"canonical_url" jsonschema:"The page's URL with identifiers replaced by :id."`
 	OnPageS      float64 `json:"on_page_s" jsonschema:"Seconds since the person came to the page."`
 	HereS        float64 `json:"here_s" jsonschema:"Seconds since the session's first action."`
 	LastSeen     float64 `json:"last_seen" jsonschema:"Epoch seconds; 0 while unknown."`
 
-	// Summary is the newest of the linked conversation.
+	// Summary is the newest one of the linked conversation.
 	Summary string `json:"summary,omitempty" jsonschema:"Of earlier activity, in the linked conversation."`
 
 	// Actions are of all the person's sessions.
@@ -36,7 +36,7 @@ type Context struct {
 	Prompt    string `json:"prompt,omitempty" jsonschema:"The product's own words to its agents."`
 	Text      string `json:"text"`
 
-	// Cursor is for Query.Cursor: everything up to here is in the answer.
+	// Cursor is for Query.Cursor: everything up to it is in this answer.
 	Cursor string  `json:"cursor" jsonschema:"Pass it as since to get only later actions."`
 	AsOf   float64 `json:"as_of" jsonschema:"Time of the answer, in epoch seconds."`
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// A cursor is opaque and no secret: it says how far an answer was complete, and opens nothing.
-// The checksum finds cursors that were cut or mistyped, which otherwise would leave out actions
-// without a word; the digest finds one of another product.
+// A cursor is opaque but no secret: it marks the point up to which an answer was complete, and
+// gives no access. The checksum detects cursors that were cut or mistyped, which would otherwise
+// leave out actions silently; the digest detects a cursor of another product.
 
 // A cursor is base64 of a version, a position, a digest of the product, and a checksum. No
 // number begins like its version.
@@ -43,7 +43,7 @@ func parseCursor(cursor string) (p recent.Position, of [4]byte, ok bool) {
 		[4]byte(b[17:]), true
 }
 
-// digest returns a few bytes that tell products apart.
+// digest returns a few bytes that distinguish products.
 func digest(productID string) [4]byte {
 	sum := sha256.Sum256([]byte(productID))
 	return [4]byte(sum[:])

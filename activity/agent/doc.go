@@ -1,5 +1,5 @@
-// Package agent is one person's context for an AI agent: where the person is, and their
-// newest actions, as data and as a text to put into a prompt.
+// Package agent makes one person's context for an AI agent: where the person is, and
+// their newest actions, as data and as a text to put into a prompt.
 //
 //	query := agent.Query{Email: "ada@example.com"}
 //	c, err := service.Context(ctx, "acme", query)
@@ -7,5 +7,5 @@
 //	query.Cursor = c.Cursor // the next turn gets later arrivals only
 //
 // The text quotes everything that browsers sent, between markers and below a sentence
-// that says so: it is data to a model, never an instruction.
+// that declares it as data, never an instruction.
 package agent

@@ -24,14 +24,14 @@ const (
 // Query asks for the context of a person, by exactly one of the first four fields.
 type Query struct {
 	UserID         string
-	Email          string // upper and lower case are the same
+	Email          string // in upper or lower case
 	SessionID      string // that session alone
 	ConversationID string // of a help desk
-	Desk           string // of the conversation, where several desks have that ID
+	Desk           string // of the conversation, if several desks have that ID
 
-	Limit int // of the actions, the newest; the maximum where it is below 1 or above
-	// Cursor, of an earlier answer about the product, leaves out earlier arrivals, and
-	// Since earlier actions. At most one of them is set.
+	Limit int // how many of the newest actions; the maximum if it is below 1 or above the maximum
+	// Cursor, from an earlier answer about the product, leaves out earlier arrivals; Since
+	// leaves out earlier actions. At most one of them is set.
 	Cursor string
 	Since  time.Time
 
@@ -41,9 +41,9 @@ type Query struct {
 // parameters of an endpoint. The first four name a person.
 var parameters = [...]string{"user_id", "email", "session_id", "conversation_id", "desk", "limit", "since", "max_chars"}
 
-// ParseQuery returns the query of an endpoint's parameters: the fields of [Query] in snake
-// case, since being a cursor or epoch seconds. Others are ignored. The query has been checked.
-// The error is a *[activity.QueryError] about the first mistake.
+// ParseQuery returns the query of an endpoint's parameters: the fields of [Query] in snake case,
+// where since is a cursor or epoch seconds. Others are ignored. The query has been checked. The
+// error is a *[activity.QueryError] about the first mistake.
 func ParseQuery(values url.Values) (q Query, err error) {
 	for _, name := range parameters {
 		if len(values[name]) > 1 {
@@ -64,13 +64,13 @@ func ParseQuery(values url.Values) (q Query, err error) {
 		return Query{}, &activity.QueryError{Param: "max_chars", Problem: charsProblem}
 	}
 	if values.Has("max_chars") && q.MaxChars == 0 {
-		q.MaxChars = -1 // which is no default
+		q.MaxChars = -1 // not the default
 	}
 	q.parseSince(values.Get("since"))
 	return q, q.Check()
 }
 
-// parseSince takes a time for one, and leaves anything else to be a cursor, which no number is.
+// parseSince takes a number for a time, and anything else for a cursor, which is never a number.
 func (q *Query) parseSince(since string) {
 	const most = 1e11 // in the year 5138
 	if seconds, err := strconv.ParseFloat(since, 64); err == nil && math.Abs(seconds) <= most {
@@ -83,7 +83,7 @@ func (q *Query) parseSince(since string) {
 // charsProblem is the mistake in a number of characters.
 var charsProblem = fmt.Sprintf("must be an integer from %d to %d", MinChars, MaxChars)
 
-// Check returns the first mistake in the query, a *[activity.QueryError]. It does not tell a
+// Check returns the first mistake in the query, a *[activity.QueryError]. It does not detect a
 // cursor of another product: see [Query.After].
 func (q *Query) Check() error {
 	given := 0
@@ -114,8 +114,8 @@ func (q *Query) Check() error {
 	return nil
 }
 
-// After returns the position that the query's cursor is of, zero without one. The cursor
-// of another product is a *[activity.QueryError].
+// After returns the position of the query's cursor, zero without one. The error for a
+// cursor of another product is a *[activity.QueryError].
 func (q *Query) After(productID string) (recent.Position, error) {
 	if q.Cursor == "" {
 		return recent.Position{}, nil

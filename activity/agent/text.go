@@ -19,7 +19,7 @@ const (
 	maxName     = 254 // of a user ID or an address
 	maxAddress  = 300 // of a URL
 	maxLine     = 1000
-	leastBody   = 60 // which the product's prompt leaves, or it is left out
+	leastBody   = 60 // the product's prompt leaves at least this, or is left out
 	leftOutRoom = len("(99999 earlier left out)\n")
 )
 
@@ -28,11 +28,13 @@ const cutMark = " …"
 
 // Render writes the text of the context, whose other fields are set: at most maxChars
 // characters, [DefaultChars] for zero. The product's prompt comes first, unless it leaves no
-// room, and then, quoted, a line about the person and the page, and a line of each action,
-// oldest first. The oldest are left out first, which the text says. If nothing is known within
-// the retention ttl, the text is a sentence. Actions are those found. The unverified sessions are
-// of a lower standing than the context, and their lines are marked; the page is from the session
-// last. It sets Text and Truncated.
+// room. Then come, quoted, a line about the person and the page, and a line for each action,
+// oldest first. If there is too little room, the oldest actions are left out, and the text says
+// so. If nothing is known within the retention ttl, the text is one sentence.
+//
+// found has the records of c.Actions. The unverified sessions have a lower standing than the
+// context, and their lines are marked. last is the session of the page. Render sets Text and
+// Truncated.
 func (c *Context) Render(found recent.Records, maxChars int, ttl time.Duration, last string, unverified []string) {
 	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
 	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
@@ -73,8 +75,8 @@ func size(lines ...string) (n int) {
 	return n
 }
 
-// shortened returns the lines without the oldest actions, which are over the room by so many
-// characters. The newest action stays; it and the head are cut if need be.
+// shortened returns the lines without the oldest actions; over is the number of characters by
+// which they exceed the room. The newest action stays; it and the head are cut if necessary.
 func shortened(lines []string, room, over int) []string {
 	head, lines := lines[0], lines[1:]
 	over += leftOutRoom
@@ -132,8 +134,8 @@ func (c *Context) head(isUnverified bool) string {
 
 func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }
 
-// span returns a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min". One
-// below zero is none.
+// span returns a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min". A
+// negative one counts as zero.
 func span(d time.Duration) string {
 	hours, minutes := int(d/time.Hour), int(d/time.Minute)%60
 	switch {
