@@ -11,9 +11,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
-// Entries come from this process or, over a stream, from a server that may be of another
-// version, so nothing is taken for granted: an entry that cannot be decoded is an error for its
-// reader to pass over, and the errors quote nothing of it, as they get into logs.
+// Entries come from this process or, over a stream, from a server that may have another version,
+// so nothing is taken for granted: an entry that cannot be decoded is an error, so that its
+// reader can skip it, and errors quote nothing from the entry, because they get into logs.
 
 // TypeOf returns the type of an entry with these data, empty for none.
 func TypeOf(data []byte) string {
@@ -24,8 +24,8 @@ func TypeOf(data []byte) string {
 	return typ
 }
 
-// head returns the type and the session ID of an entry. A missing field is empty. Where the
-// entry is not JSON, or one of the two is no string, both are empty.
+// head returns the type and the session ID of an entry. A missing field is empty. If the entry
+// is not JSON, or one of the two is not a string, both are empty.
 func head(data []byte) (typ, sessionID string) {
 	var h struct {
 		Type      string `json:"type"`
@@ -37,9 +37,9 @@ func head(data []byte) (typ, sessionID string) {
 	return h.Type, h.SessionID
 }
 
-// Batch returns the batch of an "actions" entry: one action or more, all of its session. It is
-// an error for any other entry. The batch may be shared by all readers of the entry and must
-// not be modified.
+// Batch returns the batch of an "actions" entry: at least one action, all of its session. Any
+// other entry is an error. The batch may be shared by all readers of the entry and must not be
+// modified.
 func (m *Message) Batch() (*activity.Batch, error) {
 	if m.batch != nil {
 		return m.batch, nil
@@ -72,7 +72,7 @@ var (
 	errMalformed = errors.New("not JSON, or a field of the wrong type")
 )
 
-// Decode decodes the JSON of the entry into v. Its error quotes nothing of it.
+// Decode decodes the JSON of the entry into v. Its error quotes nothing from the entry.
 func (m *Message) Decode(v any) error { return decode(m.Data, v) }
 
 func decode(data []byte, v any) error {
@@ -89,7 +89,7 @@ func decode(data []byte, v any) error {
 // and a stack overflow ends the process.
 const maxDepth = 1000
 
-// isDeep counts brackets first: nearly no entry has enough of them to be worth a scan.
+// isDeep counts brackets first, because hardly any entry has enough of them to be worth a scan.
 func isDeep(data []byte) bool {
 	brackets := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("["))
 	return brackets > maxDepth && jsonscan.ShapeOf(data).Depth > maxDepth

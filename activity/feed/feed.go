@@ -1,4 +1,4 @@
-// Package feed is the form in which the entries of a product's log pass to
+// Package feed defines the form in which the entries of a product's log reach
 // their readers, in the same process or over a stream:
 //
 //	err := source.Follow(ctx, after, since, func(e feed.Event) error {
@@ -22,7 +22,7 @@ import (
 )
 
 // The types of entries that clients of a stream know. An entry of any other
-// type is for views inside the service, and those that do not know it ignore
+// type is for views inside the service; views that do not know the type ignore
 // it.
 const (
 	Actions = activity.BatchType
@@ -33,7 +33,7 @@ const (
 // public are the types that are sent to clients.
 var public = []string{Actions, Summary, Erase}
 
-// IsPublic reports whether clients of a stream are sent an entry with these
+// IsPublic reports whether clients of a stream receive an entry with these
 // data.
 func IsPublic(data []byte) bool { return slices.Contains(public, TypeOf(data)) }
 
@@ -45,8 +45,8 @@ const (
 	Entry Kind = iota
 	// CaughtUp reports that everything available has been delivered.
 	CaughtUp
-	// Gap reports that entries after Requested are no longer retained. Oldest is
-	// the first entry that is, empty for none.
+	// Gap reports that entries after Requested are no longer retained. Oldest
+	// is the first retained entry, empty if there is none.
 	Gap
 	// Open reports that the source has been opened or reopened. A source
 	// without a cursor delivers everything appended since Opened.
@@ -56,7 +56,7 @@ const (
 	TooLarge
 )
 
-// Event is delivered by a source. The fields of another kind than its own are zero.
+// Event is delivered by a source. Fields that belong to another kind are zero.
 type Event struct {
 	Kind Kind
 	Message
@@ -82,7 +82,7 @@ func NewBatch(id string, data []byte, b *activity.Batch) Message {
 	return Message{ID: id, Type: b.Type, SessionID: b.SessionID, Data: data, batch: b}
 }
 
-// eraseHead is where the data of an "erase" entry begin. Clients are sent the rest, as an
+// eraseHead is the beginning of the data of an "erase" entry. Clients receive the rest, as an
 // event of that name.
 const eraseHead = `{"type":"` + Erase + `",`
 
@@ -102,8 +102,8 @@ func NewErase(id string, event []byte) Message {
 	return NewMessage(id, append([]byte(eraseHead), rest...))
 }
 
-// NewMessage returns the entry with an ID. It keeps data, and replaces them where
-// they are not UTF-8.
+// NewMessage returns the entry with an ID. It keeps data, unless they are not
+// UTF-8: then it keeps a corrected copy.
 func NewMessage(id string, data []byte) Message {
 	m := Message{ID: id, Data: validUTF8(data)}
 	m.Type, m.SessionID = head(m.Data)
