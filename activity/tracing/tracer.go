@@ -1,7 +1,7 @@
-// Package tracing follows actions through the service: a [Tracer] takes each [Step] of
-// their way, from the request that brought them to the notes, offers and answers that they
-// are in. Package [github.com/liveactivity/liveactivity/activity/otlp] makes spans of the
-// steps.
+// Package tracing follows actions through the service: a [Tracer] receives each [Step] of
+// their way, from the request that brought them to the notes, offers and answers that
+// contain them. Package [github.com/liveactivity/liveactivity/activity/otlp] makes spans
+// from the steps.
 package tracing
 
 import (
@@ -20,18 +20,18 @@ type Step struct {
 	// Via is the help desk of a note, a summary or an offer, and the tool of an answer by
 	// MCP; empty for other steps.
 	Via          string
-	Actions      []Action // none where the step does not know them
+	Actions      []Action // none if the step does not know them
 	Began, Ended time.Time
 	Err          error
 }
 
-// Action names an action of a product by facts that every server knows of it, wherever it is.
+// Action identifies an action of a product by facts that every server knows about it.
 type Action struct {
 	SessionID string
 	Start     int64 // microseconds since the epoch
 }
 
-// ActionOf returns the reference to an action of a session.
+// ActionOf returns the Action for an action of a session.
 func ActionOf(sessionID string, a *activity.Action) Action {
 	return Action{sessionID, a.Start().UnixMicro()}
 }
@@ -40,15 +40,15 @@ func ActionOf(sessionID string, a *activity.Action) Action {
 const (
 	Ingest  = "ingest"  // from the arrival of a request until its actions can be read
 	Append  = "append"  // the part of it in which the log commits them
-	Note    = "note"    // a help desk is given a note of actions
-	Summary = "summary" // a help desk is given a note with a summary
-	Offer   = "offer"   // a help desk is given an offer
+	Note    = "note"    // a help desk receives a note of actions
+	Summary = "summary" // a help desk receives a note with a summary
+	Offer   = "offer"   // a help desk receives an offer
 	Lookup  = "lookup"  // a person's actions are read
 )
 
-// Tracer takes the steps of actions, each when it has ended. It is called
-// concurrently, while requests are served, and must return at once. It must not keep the
-// Actions.
+// Tracer receives the steps of actions, each after it has ended. It is called
+// concurrently while requests are served, and must return without delay. It must not keep
+// the Actions.
 type Tracer func(Step)
 
 type viaKey struct{}
@@ -58,8 +58,8 @@ func WithVia(ctx context.Context, tool string) context.Context {
 	return context.WithValue(ctx, viaKey{}, tool)
 }
 
-// Store returns a store whose reads of a person, Recent and Snapshot, are steps; the store itself
-// where there is no tracer.
+// Store returns a store that reports its reads of a person, Recent and Snapshot, as steps.
+// Without a tracer it returns the store itself.
 func Store(store recent.Store, tracer Tracer) recent.Store {
 	if tracer == nil {
 		return store
