@@ -14,11 +14,11 @@ import (
 type Config struct {
 	Name string `json:"name"` // of the path: up to 64 letters, digits, "-" and "_"
 	Kind string `json:"kind"` // Kind
-	// Batch is the field that has the array of events, where a request brings several in
-	// an object. A request may also be an event or an array of them.
+	// Batch is the field with the array of events, for requests that have several events in an
+	// object. A request may also be one event or an array of events.
 	Batch  string `json:"batch,omitempty"`
 	Fields Fields `json:"fields"`
-	// Actions are the actions that events make, by their name: a Type constant of package
+	// Actions are the actions that events make, by the event's name: a Type constant of package
 	// activity, or Identify.
 	Actions map[string]string `json:"actions,omitempty"`
 }
@@ -26,11 +26,11 @@ type Config struct {
 // Kind is the kind of every source of this package.
 const Kind = "flat"
 
-// Identify is the action of events that name the visitor of their session, and add none.
+// Identify is the action of events that name the visitor of their session and add no action.
 const Identify = "identify"
 
-// Fields are paths into an event, such as "user.id", which stands for the field id of the
-// object user. An empty one stands for nothing. Event is required, and one of UserID,
+// Fields are paths into an event, such as "user.id" for the field id in the object user. An
+// empty path means that events lack the field. Event is required, and so is one of UserID,
 // AnonymousID and SessionID.
 type Fields struct {
 	Event       string `json:"event"` // its name
@@ -42,7 +42,7 @@ type Fields struct {
 	Email       string `json:"email,omitempty"`
 	URL         string `json:"url,omitempty"`        // of the page
 	Label       string `json:"label,omitempty"`      // of what was clicked, submitted or changed; never what was typed
-	Properties  string `json:"properties,omitempty"` // the object that has the properties of custom events
+	Properties  string `json:"properties,omitempty"` // the object with the properties of custom events
 }
 
 // paths returns the fields' paths by their names.
@@ -92,8 +92,8 @@ func (c *Config) Validate() (problems []string) {
 	return problems
 }
 
-// pathProblem returns the mistake in the path of a field, "" for none. Two fields cannot be at
-// one place, and nothing is inside a text; properties may have the other fields inside.
+// pathProblem returns the mistake in the path of a field, "" for none. No two fields may have
+// the same path, and nothing is inside a text; properties may contain the other fields.
 func pathProblem(field string, paths map[string]string) string {
 	path := paths[field]
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
-// The paths of a configuration are made into tables once, and each event is read along them: a
-// field that no path goes through is skipped, and nothing is read twice but the properties of a
-// listed event.
+// The paths of a configuration are compiled into tables once, and each event is read along them:
+// fields on no path are skipped, and nothing is read twice except the properties of a listed
+// event.
 
 // New returns the source of a valid configuration. It keeps c's Actions, which must not change.
 func New(c *Config) *intake.Source {
@@ -21,7 +21,7 @@ func New(c *Config) *intake.Source {
 }
 
 // object returns the function that reads the object at a path, which ends with a dot unless it
-// is the event's own. A text has nothing inside; [Config.Validate] sees to that.
+// is the event's own. A text has nothing inside; [Config.Validate] ensures that.
 func object(paths map[string]string, at string) func(*intake.Reader, *event) {
 	fields := intake.Fields[event]{}
 	for field, path := range paths {
@@ -92,7 +92,7 @@ var texts = map[string]func(*event) *string{
 	"label":        func(e *event) *string { return &e.label },
 }
 
-// Meaning implements [intake.Decoder]. The event's time is taken as it is.
+// Meaning implements [intake.Decoder]. The event's time is used without correction.
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
 	if e.name = intake.Trimmed(e.name); e.name == "" {
