@@ -29,7 +29,7 @@ type Query struct {
 	ConversationID string // of a help desk
 	Desk           string // of the conversation, if several desks have that ID
 
-	Limit int // how many of the newest actions; the maximum if it is below 1 or above the maximum
+	Limit int // how many of the newest actions; the maximum if it is below 1 or too large
 	// Cursor, from an earlier answer about the product, leaves out earlier arrivals; Since
 	// leaves out earlier actions. At most one of them is set.
 	Cursor string

@@ -5,21 +5,21 @@ import (
 	"errors"
 )
 
-// A product that is dropped may be registered anew under its ID. Its data before and
+// A product that is dropped may be registered again under its ID. Its data before and
 // after belong to two generations, each numbered by the [Version] of a registration. A
 // write carries the number of the generation in which it began, and a drop ends all
 // generations up to a number: a write that began in one of them is refused from then
 // on, wherever it comes from and however late it is.
 
 // ErrDropped reports a write of a generation of its product that was dropped. Nothing
-// was written, and to repeat the call in the same generation is of no use.
+// was written, and there is no point in repeating the call in the same generation.
 var ErrDropped = errors.New("document: the product was dropped")
 
 type generationsKey struct{}
 
 // WithGenerations returns a context whose writes belong to these generations: the function
 // returns the number of a product's, zero for a product that is never dropped. Engines may call
-// it with locks held: it must return at once, and call no store.
+// it with locks held: it must return without delay, and call no store.
 func WithGenerations(ctx context.Context, of func(productID string) Version) context.Context {
 	return context.WithValue(ctx, generationsKey{}, of)
 }
@@ -34,6 +34,6 @@ func Generation(ctx context.Context, productID string) Version {
 	return 0
 }
 
-// Ended reports whether a write's generation is over where the generations up to
-// dropped have been.
+// Ended reports whether a write's generation has ended, if all generations up to dropped
+// have.
 func Ended(generation, dropped Version) bool { return generation != 0 && generation <= dropped }

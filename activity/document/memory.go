@@ -55,8 +55,8 @@ type memoryDocument struct {
 	yields      bool
 }
 
-// dead reports whether the document has expired at a time since the epoch. It may still be
-// held.
+// dead reports whether the document has expired at a time since the epoch. It may still be in
+// memory.
 func (d *memoryDocument) dead(now int64) bool { return d.until != 0 && d.until <= now }
 
 const (
@@ -76,8 +76,8 @@ func (d *memoryDocument) item() fair.Item {
 	}
 }
 
-// NewMemory returns an empty store; opts may be nil. It reports all invalid
-// options at once.
+// NewMemory returns an empty store; opts may be nil. Its error joins all invalid
+// options.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "document"}
@@ -92,8 +92,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// now is the time since the epoch in nanoseconds, above zero. It goes by the monotonic clock,
-// so a clock that is set does not change when documents expire.
+// now is the time since the epoch in nanoseconds, above zero. It uses the monotonic clock, so
+// setting the clock does not change when documents expire.
 func (m *Memory) now() int64 { return int64(time.Since(m.epoch)) + 1 }
 
 // Get implements [Store]. It never fails.
@@ -116,8 +116,8 @@ func (d *memoryDocument) document() Document {
 	return Document{Name: d.name, Value: []byte(d.value), Version: d.version}
 }
 
-// Write implements [Store]. It fails for conflicts, invalid changes and ErrDropped only, and
-// does not look whether ctx has ended. Versions are assigned over all products.
+// Write implements [Store]. It fails only for conflicts, invalid changes and ErrDropped, even if
+// ctx has ended. Versions are assigned over all products.
 func (m *Memory) Write(ctx context.Context, productID string, changes ...Change) (Version, error) {
 	if err := Validate(changes); err != nil {
 		return 0, err
@@ -128,7 +128,7 @@ func (m *Memory) Write(ctx context.Context, productID string, changes ...Change)
 		return 0, ErrDropped
 	}
 	now := m.now()
-	docs := make([]*memoryDocument, len(changes)) // nil for what does not exist
+	docs := make([]*memoryDocument, len(changes)) // nil for a document that does not exist
 	for i, c := range changes {
 		var current Version
 		if d, ok := m.docs.Get(productID, c.Name); ok {
@@ -148,8 +148,8 @@ func (m *Memory) Write(ctx context.Context, productID string, changes ...Change)
 	return m.version, nil
 }
 
-// apply makes a change of a document, nil for one that does not exist, whose
-// version has been checked. The document may have expired.
+// apply applies a change whose version has been checked to its document, nil if
+// that does not exist. The document may have expired.
 func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64) {
 	if c.Op == OpCheck {
 		return
@@ -204,9 +204,9 @@ func (m *Memory) Bytes(productID string) int64 {
 }
 
 // Drop ends the generations of a product up to through and removes all its documents,
-// including those without a time to live; zero ends none. Where that generation is over
-// already it does nothing and returns false. Versions assigned later are still greater
-// than any before.
+// including the ones without a time to live; zero ends none. If that generation has
+// already ended, Drop does nothing and returns false. Versions assigned later are still
+// greater than any before.
 func (m *Memory) Drop(productID string, through Version) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
