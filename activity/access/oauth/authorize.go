@@ -22,11 +22,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/pages"
 )
 
-// The authorization endpoint, in a browser. GET shows a form that asks for a key, POST takes
-// the form, and both parse the same query anew, so no state of a sign-in is stored before its
-// key is right. A mistake is shown to the user until client and redirect URI are known to
-// belong together, and sent to the client from then on. An answer sent earlier would make this
-// server an open redirector (RFC 6749, section 4.1.2.1).
+// The authorization endpoint, in a browser. GET shows a form that asks for a key, POST takes the
+// form, and each parses the same query, so no state of a sign-in is stored before its key is
+// right. A mistake is shown to the user until client and redirect URI are known to belong
+// together, and sent to the client from then on. An answer sent earlier would make this server
+// an open redirector (RFC 6749, section 4.1.2.1).
 
 // authorization is a request for a code that may be shown to the user. The client and the
 // redirect URI belong together; challenge is the client's code_challenge, a digest in
@@ -39,8 +39,8 @@ type authorization struct {
 }
 
 // parse returns the authorization that a query asks for. The error is a *[clientError], a
-// *refusal or one of the storage; after a refusal the client and the redirect URI are known. A
-// nil query is one without parameters.
+// *refusal or storage's; after a refusal the client and the redirect URI are known. A nil query
+// has no parameters.
 func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err error) {
 	a.clientID = q.Get("client_id")
 	again := repeated(q)
@@ -83,8 +83,8 @@ func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err 
 // isChallenge matches a SHA-256 digest in base64url.
 var isChallenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// answer sends the browser to the client, with the state of the request and the issuer added to
-// the answer, which it changes. A query of the redirect URI stays as it is written, because the
+// answer sends the browser to the client. It adds the state of the request and the issuer to the
+// answer, which it modifies. The query of the redirect URI stays as it is written, because the
 // client registered it so.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, answer url.Values) {
 	if state := r.URL.Query().Get("state"); state != "" {
@@ -130,7 +130,7 @@ func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a author
 }
 
 // serveAuthorize shows the sign-in page. Showing it counts as a use of the client, so of all
-// that wait for a first sign-in this one is evicted last.
+// clients that wait for a first sign-in this one is evicted last.
 func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte) error {
 	a, ok, err := s.authorization(w, r)
 	if err != nil || !ok {
@@ -206,9 +206,8 @@ func (s *Server) browser(r *http.Request) string {
 	return c.Value
 }
 
-// formValue returns the hidden value of the form for a request: only the browser with the
-// secret can have been shown it, and only for this query. The server keeps nothing to check it
-// by.
+// formValue returns the hidden value of the form for a request. Only the browser with the secret
+// can have received it, and only for this query. The server stores nothing for the check.
 func formValue(secret, query string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(query))

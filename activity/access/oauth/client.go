@@ -58,9 +58,9 @@ var scripts = []string{"javascript", "data", "vbscript", "file", "blob", "about"
 	"view-source", "ws", "wss", "ftp"}
 
 // checkRedirectURI returns the problem of an address to send codes to, empty for none. An https
-// URL, http on the user's own machine and an app's own scheme are allowed (RFC 8252). Only
-// printable ASCII is: browsers drop or turn some other characters, a backslash among them, and
-// would go elsewhere than the check saw.
+// URL, http on the user's own machine and an app's own scheme are allowed (RFC 8252). It must be
+// printable ASCII without backslashes: browsers drop or replace other characters, and would then
+// go to another address than the one checked.
 func checkRedirectURI(s string) (problem string) {
 	u, err := url.Parse(s)
 	isPlain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' })
@@ -191,8 +191,8 @@ func (s *Server) register(ctx context.Context, c client) (id string, err error) 
 // clients beyond the bounds. It blocks while another request of this server changes the lists,
 // until ctx ends. The lists, the client and the evicted ones change together or not at all.
 //
-// A client that signs in is no longer counted among those waiting, and stays so: signsIn false
-// does not move it back.
+// A client that signs in leaves the list of waiting clients for good: signsIn false does not
+// move it back.
 func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
 	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
 	if err != nil || len(raw) != idBytes {
@@ -228,7 +228,7 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 	})
 }
 
-// lists returns the changes to the two lists that make a client the last one of its own, and
+// lists returns the changes to the two lists that make a client the last one in its list, and
 // the names of the clients that no longer fit. The documents and id are only read.
 func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (changes []document.Change, evicted []string) {
 	for _, list := range []struct {
@@ -246,15 +246,15 @@ func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (change
 		for ; len(ids) > list.most*idBytes; ids = ids[idBytes:] {
 			evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
 		}
-		if list.has || !bytes.Equal(ids, list.doc.Value) { // also to live on
+		if list.has || !bytes.Equal(ids, list.doc.Value) { // also to renew its time to live
 			changes = append(changes, document.Put(list.doc, ids, clientTTL))
 		}
 	}
 	return changes, evicted
 }
 
-// indexOf returns where an ID is in a list, -1 for nowhere. Only multiples of idBytes are
-// places, so the end of one ID and the start of the next match nothing.
+// indexOf returns the place of an ID in a list, -1 if it is not there. Only multiples of idBytes
+// are places, so the end of one ID and the start of the next never match.
 func indexOf(ids, id []byte) int {
 	for i := 0; i+idBytes <= len(ids); i += idBytes {
 		if bytes.Equal(ids[i:i+idBytes], id) {
@@ -265,12 +265,11 @@ func indexOf(ids, id []byte) int {
 }
 
 // errNoClient also stands for a stored client that cannot be decoded: its app can register
-// again, which writes it anew.
+// again, which overwrites it.
 var errNoClient = errors.New("oauth: no such client")
 
-// clientOf returns the client of an ID: a registered one, or, for a URL, the client that the
-// metadata document there describes. The error is errNoClient, a *[clientError] or one of the
-// storage.
+// clientOf returns the client with an ID: a registered one or, for a URL, the client that the
+// metadata document there describes. The error is errNoClient, a *[clientError] or storage's.
 func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
 	if isDocumentURL(id) {
 		return s.documents.client(ctx, id)

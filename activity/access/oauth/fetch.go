@@ -37,8 +37,8 @@ const (
 	failureTTL   = 30 * time.Second // of a cached failure, from its end
 )
 
-// clientError is a mistake of a client that only its user is shown. The client cannot be told,
-// because its address is not known.
+// clientError is a mistake of a client that is shown to its user only. The client does not learn
+// of it, because its address is not known.
 type clientError struct {
 	detail string // a sentence without its full stop
 	cause  error
@@ -63,7 +63,7 @@ type fetcher struct {
 type fetched struct {
 	client client
 	err    error
-	until  time.Time // not given out from then on
+	until  time.Time // not used from then on
 }
 
 // controlFunc is the type of Control of a [net.Dialer].
@@ -74,10 +74,10 @@ func newFetcher() *fetcher {
 	return fetcherBy(ssrf.New(ssrf.WithAnyPort()).Safe)
 }
 
-// fetcherBy returns a fetcher that connects to the addresses which control takes. The dialer
-// calls it after resolution, with each address it is about to use, so a name that resolves anew
-// gets nowhere else. The fetcher uses no proxy, which would resolve names by itself, and keeps
-// no connections, which are of no use for one document of a host.
+// fetcherBy returns a fetcher that connects to the addresses that control allows. The dialer
+// calls control after resolution, with each address it is about to use, so a name that resolves
+// differently the next time leads nowhere else. The fetcher uses no proxy, which would resolve
+// names by itself, and keeps no connections, which are of no use for one document of a host.
 func fetcherBy(control controlFunc) *fetcher {
 	cache, err := lru.New[string, fetched](maxDocuments)
 	if err != nil { // cannot happen: the size is positive
@@ -110,7 +110,8 @@ func isDocumentURL(id string) bool {
 }
 
 // client returns the client of a metadata document, from the cache or from its address. The
-// error is a *[clientError]. It may take fetchTime, whatever ctx says: ctx only carries values.
+// error is a *[clientError]. It may take fetchTime even if ctx ends earlier: ctx only carries
+// values.
 func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
 		return known.client, known.err
@@ -121,7 +122,7 @@ func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 		if known.client, known.err = f.fetch(context.WithoutCancel(ctx), id); known.err != nil {
 			known.until = time.Now().Add(failureTTL)
 		}
-		if !errors.Is(known.err, errBusy) { // which says nothing about this client
+		if !errors.Is(known.err, errBusy) { // busy says nothing about this client
 			f.cache.Add(id, known)
 		}
 		return known, nil
@@ -149,8 +150,8 @@ func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
 	return parseDocument(id, body)
 }
 
-// get returns the body at a URL, at most a byte more than a document may have, by which the
-// caller sees that it is too large. Any status but 200 is an error.
+// get returns the body at a URL, at most one byte more than a document may have, so that the
+// caller can detect a body that is too large. Any status but 200 is an error.
 func (f *fetcher) get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -33,9 +33,9 @@ import (
 // leaves the document in place and makes every token invalid.
 
 // A code or token is its prefix, its product, its family and a secret, with separators.
-// The family of a code and of refresh tokens is a secret, too, from which the ID of their
-// grant is derived; the family of an access token is the ID. So a spent refresh token
-// differs from a guess, and an access token reveals no other token.
+// The family of a code and of refresh tokens is a secret as well, from which the ID of
+// their grant is derived; the family of an access token is the ID. So a spent refresh
+// token differs from a guess, and an access token reveals no other token.
 const (
 	codePrefix    = "lac_"
 	refreshPrefix = "lar_"
@@ -53,8 +53,8 @@ func (t token) String() string {
 	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
 }
 
-// parseToken returns the parts of a token of that prefix. The parts of a token that was given
-// out have no separator: it stands neither in a product ID nor in the text of [rand.Text] or in
+// parseToken returns the parts of a token with that prefix. The parts of an issued token contain
+// no separator: it occurs neither in product IDs nor in the text of [rand.Text] nor in
 // hexadecimal digits.
 func parseToken(prefix, s string) (token, bool) {
 	rest, ok := strings.CutPrefix(s, prefix)
@@ -100,14 +100,14 @@ type grant struct {
 	Until   time.Time     `json:"until"`   // of the code, later of the newest refresh token
 }
 
-// accessToken is a token that is good until then. Spent ones stay in the list until the next
+// accessToken is a token that is valid until Until. Expired ones stay in the list until the next
 // refresh.
 type accessToken struct {
 	Digest []byte    `json:"digest"`
 	Until  time.Time `json:"until"`
 }
 
-// maxAccess is how many access tokens of a grant are good at a time. A client that
+// maxAccess is how many access tokens of a grant are valid at a time. A client that
 // refreshes more often loses the oldest.
 const maxAccess = 8
 
@@ -117,7 +117,7 @@ const (
 	useEvery    = time.Minute // how often the last use of a grant is stored
 )
 
-// The ends of a change to a grant.
+// The outcomes of a change to a grant.
 var (
 	errNoGrant = errors.New("oauth: no such grant")
 	errReused  = errors.New("oauth: a spent code or token was used again")
@@ -165,11 +165,11 @@ func (g *stored) put() (document.Change, error) {
 	return document.Put(g.doc, value, max(time.Until(g.Until), time.Second)), err
 }
 
-// change applies decide to a grant, again if another write came first, until ctx ends. So
-// decide may run several times, each time on the grant as it is then, and must not do anything
-// that lasts. An error of decide leaves the grant as it was, but errReused and errEnded end it;
-// change returns it. Without a grant, or when its product is dropped meanwhile, the error is
-// errNoGrant. After any other error of the storage, the grant may or may not have changed.
+// change applies decide to a grant, again if another write came first, until ctx ends. So decide
+// may run several times, each time on the grant as it is then, and must have no lasting effect.
+// An error of decide leaves the grant as it was, but errReused and errEnded end it; change
+// returns it. If there is no grant, or its product is dropped in the meantime, the error is
+// errNoGrant. After any other error of storage, the grant may or may not have changed.
 func (s *Server) change(ctx context.Context, productID, id string, decide func(*grant) error) error {
 	return document.Retry(ctx, func() error {
 		g, err := s.read(ctx, productID, id)
@@ -268,8 +268,9 @@ func (s *Server) list(ctx context.Context, productID string) (all []stored, err 
 	return all, nil
 }
 
-// opens reports whether the key of a grant still opens MCP for the product: nil, or an error of
-// [access.Keyring.ProductOf]. It is asked at every use, so a token never outlives its key.
+// opens returns nil if the key of a grant still opens MCP for the product, and otherwise an
+// error of [access.Keyring.ProductOf]. It is called at every use, so a token never outlives its
+// key.
 func (s *Server) opens(g *grant, productID string) error {
 	if len(g.Key) != sha256.Size {
 		return access.ErrInvalid
@@ -332,8 +333,8 @@ func (s *Server) keyOfAccess(ctx context.Context, t token) (key [sha256.Size]byt
 // product only.
 func useName(productID, id string) string { return productID + separator + id }
 
-// use remembers the use of a grant, and stores it once in useEvery: reading must not cost a
-// write. A use that cannot be stored is no failure; g stays as it is.
+// use remembers the use of a grant, and stores it once in useEvery, because reading must not
+// cost a write each time. Failing to store a use is not an error; g is not modified.
 func (s *Server) use(ctx context.Context, productID string, g *stored, now time.Time) {
 	s.uses.Add(useName(productID, g.id()), now)
 	if now.Sub(g.Used) < useEvery {
@@ -353,7 +354,7 @@ type Grant struct {
 	RedirectHost string  `json:"redirect_host"` // where the answer went
 	Scope        string  `json:"scope"`
 	CreatedAt    float64 `json:"created_at"`   // epoch seconds
-	LastUsedAt   float64 `json:"last_used_at"` // likewise, up to a minute ago on other servers
+	LastUsedAt   float64 `json:"last_used_at"` // epoch seconds; up to a minute behind uses on other servers
 }
 
 // Grants returns the grants of a product whose keys exist, the newest first. An error
@@ -383,8 +384,8 @@ func (s *Server) Grants(ctx context.Context, productID string) ([]Grant, error) 
 	return grants, nil
 }
 
-// End ends a grant and all its tokens, on all servers at once. It reports false if there is
-// none of that ID. An error means that storage is unavailable, and that the grant may or may
+// End ends a grant and all its tokens, immediately and on all servers. It reports false if no
+// grant has that ID. An error means that storage is unavailable, and that the grant may or may
 // not have ended.
 func (s *Server) End(ctx context.Context, productID, grantID string) (ended bool, err error) {
 	err = s.change(ctx, productID, grantID, func(*grant) error { return errEnded })

@@ -22,11 +22,11 @@ func (s *Server) wellKnown(path, behind string) string {
 	return strings.TrimSuffix(s.issuer, s.prefix) + path + s.prefix + behind
 }
 
-// scopes is the one scope there is. Whether a key opens it is asked at every use.
+// scopes has the only scope. Whether a key opens it is checked at every use.
 var scopes = []string{string(access.MCP)}
 
-// serveResource serves the metadata of the MCP server (RFC 9728), by which a client that was
-// answered 401 finds the authorization server.
+// serveResource serves the metadata of the MCP server (RFC 9728), by which a client that got a
+// 401 finds the authorization server.
 func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, oauthex.ProtectedResourceMetadata{
 		Resource: s.resource, AuthorizationServers: []string{s.issuer}, ScopesSupported: scopes,
@@ -35,8 +35,8 @@ func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// serveMetadata serves the metadata of the authorization server (RFC 8414), which every
-// endpoint here keeps to.
+// serveMetadata serves the metadata of the authorization server (RFC 8414), which all endpoints
+// here follow.
 func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		oauthex.AuthServerMeta
@@ -60,9 +60,9 @@ func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// The only ways there are.
+// The only supported values.
 var (
-	noSecret      = []string{"none"} // every client is public: a secret in an app is none
+	noSecret      = []string{"none"} // every client is public: a secret in an app is not secret
 	responseTypes = []string{"code"}
 	grantTypes    = []string{"authorization_code", "refresh_token"}
 )

@@ -8,14 +8,14 @@
 // A client that cannot be given a key finds the server by its metadata (RFC 9728, RFC
 // 8414), registers (RFC 7591) or is known by the URL of its own metadata document, and
 // sends its user's browser to the sign-in page. The page asks for a key. The client gets
-// an access token of an hour and a refresh token of 30 days, which is good once. PKCE
-// with S256 is required (RFC 7636).
+// an access token for an hour and a refresh token for 30 days, which can be used once.
+// PKCE with S256 is required (RFC 7636).
 //
-// A token has the access of its key over MCP, no other access, and ends with the key.
+// A token gives the access of its key over MCP and no other, and ends with the key.
 //
-// Clients and grants are documents: every server on one storage takes the tokens of the
-// others. A grant is one document from the code to its last token, in the product of its
-// key, so each step of it is one compare-and-set. It holds digests only.
+// Clients and grants are documents, so every server on one storage accepts the tokens of
+// the others. A grant is one document from the code to its last token, in the product of
+// its key, so each of its steps is one compare-and-set. It holds digests only.
 package oauth
 
 import (
@@ -43,10 +43,10 @@ import (
 const (
 	CodeTTL    = time.Minute         // RFC 6749, section 4.1.2, asks for 10 minutes at most
 	AccessTTL  = time.Hour           // of each access token
-	RefreshTTL = 30 * 24 * time.Hour // anew with each refresh
+	RefreshTTL = 30 * 24 * time.Hour // renewed with each refresh
 
 	MaxClients = 1000 // registered without a grant; the least recently used goes first
-	MaxGrants  = 100  // of a key, likewise
+	MaxGrants  = 100  // of a key; the least recently used goes first
 )
 
 // storageTime bounds the storage calls of a request, so that it is answered within 5
@@ -58,7 +58,7 @@ type Options struct {
 	Logger *slog.Logger // slog.Default()
 }
 
-// Server is the authorization server, and the judge of the tokens it gave out. It is safe
+// Server is the authorization server, and checks the tokens that it issued. It is safe
 // for concurrent use.
 type Server struct {
 	// issuer is publicURL without a slash at its end, and prefix its path. A client compares
@@ -83,10 +83,10 @@ type Server struct {
 	uses      *lru.Cache[string, time.Time] // safe for concurrent use
 }
 
-// New returns the authorization server of the MCP server at publicURL + "/mcp". With a
-// public URL that is neither https nor a loopback address, or none, there is no sign-in:
-// the server takes keys only. New starts nothing and reports all invalid arguments at
-// once; opts may be nil.
+// New returns the authorization server of the MCP server at publicURL + "/mcp". Without a
+// public URL, or with one that is neither https nor a loopback address, there is no
+// sign-in: the server takes keys only. New starts no goroutines. Its error joins all
+// invalid arguments; opts may be nil.
 func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Options) (*Server, error) {
 	wrong := options.Mistakes{Package: "oauth"}
 	wrong.Require(keys != nil, "keys", "must not be nil")
@@ -129,7 +129,7 @@ func usable(publicURL string) (*url.URL, bool) {
 // [access.MCP], to be tested with errors.Is. With an error, the digest and the product mean
 // nothing.
 //
-// A token that looks like an access token and is none is tried as a key, because keys are free
+// A token that looks like an access token but is none is tried as a key, because keys are free
 // text.
 func (s *Server) KeyOf(ctx context.Context, token string) (digest [sha256.Size]byte, productID string, err error) {
 	if t, ok := parseToken(accessPrefix, token); ok && s.On() {
@@ -166,10 +166,10 @@ func (s *Server) Challenge(token string, err error) string {
 	return strings.TrimSuffix("Bearer "+strings.Join(parts, ", "), " ")
 }
 
-// Mount puts the endpoints in their places; handle is [http.ServeMux.Handle] or alike. A server
-// without sign-in has one endpoint, which says so.
+// Mount registers the endpoints by handle, which is [http.ServeMux.Handle] or similar. A server
+// without sign-in has one endpoint, which answers that there is none.
 //
-// The sign-in page alone is not wrapped in open: no other origin may read it.
+// Only the sign-in page is not wrapped in open: no other origin may read it.
 func (s *Server) Mount(handle func(pattern string, h http.Handler)) {
 	if !s.On() {
 		handle("POST /oauth/register", open(func(http.ResponseWriter, *http.Request) error {
@@ -220,8 +220,8 @@ func refuse(code, description string) error { return &refusal{code, description}
 // handler serves a request with this body, which it must not keep.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte) error
 
-// bounded reads the body of a form or a registration, which strangers send, and gives the
-// handler time for storage until the request is to be answered.
+// bounded reads the body of a form or a registration, which anyone can send, and bounds the
+// handler's time for storage so that the request is answered in time.
 func bounded(h handler) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body []byte
@@ -268,8 +268,8 @@ func preflight(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// hostOf returns the host that a URL leads to, for people: a URL of an app's own scheme
-// is named by that.
+// hostOf returns the host that a URL leads to, for people to read. For a URL with an
+// app's own scheme, that scheme is part of the result.
 func hostOf(u *url.URL) string {
 	if u.Scheme == "https" || u.Scheme == "http" {
 		return u.Host

@@ -17,10 +17,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// The token and revocation endpoints. A client proves nothing but the code, the verifier or
-// the token it holds, as all clients are public. The token endpoint names the parameter that is
-// missing or malformed, but of a well-formed request it does not tell an unknown token from an
-// expired one or another client's: all are errNoGrant, so answers help nobody guess.
+// The token and revocation endpoints. A client proves nothing but the code, the verifier or the
+// token it holds, because all clients are public. The token endpoint names a parameter that is
+// missing or malformed, but for a well-formed request it does not distinguish an unknown token
+// from an expired one or another client's: all are errNoGrant, so answers do not help with
+// guessing.
 
 // parseForm returns the fields of a form. A parameter of OAuth that is given twice is refused
 // (RFC 6749, section 3.2); any other may repeat.
@@ -35,8 +36,8 @@ func parseForm(body []byte) (url.Values, error) {
 	return form, nil
 }
 
-// repeated returns the name of a parameter of OAuth that is given more than once, or "". It
-// reads an empty value as given, too.
+// repeated returns the name of a parameter of OAuth that is given more than once, or "". An
+// empty value counts as given.
 func repeated(q url.Values) string {
 	for _, name := range []string{"client_id", "redirect_uri", "response_type", "code_challenge",
 		"code_challenge_method", "state", "scope", "resource", "grant_type", "code", "code_verifier",
@@ -48,8 +49,8 @@ func repeated(q url.Values) string {
 	return ""
 }
 
-// serveToken gives tokens for a code or a refresh token. After an answer of 503 the code or
-// refresh token may be spent: with it goes the grant, once the client tries it again.
+// serveToken gives tokens for a code or a refresh token. After a 503 the code or refresh token
+// may be spent; then the grant ends when the client tries it again.
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, body []byte) error {
 	form, err := parseForm(body)
 	if err != nil {
@@ -162,9 +163,9 @@ func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, er
 	return given, nil
 }
 
-// renew issues tokens for a request that is the grant's, if its key still exists. A key that
-// was removed, or has lost the scope, is errNoGrant, and the grant stays; while keys cannot be
-// checked, the request fails and spends nothing.
+// renew issues tokens for a request that matches the grant, if its key still exists. If the key
+// was removed or has lost the scope, the error is errNoGrant and the grant stays. While keys
+// cannot be checked, the request fails and spends nothing.
 func (s *Server) renew(g *grant, t token, form url.Values) (given tokens, err error) {
 	if resource := form.Get("resource"); resource != "" && !isSameResource(resource, g.Resource) {
 		return given, refuse("invalid_target", "resource must be "+g.Resource+".")
@@ -193,7 +194,7 @@ func verifies(challenge, verifier string) bool {
 
 // isSameResource reports whether a client means a resource, whose URL it may have written with
 // another case of the host, with the default port or with a slash at its end. The resource is
-// always normalized along, so its own spelling does not matter.
+// normalized as well, so its own spelling does not matter.
 func isSameResource(given, resource string) bool {
 	normal := func(s string) string {
 		u, err := url.Parse(s)
@@ -210,8 +211,8 @@ func isSameResource(given, resource string) bool {
 	return normal(given) == normal(resource)
 }
 
-// takesScope reports whether a requested scope is granted: the one there is, or none. Some
-// clients ask for more, such as offline_access, and get the one.
+// takesScope reports whether a requested scope is granted: the only scope, or none. Some clients
+// ask for more, such as offline_access, and get that one.
 func takesScope(scope string) bool {
 	asked := strings.Fields(scope)
 	return len(asked) == 0 || slices.Contains(asked, scopes[0])
