@@ -77,8 +77,8 @@ type grant struct {
 func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 
 // Add lets key read the product externalID through the scopes, or through all
-// scopes if none is given. It reports all invalid arguments at once; a key that
-// the keyring holds already is one.
+// scopes if none is given. Its error joins all invalid arguments; a key that the
+// keyring already holds is invalid.
 func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
 	wrong := options.Mistakes{Package: "access"}
 	wrong.Require(key != "", "key", "must not be empty")
@@ -91,8 +91,8 @@ func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes 
 	return k.add(&options.Mistakes{Package: "access"}, digest, externalID, scopes)
 }
 
-// add adds a grant and its mistakes to wrong, whose errors it returns. The key is not added
-// with any.
+// add adds a grant. It adds mistakes in the arguments to wrong and returns wrong's error; then
+// the grant is not added.
 func (k *Keyring) add(wrong *options.Mistakes, digest [sha256.Size]byte, externalID string, scopes []Scope) error {
 	wrong.Require(externalID != "", "externalID", "must not be empty")
 	for _, scope := range scopes {
@@ -139,7 +139,7 @@ func (k *Keyring) NameOf(digest [sha256.Size]byte) string {
 }
 
 // Audit logs that the key of this name was used to read a person's data through a door of the
-// service, and nothing about the person. Every such read calls it once.
+// service. It logs nothing about the person. Every such read calls it once.
 func Audit(ctx context.Context, log *slog.Logger, name, productID, door string) {
 	log.LogAttrs(ctx, slog.LevelInfo, "a person's data were read", slog.Bool("audit", true),
 		slog.String("key", name), slog.String("product_id", productID), slog.String("door", door))
@@ -224,7 +224,7 @@ func (k *Keyring) findDigest(digest [sha256.Size]byte) (grant, bool) {
 
 func bucket(digest [sha256.Size]byte) uint16 { return binary.BigEndian.Uint16(digest[:]) }
 
-// find compares with every grant, so its time does not tell where the key is.
+// find compares with every grant, so its time does not reveal where the key is.
 func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 	for _, g := range grants {
 		if subtle.ConstantTimeCompare(g.digest[:], digest[:]) == 1 {
@@ -234,10 +234,9 @@ func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 	return found, ok
 }
 
-// Require passes on requests whose bearer token opens the scope for the
-// product in the path value product_id. Others are answered with the status of
-// [Refusal]. Invalid arguments are logged at once, and every request is answered
-// 500.
+// Require passes on requests whose bearer token opens the scope for the product in
+// the path value product_id. Others get the status of [Refusal]. Invalid arguments
+// are logged immediately, and then every request gets a 500.
 func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 	wrong := options.Mistakes{Package: "access"}
 	checkScope(&wrong, scope)
@@ -266,10 +265,10 @@ func (k *Keyring) checkRequest(r *http.Request, scope Scope) error {
 	return nil
 }
 
-// Admit is Require for a handler of long responses: it returns an HTTP error for
-// a request that is refused, and otherwise a function to be called before each
-// part of the response. That returns an error of Check once the key is removed; it
-// costs almost nothing while none is.
+// Admit is Require for a handler of long responses. It returns an HTTP error for a
+// request that is refused, and otherwise a function to call before each part of the
+// response. That function returns an error of Check once the key is removed; it
+// costs almost nothing until a key is.
 func (k *Keyring) Admit(r *http.Request, scope Scope) (recheck func() error, err error) {
 	removals := k.removals.Load()
 	if err := k.checkRequest(r, scope); err != nil {
@@ -296,8 +295,8 @@ func Refusal(err error) error {
 	return httpx.Errorf(http.StatusForbidden, "%s", err)
 }
 
-// BearerToken returns the token of the Authorization header, or "". The scheme is in upper or
-// lower case, as RFC 9110 has it.
+// BearerToken returns the token of the Authorization header, or "". The scheme may be in upper
+// or lower case, as in RFC 9110.
 func BearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

@@ -8,8 +8,8 @@ import (
 )
 
 // Refresher is implemented by products that other processes may change. A refusal
-// by a stale registration is checked again after a refresh, so a secret that
-// another server has just issued is valid at once.
+// based on a stale registration is checked again after a refresh, so a secret that
+// another server has just issued is valid immediately.
 type Refresher interface {
 	// Refresh returns once the product's registration is no older than the call. It may block
 	// while storage does, and is called concurrently, also for products that do not exist.

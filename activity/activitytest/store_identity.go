@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
-// said is a statement of a session that an anonymous visitor is a user.
+// said is a statement that a session's anonymous visitor is a user.
 type said struct {
 	anonymous, user, session string
 	at                       float64
@@ -89,7 +89,7 @@ func (f fixture) signInOften(user string) {
 	}
 }
 
-// testTurns makes a visitor somebody else with each sign-in. It checks that an action becomes the
+// testTurns makes a visitor another user with each sign-in. It checks that an action becomes the
 // next user's or stays the visitor's, and that the newest user is known.
 func testTurns(f fixture) {
 	random := rand.New(rand.NewPCG(1, 0))
