@@ -180,7 +180,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // device alone. Session numbers by themselves are not unique.
 func (e *event) who() activity.Event {
 	visitor := e.anonymousID
-	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // from a server: the previous ID is the visitor
+	if e.typ == typeAlias && intake.UserID(intake.Trimmed(visitor)) == "" { // from a server: it is the previous ID
 		visitor = e.previousID
 	}
 	out := intake.Who(e.id, e.userID, visitor, e.email, e.context.email)
