@@ -111,7 +111,7 @@ func (a *account) observe(err error, logger *slog.Logger) {
 		logger.Warn("notes are late: "+because(err), "desk", a.desk, "err", err)
 		a.failing, a.probes = time.Now(), 0
 	case a.isClosed() && asked == 0:
-		return // one of those that were inside when the first failed
+		return // it was in flight when the first one failed
 	}
 	a.pause(max(asked, a.probePause(isAPI && isRefusal(failed))))
 	a.probes++

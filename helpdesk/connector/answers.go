@@ -120,9 +120,9 @@ func (d *delivery) summarize(ctx context.Context, key, prompt string) (text stri
 	return text, err
 }
 
-// reply answers a question from the activity of the askers' sessions, including claimed
-// identities only if claims are taken. It reads their activity before it waits for a turn. The
-// error wraps the one of Options.Reply, such as ErrNoReply; an empty reply is an error.
+// reply answers a question from the activity of the askers' sessions. It uses claimed identities
+// only if claims are taken, and reads the activity before it waits for a turn. The error wraps
+// the one of Options.Reply, such as ErrNoReply; an empty reply is an error.
 func (d *delivery) reply(ctx context.Context, q Question, askers []helpdesk.Contact, sessions []session,
 	claims bool) (text string, err error) {
 	of := Link{q.Desk, q.ConversationID}

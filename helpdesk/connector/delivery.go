@@ -161,8 +161,8 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 
 // takeOver puts a stored conversation into memory, and returns where to start reading the
 // entries of its sessions: at the oldest cursor, or at a time in the future if there are no
-// sessions. Work that the document itself names is due immediately, its machine when the rules
-// say so; actions become due as the log is read. A document that cannot be read is logged and
+// sessions. Work that the document itself names is due immediately, and its machine when the
+// rules say so; actions become due as the log is read. A document that cannot be read is logged and
 // left unchanged. The caller holds mu.
 func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	from = eventlog.IDAt(time.Now().Add(24 * time.Hour))

@@ -99,7 +99,7 @@ type claim struct {
 func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
 // link links a session to a conversation. The first link of a session is final: a link to
-// another conversation is ErrLinked, while a repeated one succeeds. But a stranger's link
+// another conversation gets ErrLinked, while a repeated one succeeds. But a stranger's link
 // gives way to one that is vouched for.
 //
 // The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or

@@ -422,8 +422,8 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 	return &step{kind: kindPass}, time.Time{}
 }
 
-// fill returns the text of a note with as many of the actions as fit, those it shows, and the
-// number n that it covers. At least one must be kept. Actions that are left out count in n, even
+// fill returns the text of a note with as many of the actions as fit, the actions it shows, and
+// the number n that it covers. At least one must be kept. Actions that are left out count in n, even
 // right after the last that fits, so that the cursor moves past them.
 func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
 	text string) {
