@@ -186,7 +186,7 @@ func (j *job) claim(ctx context.Context, s *step) error {
 			return err
 		}
 	}
-	// A server that got the lease later finds matches that another one has handled.
+	// A server that got the lease later may find a match that another one has handled.
 	if j.owned.Sub(s.match.at) < j.d.opts.LeaseTTL/3 || reason == assistance.Offered {
 		j.d.assisted.decided(j.d.productID, j.lane.key, s.match, reason)
 	}
