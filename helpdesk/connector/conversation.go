@@ -47,7 +47,7 @@ type conversation struct {
 // session is a session of a conversation.
 type session struct {
 	ID        string  `json:"id"`
-	ByWebhook bool    `json:"by_webhook,omitempty"` // the desk has linked it, though others may have, too
+	ByWebhook bool    `json:"by_webhook,omitempty"` // the desk has linked it, perhaps besides others
 	Signed    bool    `json:"signed,omitempty"`     // its user has linked it, by a signed identity
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
 	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written or need not be

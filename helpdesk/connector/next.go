@@ -101,8 +101,8 @@ type view struct {
 	now     time.Time
 	settled time.Time // from then on, a write begun by an earlier owner is looked for
 	calm    time.Time // no note of actions is begun before
-	strange time.Time // nor, before this, one of a session that only a stranger has linked
-	going   string    // but for this session, whose actions do not fit into one note
+	strange time.Time // nor, before this, a note of a session that only a stranger has linked
+	going   string    // except for this session, whose actions did not fit into one note
 	again   [classes]time.Time
 
 	desk  helpdesk.Desk
@@ -137,10 +137,10 @@ type composed struct {
 	outcome string // of a message that is not answered; empty otherwise
 }
 
-// next returns the next step for a conversation, or nil and when there may be one, zero for not
-// before something happens: due of any sort, own of one that is no stranger's. Beside a stranger's
-// step, own is set, too. It is pure: it changes nothing that it is given, and the same is the answer
-// to the same. The steps come in this order, the most urgent first:
+// next returns the next step for a conversation, or nil and when there may be one: due for any
+// step, own for one that is no stranger's; zero means not before something happens. Together
+// with a stranger's step, own is set as well. It is pure: it modifies none of its inputs, and
+// equal inputs give equal results. The steps come in this order, the most urgent first:
 //
 //	nextOffer     the moment of an offer passes
 //	nextContact   an answer needs to know the contact
@@ -149,8 +149,8 @@ type composed struct {
 //	nextTick      a time of the machine has come: an offer is ignored, or in doubt
 //	nextStrange   the same as nextNote for sessions that only strangers have linked
 //
-// A class that waits for its next attempt is passed over; due is the earliest of these times and
-// of the steps' own.
+// A class that waits for its next attempt is skipped; due is the earliest of these times and the
+// steps' own.
 func (c *conversation) next(v *view) (s *step, own, due time.Time) {
 	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
@@ -256,7 +256,7 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 	return &step{kind: kindContact, contact: *c.Contact}, time.Time{}
 }
 
-// nextNote writes notes, but nothing of strangers.
+// nextNote writes notes, except of sessions that only strangers have linked.
 func (c *conversation) nextNote(v *view) (*step, time.Time) { return c.nextNoteOf(v, false) }
 
 // nextStrange writes notes of sessions that only strangers have linked. A draft takes no turn,
@@ -269,13 +269,15 @@ func (c *conversation) nextStrange(v *view) (*step, time.Time) {
 	return s, due
 }
 
-// nextNoteOf finishes the note in the outbox, which is a stranger's where the conversation is nobody
-// else's. Otherwise it writes notes of actions or a due summary of the sessions that only strangers
-// have linked, or of the others, or redacts the notes that a summary replaces.
+// nextNoteOf finishes the note in the outbox, which is a stranger's if only strangers have
+// linked the conversation. Without one it writes a note of actions or a due summary, either of
+// the sessions that only strangers have linked or of the others, or redacts the notes that a
+// summary replaces.
 //
-// The note in the outbox waits until settled: an earlier owner's request may still be in flight. One
-// of this owner's has had its pause by the back-off, which is no shorter. The calm delays a note of
-// actions, and any summary behind it, but not the rest of actions that did not fit into one note.
+// The note in the outbox waits until settled, because an earlier owner's request may still be in
+// flight. A note of this owner has already waited for its back-off, which is no shorter. The
+// calm delays a note of actions, and any summary behind it, but not the remaining actions that
+// did not fit into one note.
 func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && c.owned() == strange:
@@ -301,7 +303,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 	return c.nextRedaction(v), time.Time{}
 }
 
-// nextRedaction redacts a note, or forgets all that are to be where the desk cannot redact.
+// nextRedaction redacts a note. If the desk cannot redact, it forgets all notes to be redacted.
 func (c *conversation) nextRedaction(v *view) *step {
 	switch {
 	case len(c.Redact) == 0:

@@ -245,8 +245,8 @@ func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) err
 }
 
 // list returns the grants of a product, including ones whose code was not used yet, with the
-// last uses that this server knows of. It reads a page at a time, so a grant that changes
-// meanwhile may be seen before or after its change.
+// last uses that this server knows of. It reads a page at a time, so a grant that changes in the
+// meantime may be seen before or after its change.
 func (s *Server) list(ctx context.Context, productID string) (all []stored, err error) {
 	const atOnce = 100
 	for after, more := "", true; more; {
