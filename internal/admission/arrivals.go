@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Arrivals bounds the bytes of request bodies that are arriving or wait to be unpacked. When
-// there is no room, the body that arrives most slowly gives way: slow senders cannot keep fast
-// ones out. It is safe for concurrent use.
+// Arrivals limits the bytes of request bodies that are arriving or waiting to be decoded. If
+// there is no room, the slowest body gives way, so slow senders cannot keep fast ones out. It
+// is safe for concurrent use.
 //
-// A body goes from Begin through Grow, as its bytes come, to Arrived, from where on it gives
-// way to none, and to Release.
+// A body begins with Begin, calls Grow as its bytes arrive, and then Arrived, after which it
+// never gives way. It ends with Release.
 type Arrivals struct {
 	limit int64
 
 	mu       sync.Mutex
 	used     int64
-	arriving map[*Arrival]struct{} // the ones that may have to give way; they end with Arrived
+	arriving map[*Arrival]struct{} // bodies that may have to give way; removed by Arrived
 }
 
-// NewArrivals returns room for so many bytes.
+// NewArrivals returns Arrivals with room for so many bytes.
 func NewArrivals(limit int64) *Arrivals {
 	return &Arrivals{limit: limit, arriving: map[*Arrival]struct{}{}}
 }
 
-// Arrival is a body that arrives. Its fields are guarded by the mutex of all.
+// Arrival is a body that is arriving. The mutex of all guards its fields.
 type Arrival struct {
 	all *Arrivals
-	// interrupt does not change; it is called at most once.
+	// interrupt never changes, and is called at most once.
 	interrupt func()
 	begun     time.Time
 	bytes     int64
 	gaveWay   bool
 }
 
-// Limit returns how many bytes there is room for.
+// Limit returns the number of bytes for which there is room.
 func (a *Arrivals) Limit() int64 { return a.limit }
 
-// Begin returns an arrival that holds nothing yet. The function interrupt is
-// called, by another goroutine, when it has to give way: it must make the
-// sender's next Read fail. Release must be called in the end.
+// Begin returns an arrival that holds nothing yet. When it has to give way,
+// another goroutine calls interrupt, which must make the sender's next Read
+// fail. Call Release in the end.
 func (a *Arrivals) Begin(interrupt func()) *Arrival {
 	b := &Arrival{all: a, interrupt: interrupt, begun: time.Now()}
 	a.mu.Lock()
@@ -50,9 +50,9 @@ func (a *Arrivals) Begin(interrupt func()) *Arrival {
 	return b
 }
 
-// Grow holds n more bytes, or returns ErrBusy: the arrival has given way, or nothing gives way
-// to it. It never waits. Nothing more is held after an error; the bytes held so far are, unless
-// the arrival has given way.
+// Grow holds n more bytes, or returns ErrBusy: the arrival has given way, or nothing can give
+// way to it. It never waits. After an error the arrival keeps only the bytes that it already
+// held, or none if it has given way.
 func (b *Arrival) Grow(n int64) error {
 	a := b.all
 	a.mu.Lock()
@@ -68,7 +68,7 @@ func (b *Arrival) Grow(n int64) error {
 	return nil
 }
 
-// Shrink holds n bytes less, or none if it holds less than n.
+// Shrink releases n bytes, or all if it holds fewer.
 func (b *Arrival) Shrink(n int64) {
 	b.all.mu.Lock()
 	defer b.all.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Arrival) Arrived() {
 	delete(b.all.arriving, b)
 }
 
-// Release releases everything. It may be called more than once. It does not interrupt the
+// Release releases everything. It may be called more than once. It never interrupts the
 // sender.
 func (b *Arrival) Release() {
 	b.all.mu.Lock()
@@ -99,7 +99,8 @@ func (b *Arrival) Release() {
 	b.all.drop(b)
 }
 
-// drop frees the bytes of an arrival, which gives way no more. The mutex is held.
+// drop frees the bytes of an arrival, which can no longer give way. The mutex
+// must be held.
 func (a *Arrivals) drop(b *Arrival) {
 	a.used -= b.bytes
 	b.bytes = 0
@@ -107,15 +108,15 @@ func (a *Arrivals) drop(b *Arrival) {
 }
 
 const (
-	// youth is how long a body has to show how fast it is.
+	// youth is how long a body may take to show its speed.
 	youth = 2 * time.Second
-	// reserve is the part of the room that is freed at once, so that slow senders are
-	// not compared on every byte.
+	// reserve is the part of the room that is freed in one call, one in sixteen, so
+	// that slow senders are not compared on every byte.
 	reserve = 16
 )
 
-// makeRoom lets the slowest give way until there is room for n bytes and some more. The caller
-// may be among them. The mutex is held.
+// makeRoom makes the slowest bodies give way until there is room for n bytes and the reserve.
+// The caller may be among them. The mutex must be held.
 func (a *Arrivals) makeRoom(n int64) {
 	now := time.Now()
 	slowest := make([]*Arrival, 0, len(a.arriving))
@@ -131,11 +132,11 @@ func (a *Arrivals) makeRoom(n int64) {
 		}
 		a.drop(b)
 		b.gaveWay = true
-		go b.interrupt() // it may wait for a lock of the connection
+		go b.interrupt() // it may wait for the connection's lock
 	}
 }
 
-// speed is in bytes per second; a young body counts as faster than any other.
+// speed returns bytes per second; a young body counts as faster than any other.
 func (b *Arrival) speed(now time.Time) float64 {
 	age := now.Sub(b.begun)
 	speed := float64(b.bytes) / max(age, time.Millisecond).Seconds()

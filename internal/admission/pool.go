@@ -1,5 +1,6 @@
-// Package admission bounds the memory that requests hold while they are served:
-// a [Pool] the bytes that were unpacked, [Arrivals] those that still arrive.
+// Package admission limits the memory that requests hold while they are served:
+// a [Pool] limits the decoded bytes, and [Arrivals] the bytes that are still
+// arriving.
 package admission
 
 import (
@@ -13,42 +14,42 @@ import (
 	"github.com/liveactivity/liveactivity/internal/keylock"
 )
 
-// ErrBusy reports that there was no room within the time to wait.
+// ErrBusy means that there was no room within the time to wait.
 var ErrBusy = errors.New("admission: too much is held already")
 
-// Pool bounds how many bytes are held at once, in all and by each key, which
-// names a product. A caller that does not fit waits: in the order of arrival
-// among those of its key, in turn with other keys. It is safe for concurrent use.
+// Pool limits the bytes held at any time, in total and per key, where a key is a
+// product's ID. A caller that does not fit waits: in order of arrival among those
+// of its key, and in turn with other keys. It is safe for concurrent use.
 type Pool struct {
 	total, share, waitShare int64
 
 	all  *semaphore.Weighted   // of total bytes
-	line keylock.Locks[string] // of waiters: of a key only the first one stands in line with other keys
+	line keylock.Locks[string] // of waiters: each key has only its first one in line with other keys
 
 	mu   sync.Mutex
 	keys map[string]*holder
 }
 
-// holder is a key that has callers. mu guards the counts.
+// holder is a key with callers. mu guards the counts.
 type holder struct {
 	room        *semaphore.Weighted // of share bytes
-	callers     int                 // that hold bytes or wait
-	waiting     int                 // of these
-	waitingHold int64               // bytes that the waiting hold meanwhile
+	callers     int                 // callers that hold bytes or wait
+	waiting     int                 // of these, the ones that wait
+	waitingHold int64               // bytes that the waiting callers hold elsewhere
 }
 
 // NewPool returns a pool of total bytes, of which a key holds at most share. While
-// they wait, the callers of a key may hold waitShare bytes elsewhere.
+// they wait, a key's callers may hold waitShare bytes elsewhere.
 func NewPool(total, share, waitShare int64) *Pool {
 	return &Pool{total: total, share: share, waitShare: waitShare, all: semaphore.NewWeighted(total),
 		keys: map[string]*holder{}}
 }
 
 // Acquire holds n bytes for the key until release is called, once. It waits for room until the
-// deadline or until ctx ends, and then returns an error that wraps ErrBusy; it does not wait
-// when the waiting callers of the key, each with the bytes it holds elsewhere meanwhile, would
-// exceed their share. A request larger than the pool or a share counts as large as that, and is
-// served alone. A caller overtakes no waiting one, unless that one's key holds its share.
+// deadline or until ctx ends, and then returns an error that wraps ErrBusy. It does not wait if
+// the key's waiting callers, with the bytes that each holds elsewhere, would exceed their
+// share. A request larger than the pool or a share counts as that size, and is served alone. A
+// caller never overtakes a waiting one, unless the other's key holds its full share.
 func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, hold int64) (release func(), err error) {
 	n = min(n, p.total, p.share)
 	h, fits, err := p.enter(key, n, hold)
@@ -70,8 +71,8 @@ func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, h
 	}, nil
 }
 
-// enter counts a caller of the key, and reports whether it holds its bytes already. It is to wait
-// otherwise, or fails if that would be too much.
+// enter registers a caller of the key, and reports whether it already holds its bytes. If not, it
+// must wait, or enter fails if too many bytes are waiting.
 func (p *Pool) enter(key string, n, hold int64) (h *holder, fits bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +104,7 @@ func (p *Pool) try(h *holder, n int64) bool {
 	return true
 }
 
-// wait holds n bytes once there is room, or returns the error of ctx.
+// wait holds n bytes once there is room, or returns ctx's error.
 func (p *Pool) wait(ctx context.Context, key string, h *holder, n, hold int64) error {
 	defer func() {
 		p.mu.Lock()
@@ -124,7 +125,7 @@ func (p *Pool) wait(ctx context.Context, key string, h *holder, n, hold int64) e
 	return err
 }
 
-// leave forgets a caller, and a key that has none.
+// leave removes a caller, and its key if it has no other.
 func (p *Pool) leave(key string, h *holder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

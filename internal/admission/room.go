@@ -7,34 +7,34 @@ import (
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 )
 
-// Room bounds the memory that all requests hold together: their bodies and the values
-// decoded from these.
+// Room limits the memory that all requests hold together: their bodies, and the
+// values decoded from them.
 type Room struct {
-	Arriving *Arrivals // bytes that arrive, or wait to be admitted
-	Decoded  *Pool     // unpacked bytes that are worked on, by product
-	Passes   *Pool     // passes over large bodies that run at once, by product where it is known
+	Arriving *Arrivals // bytes that are arriving, or waiting to be admitted
+	Decoded  *Pool     // decoded bytes in use, by product
+	Passes   *Pool     // concurrent passes over large bodies, by product if known
 }
 
 const (
-	maxHeld     = 256 << 20 // bytes of all requests
-	maxArriving = 64 << 20  // bytes of them that arrive
-	ofMemory    = 8         // the part of the memory that requests may hold
-	sharers     = 4         // products that fill the room together, at least
+	maxHeld     = 256 << 20 // bytes, over all requests
+	maxArriving = 64 << 20  // bytes of these that may be arriving
+	ofMemory    = 8         // requests may hold one part in eight of the memory
+	sharers     = 4         // at least so many products are needed to fill the room
 
-	// The least room, in bytes, whatever the memory: one request as large as any door
-	// takes by default can be received and unpacked.
+	// The minimum room in bytes, whatever the memory: it is enough to receive and
+	// decode one request of the largest default size.
 	minArriving = 10 << 20
 	minDecoded  = 8 << 20
 
 	// ofProcessors is the part of the processors that passes over large bodies may
-	// use: small requests, and everything else, find another.
+	// use, one in two: small requests, and everything else, use the others.
 	ofProcessors = 2
 )
 
-// Bodies returns the room for the bodies of all requests of the process.
+// Bodies returns the room for the bodies of all the process's requests.
 var Bodies = sync.OnceValue(func() *Room { return NewRoom(memlimit.Bytes()) })
 
-// NewRoom returns the room of a process that may use so many bytes of memory.
+// NewRoom returns the room for a process that may use so many bytes of memory.
 func NewRoom(memory int64) *Room {
 	all := min(maxHeld, memory/ofMemory)
 	arriving := max(min(maxArriving, all/2), minArriving)
@@ -46,5 +46,5 @@ func NewRoom(memory int64) *Room {
 	}
 }
 
-// MaxPasses returns how many passes over large bodies run at once.
+// MaxPasses returns the maximum number of concurrent passes over large bodies.
 func MaxPasses() int64 { return max(int64(runtime.GOMAXPROCS(0)/ofProcessors), 1) }

@@ -16,7 +16,7 @@ import (
 // owns each session's [Window] and its conversation's [Machine], and carries out the
 // effects. A Core reads no clock, and is safe for concurrent use on different windows.
 type Core struct {
-	Rules    // of the product's machines
+	Rules    // for the product's machines
 	triggers []proactive.Trigger
 	config   proactive.Config
 }
@@ -43,7 +43,7 @@ type Session struct {
 
 // Decision is the outcome of an action, or of a time without one.
 type Decision struct {
-	// Reason is Offered, or the reason why there is no offer.
+	// Reason is Offered, or explains why there is no offer.
 	Reason Reason
 	// Match is the match, offered or not; zero for NoMatch. To make the offer, pass it
 	// to [Rules.Step].
@@ -60,8 +60,8 @@ func (c *Core) Act(w *Window, m Machine, s Session, a activity.Action, now time.
 	return c.decide(w, m, s, question{now: now, of: a.Start(), actions: a.Index + 1})
 }
 
-// Ask decides after a session has done nothing until due, the Again of its last
-// decision. Only [proactive.Timed] triggers are asked.
+// Ask decides after a session has done nothing until due, which is the Again of
+// its last decision. It evaluates only [proactive.Timed] triggers.
 func (c *Core) Ask(w *Window, m Machine, s Session, due, now time.Time) Decision {
 	return c.decide(w, m, s, question{now: now, of: due, timed: true})
 }
@@ -69,9 +69,9 @@ func (c *Core) Ask(w *Window, m Machine, s Session, due, now time.Time) Decision
 // question is a request for a decision.
 type question struct {
 	now     time.Time
-	of      time.Time // the moment that an offer would answer
-	actions int       // of the session; 0 if unknown
-	timed   bool      // asks Timed triggers only
+	of      time.Time // the moment to which an offer would respond
+	actions int       // the session's count; 0 if unknown
+	timed   bool      // only for Timed triggers
 }
 
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
@@ -118,8 +118,8 @@ func (c *Core) matches(tc proactive.TriggerContext, m Machine, timed bool) iter.
 	}
 }
 
-// again returns the earliest time at which a trigger wants to be asked again, zero
-// for none.
+// again returns the earliest time at which a trigger wants to be evaluated again,
+// or zero.
 func (c *Core) again(tc proactive.TriggerContext, m Machine) (earliest time.Time) {
 	for _, t := range c.triggers {
 		timed, ok := t.(proactive.Timed)
@@ -162,7 +162,7 @@ const (
 	maxDuration               = 24 * time.Hour
 )
 
-// complete fills the zero fields of a result from the configuration, and cleans its
+// complete fills a result's zero fields from the configuration, and cleans its
 // texts.
 func (c *Core) complete(r proactive.Result) proactive.Result {
 	r.Body = cmp.Or(quickreply.CleanBody(r.Body), quickreply.CleanBody(c.config.Body), defaultBody)
@@ -188,7 +188,7 @@ func (c *Core) Rest() time.Duration {
 	return WindowSpan + r.InteractionTimeout + r.Cooldown
 }
 
-// rulesOf returns the rules of a product's machines.
+// rulesOf returns the rules for a product's machines.
 func rulesOf(c proactive.Config) Rules {
 	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
 		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}

@@ -2,10 +2,10 @@
 // offers through to their end. It starts no goroutines, reads no clock and makes no
 // requests: its functions depend only on their arguments.
 //
-// A [Core] holds a product's triggers. For each action it takes the [Window] of the session and
-// the [Machine] of the conversation, and returns a [Decision]: an offer, or the [Reason]
-// why there is none. The caller then steps the machine, stores it, carries out the
-// effects, and steps it again with each result:
+// A [Core] holds a product's triggers. For each action it takes the session's [Window] and the
+// conversation's [Machine], and returns a [Decision]: an offer, or the [Reason] why there is
+// none. The caller then steps the machine, stores it, carries out the effects, and steps it
+// again with each result:
 //
 //	d := core.Act(&window, machine, session, action, now)
 //	if d.Reason == assistance.Offered {
@@ -19,7 +19,7 @@
 // # States
 //
 // A [Machine] is the memory of one conversation. [Rules.Step] takes an [Event] and
-// returns the next machine with the effects to carry out. Its moves are:
+// returns the next machine with the effects to carry out. The moves are:
 //
 //	thinking      → proactive      an offer is shown
 //	              → reactive       the user writes

@@ -17,7 +17,7 @@ type (
 	Matched struct {
 		Result proactive.Result
 		SendBy time.Time // when the moment has passed
-		used   instant   // the newest action of the pattern
+		used   instant   // time of the pattern's newest action
 	}
 	// Shown reports that the claimed offer is in the conversation: it was sent,
 	// or found after it was unclear whether it was sent.
@@ -28,7 +28,7 @@ type (
 	// Lost reports that it is unclear whether the offer was sent, and that it
 	// was not found. It counts as sent and is not sent again.
 	Lost struct{}
-	// Message is a message of the user.
+	// Message is a message from the user.
 	Message struct{ Text string }
 	// Engaged reports that the user or a teammate wrote into the conversation
 	// after the offer.
@@ -67,7 +67,7 @@ type Effect interface{ effect() }
 
 // The effects.
 type (
-	// Moved asks for nothing; it is for logs and metrics.
+	// Moved requests nothing; it is for logs and metrics.
 	Moved struct{ From, To State }
 	// Send asks to show an offer, unless that cannot be done in time. Answer
 	// with Shown or Refused, or with nothing if the error is ambiguous: then a
@@ -82,16 +82,17 @@ type (
 	Find struct {
 		TriggerID string
 		Offer     helpdesk.Offer
-		Since     time.Time // when it was claimed
-		After     time.Time // when the offer before it was shown; zero for none
+		Since     time.Time // time of the claim
+		After     time.Time // when the previous offer was shown; zero for none
 	}
-	// Remove asks to delete the conversation, unless somebody wrote into it
-	// after the offer. Answer with Removed or Engaged, or retry after an error.
+	// Remove requests that the conversation be deleted, unless somebody wrote
+	// in it after the offer. Answer with Removed or Engaged, or retry after an
+	// error.
 	Remove struct{ OfferID string }
 	// Clear asks to forget the conversation, which is gone: the machine, and
 	// the sessions that belong to it.
 	Clear struct{}
-	// Reply asks to answer a message of the user.
+	// Reply requests an answer to a message from the user.
 	Reply struct{ Text string }
 	// Guide asks to guide the user after a label was chosen.
 	Guide struct {

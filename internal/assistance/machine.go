@@ -30,7 +30,7 @@ var moves = map[State][]State{
 	Conservative: {Thinking, Reactive},
 }
 
-// CanMoveTo reports whether there is a move from one state to the other.
+// CanMoveTo reports whether there is a move between the two states.
 func (s State) CanMoveTo(to State) bool { return slices.Contains(moves[s], to) }
 
 // Durations of the [Machine].
@@ -42,16 +42,15 @@ const (
 	FindAfter = 30 * time.Second
 
 	defaultAssistanceIdle = 300 * time.Second
-	firstReserve          = 600 * time.Second // of Conservative, after the first dismissal
-	furtherReserve        = 300 * time.Second // for each further one
+	firstReserve          = 600 * time.Second // in Conservative, after the first dismissal
+	furtherReserve        = 300 * time.Second // for each further dismissal
 	dismissalsForEver     = 3
 )
 
-// Machine is the memory of the assistance in one conversation: its state, the
-// offer that is being sent or shown, and when each trigger last fired. It is a
-// value: [Rules.Step] returns another one and changes nothing. The zero value belongs to
-// a conversation in which nothing has happened. Its JSON is a versioned
-// snapshot; see [Machine.UnmarshalJSON].
+// Machine is the state of the assistance in one conversation: its State, the offer that
+// is being sent or shown, and when each trigger last fired. It is a value: [Rules.Step]
+// returns a new one and changes nothing. The zero value is for a conversation in which
+// nothing has happened. Its JSON is a versioned snapshot; see [Machine.UnmarshalJSON].
 type Machine struct {
 	Current   State   `json:"state"`              // empty for Thinking; read it with State
 	Since     instant `json:"since_us,omitempty"` // start of the state, or the last message or step in it
@@ -65,7 +64,7 @@ type Machine struct {
 
 // firing is when a trigger last fired.
 type firing struct {
-	At   instant `json:"at_us"`   // starts the cool-down
+	At   instant `json:"at_us"`   // start of the cooldown
 	Used instant `json:"used_us"` // newest action of the pattern
 }
 
@@ -98,7 +97,7 @@ func (m Machine) Trigger() string {
 	return m.Offer.Trigger
 }
 
-// Body returns the text of the offer that was shown last, empty if none was shown.
+// Body returns the text of the last offer shown, or "".
 func (m Machine) Body() string {
 	if m.Offer == nil {
 		return ""
@@ -138,10 +137,10 @@ const (
 	Sending     Reason = "in_flight"    // another offer is being sent
 	Busy        Reason = "state"        // the state allows no offer
 	HoldingBack Reason = "holding_back" // the user dismissed offers
-	CoolingDown Reason = "cooldown"     // the trigger fired a moment ago
+	CoolingDown Reason = "cooldown"     // the trigger fired recently
 )
 
-// gate returns Offered, or why no offer of the match can be made now.
+// gate returns Offered, or the reason why the match's offer cannot be made now.
 func (m Machine) gate(now instant, match Matched) Reason {
 	last, fired := m.Fired[match.Result.TriggerID]
 	switch {
@@ -161,7 +160,8 @@ func (m Machine) gate(now instant, match Matched) Reason {
 }
 
 // showsOffers reports whether an offer may be shown: in Thinking, and in
-// Conservative when that has lasted long enough; never after the third dismissal.
+// Conservative once that has lasted long enough, but never after the third
+// dismissal.
 func (m Machine) showsOffers(now instant) bool {
 	if m.Dismissed >= dismissalsForEver {
 		return false

@@ -24,12 +24,12 @@ type Replay struct {
 
 	window  Window
 	machine Machine
-	asked   time.Time // when the core wants to be asked; zero for never
+	asked   time.Time // when to call Core.Ask; zero for never
 	now     time.Time
 	retry   time.Time // no tick before this: the desk did not answer
 }
 
-// ReplayOptions are optional.
+// ReplayOptions are the optional callbacks of a Replay.
 type ReplayOptions struct {
 	// Decided is called with each decision for which a trigger matched.
 	Decided func(now time.Time, d Decision)
@@ -64,7 +64,7 @@ func WorkingDesk(_ time.Time, e Effect) Event {
 // Machine returns the current machine.
 func (r *Replay) Machine() Machine { return r.machine }
 
-// Restore replaces the machine, as a restart does.
+// Restore replaces the machine, like a restart.
 func (r *Replay) Restore(m Machine) { r.machine = m }
 
 // Act lets time pass, and then applies an action of the session.
@@ -120,7 +120,7 @@ func (r *Replay) tick(now time.Time) {
 	}
 }
 
-// decided makes the offer of a decision.
+// decided makes a decision's offer.
 func (r *Replay) decided(d Decision, now time.Time) {
 	r.asked = d.Again
 	if d.Reason == NoMatch {
@@ -130,7 +130,7 @@ func (r *Replay) decided(d Decision, now time.Time) {
 		r.opts.Decided(now, d)
 	}
 	if d.Reason == Offered {
-		_ = r.step(d.Match, now) // the gate was just passed
+		_ = r.step(d.Match, now) // the gate has just allowed it
 	}
 }
 
@@ -146,7 +146,7 @@ func (r *Replay) step(e Event, now time.Time) error {
 			r.window, r.asked = Window{}, time.Time{}
 		}
 		if answer := r.opts.Desk(now, effect); answer != nil {
-			_ = r.step(answer, now) // an answer that is too late changes nothing
+			_ = r.step(answer, now) // a late answer changes nothing
 		}
 	}
 	return nil

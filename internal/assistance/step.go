@@ -19,7 +19,7 @@ func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error
 	return s.Machine, s.effects, nil
 }
 
-// step is a machine that is being changed.
+// step is a machine in transition.
 type step struct {
 	Machine
 	rules   Rules
@@ -127,7 +127,7 @@ func (s *step) match(e Matched) Reason {
 	return Offered
 }
 
-// fire sets when a trigger last fired, nil for never.
+// fire sets when a trigger last fired; nil means never.
 func (s *step) fire(trigger string, f *firing) {
 	s.Fired = maps.Clone(s.Fired)
 	if f == nil {
@@ -208,7 +208,7 @@ func (s *step) removed() {
 	s.do(Clear{})
 }
 
-// tick asks for overdue effects.
+// tick requests overdue effects.
 func (s *step) tick() {
 	if s.Claim != nil && s.now >= s.Claim.At.add(FindAfter) {
 		find := Find{TriggerID: s.Claim.Trigger, Offer: s.Claim.quickReply(), Since: s.Claim.At.time()}

@@ -28,7 +28,7 @@ type Window struct {
 func (w *Window) Bytes() int64 {
 	size := fair.Size(cap(w.Actions) * int(unsafe.Sizeof(proactive.Action{})))
 	for i := range w.Actions {
-		a := &w.Actions[i] // its label is a part of its title
+		a := &w.Actions[i] // the label is a part of the title
 		size += fair.Size(len(a.Type)) + fair.Size(len(a.Title)) + fair.Size(len(a.CanonicalURL)) +
 			fair.Size(len(a.Marks)*int(unsafe.Sizeof("")))
 		for _, mark := range a.Marks {
@@ -44,10 +44,11 @@ func (w *Window) Bytes() int64 {
 	return size
 }
 
-// mapSize is the memory of an event's properties, at most ten, without their texts.
+// mapSize is the memory of an event's properties map, of at most ten, without the
+// texts.
 const mapSize = 512
 
-// newest returns the time of the newest action, zero for none.
+// newest returns the time of the newest action, or zero.
 func (w *Window) newest() time.Time {
 	if len(w.Actions) == 0 {
 		return time.Time{}

@@ -1,5 +1,5 @@
-// Package browsertest drives Chromium in tests: a browser, tabs in it that share nothing, and the
-// complaints of the browser.
+// Package browsertest drives Chromium in tests: a browser, isolated tabs in it, and the browser's
+// complaints.
 package browsertest
 
 import (
@@ -24,20 +24,21 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Patience is how long anything may take on a slow machine.
+// Patience is the maximum time for anything on a slow machine.
 const Patience = 30 * time.Second
 
-// userAgent is an ordinary user agent: posthog-js sends nothing from a headless browser.
+// userAgent is an ordinary user agent, because posthog-js sends nothing from a headless
+// browser.
 const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
 	"Safari/537.36"
 
-// Start starts Chromium with a profile of its own and, beside the usual ones, these options,
-// and returns the context to open tabs in. When the test ends Chromium is ended and the profile
-// removed.
+// Start starts Chromium with its own profile and with these options in addition to the usual
+// ones, and returns the context in which to open tabs. When the test ends, it ends Chromium and
+// removes the profile.
 func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(depstest.Chromium(t)),
-		chromedp.NoSandbox, // root has none
+		chromedp.NoSandbox, // root has no sandbox
 		chromedp.DisableGPU,
 		chromedp.UserAgent(userAgent),
 		chromedp.Flag("enable-automation", false),
@@ -46,7 +47,7 @@ func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 		chromedp.Flag("disable-component-update", true),
 	)
 	ctx, cancelAllocator := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
-	t.Cleanup(cancelAllocator) // kills the processes that have not ended by then, and waits for them
+	t.Cleanup(cancelAllocator) // kills the remaining processes, and waits for them
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	t.Cleanup(func() {
@@ -58,7 +59,7 @@ func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	return ctx
 }
 
-// Tab is a page of a new visitor.
+// Tab is the page of a new visitor.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -68,7 +69,7 @@ type Tab struct {
 	problems []string
 }
 
-// Open opens a tab that shares no cookies and no storage with any other.
+// Open opens a tab that shares no cookies or storage with any other.
 func Open(t testing.TB, browser context.Context) *Tab {
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
@@ -86,7 +87,7 @@ func Open(t testing.TB, browser context.Context) *Tab {
 	return p
 }
 
-// Do carries out actions of a visitor.
+// Do performs a visitor's actions.
 func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, Patience)
@@ -99,14 +100,14 @@ func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // isRedrawn reports whether an action failed before it did anything, because the page
-// drew the element anew after it was found.
+// redrew the element after it was found.
 func isRedrawn(err error) bool {
 	var failed *cdproto.Error
 	return errors.As(err, &failed) && strings.Contains(failed.Message, "does not have a layout object")
 }
 
-// Eval returns the value of a JavaScript expression. If the page is left meanwhile, the expression
-// is evaluated on the next one.
+// Eval returns the value of a JavaScript expression. If the page navigates away in the meantime,
+// it evaluates the expression on the next page.
 func (p *Tab) Eval(expression string) (value string) {
 	p.t.Helper()
 	var err error
@@ -119,9 +120,9 @@ func (p *Tab) Eval(expression string) (value string) {
 	return value
 }
 
-// Await waits until a JavaScript expression is true. An expression that throws is not true: the
-// page may be loading. Await evaluates it from outside, because a page's policy may forbid any
-// evaluation inside.
+// Await waits until a JavaScript expression is true. An expression that throws is not true,
+// since the page may be loading. Await evaluates it from outside, because a page's policy may
+// forbid any evaluation inside.
 func (p *Tab) Await(what, expression string) {
 	p.t.Helper()
 	var value string
@@ -137,25 +138,25 @@ func (p *Tab) Await(what, expression string) {
 	})
 }
 
-// evaluate returns the value of an expression: a *cdproto.Error if the page was left meanwhile, a
-// *runtime.ExceptionDetails if it throws.
+// evaluate returns the value of an expression. The error is a *cdproto.Error if the page
+// navigated away in the meantime, and a *runtime.ExceptionDetails if the expression throws.
 func (p *Tab) evaluate(expression string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, Patience)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 }
 
-// Texts returns the texts of the elements, one a line.
+// Texts returns the texts of the elements, one per line.
 func (p *Tab) Texts(selector string) string {
 	p.t.Helper()
 	return p.Eval(`[...document.querySelectorAll('` + selector + `')].map(e => e.innerText).join("\n")`)
 }
 
-// Context returns the context of the tab, for uses beyond the methods. It ends with the test.
+// Context returns the tab's context, for uses beyond the methods. It ends with the test.
 func (p *Tab) Context() context.Context { return p.ctx }
 
 // Complaints returns the exceptions, the errors and warnings on the console, and
-// the failed requests there were.
+// the failed requests so far.
 func (p *Tab) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +181,7 @@ func (p *Tab) listen(event any) {
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.Method + " " + e.Request.URL
 	case *network.EventLoadingFailed:
-		if !e.Canceled { // leaving a page cancels requests in flight
+		if !e.Canceled { // navigating away cancels requests in flight
 			complain("request failed: %s: %s", p.requests[e.RequestID], e.ErrorText)
 		}
 	}

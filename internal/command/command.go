@@ -1,6 +1,6 @@
-// Package command is the common part of the module's commands: flags with an
-// environment variable each, all mistakes reported at once, a log, and a graceful
-// stop on the first signal.
+// Package command is the common part of the module's commands: flags that each
+// have an environment variable, a joint report of all mistakes, a log, and a
+// graceful shutdown on the first signal.
 package command
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
-// Main runs a command until it ends or a signal comes: SIGTERM, SIGINT, or SIGHUP
-// unless that was ignored from the start (nohup). A second signal ends the
-// process at once. Main does not return after an error.
+// Main runs a command until it ends or a signal arrives: SIGTERM, SIGINT, or
+// SIGHUP unless that was ignored from the start (nohup). A second signal ends the
+// process immediately. Main does not return after an error.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
 	memlimit.Apply()
 	signal.Ignore(syscall.SIGPIPE) // otherwise writing to a closed log pipe would end the process
@@ -44,7 +44,7 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 	}
 }
 
-// Common are the flags that every command has.
+// Common holds the flags that every command has.
 type Common struct {
 	LogFormat string           `default:"text" env:"LIVEACTIVITY_LOG_FORMAT" help:"Log format on stderr: text or json."`
 	LogLevel  string           `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Log level: debug, info, warn or error."`
@@ -52,7 +52,7 @@ type Common struct {
 }
 
 // Logger returns the logger that the flags configure, and makes it slog's default. The logger
-// can be used even with an error, which names the flags.
+// is usable even if there is an error, which names the flags.
 func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var errs []error
 	var least slog.Level
@@ -72,14 +72,14 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	return log, errors.Join(errs...)
 }
 
-// ErrHelp reports that the requested help was printed.
+// ErrHelp means that the requested help was printed.
 var ErrHelp = errors.New("help")
 
-// Parse reads arguments and environment into flags, a pointer to a struct in the form of
-// package kong, whose tags may name texts of help as ${name}. The caller adds invalid values to
-// the returned Mistakes, which is nil with an error. After --help or --version, which are
-// printed, the error is ErrHelp. An argument goes before the environment, and that before a
-// default.
+// Parse reads arguments and environment variables into flags, a pointer to a struct in the form
+// of package kong, whose tags may refer to texts of help as ${name}. The caller adds invalid
+// values to the returned Mistakes, which is nil if there is an error. After --help or
+// --version, which are printed, the error is ErrHelp. An argument takes precedence over the
+// environment, and that over a default.
 func Parse(
 	flags any, help kong.Vars, name, description string, args []string, stdout, stderr io.Writer,
 ) (*Mistakes, error) {
@@ -105,11 +105,12 @@ func Parse(
 	return &Mistakes{variables: variables(parsed)}, nil
 }
 
-// withoutValue matches kong's words about a flag that nothing follows, or another flag.
+// withoutValue matches kong's message for a flag that is last or followed by another
+// flag.
 var withoutValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got .*$`)
 
-// variables returns the environment variables that flags were taken from, by
-// the flag.
+// variables maps each flag that was set by an environment variable to that
+// variable.
 func variables(parsed *kong.Context) map[string]string {
 	from := map[string]string{}
 	for _, flag := range parsed.Flags() {
@@ -121,29 +122,28 @@ func variables(parsed *kong.Context) map[string]string {
 	}
 	for _, part := range parsed.Path {
 		if part.Flag != nil {
-			delete(from, "--"+part.Flag.Name) // arguments go before the environment
+			delete(from, "--"+part.Flag.Name) // arguments take precedence
 		}
 	}
 	return from
 }
 
 // Mistakes collects invalid flags. Each is named as it was set: by the flag or by its
-// environment variable. It is used by one goroutine.
+// environment variable. Only one goroutine may use it.
 type Mistakes struct {
-	variables map[string]string // of flags that were set by one
+	variables map[string]string // for flags that were set by one
 	errs      []error
 }
 
-// Check adds an error, if it is one, under the name of its flag.
+// Check adds an error under the name of its flag. It ignores nil.
 func (m *Mistakes) Check(flag string, err error) {
 	if err != nil {
 		m.Add(fmt.Errorf("%s: %w", flag, err))
 	}
 }
 
-// Given returns the value of a flag that may be left out, empty if it is. To be
-// empty is a mistake: a variable that was not filled must not make the command do
-// without.
+// Given returns the value of an optional flag, or "" if it is omitted. An empty
+// value is a mistake: an unset variable must not silently disable something.
 func (m *Mistakes) Given(flag string, value *string) string {
 	if value == nil {
 		return ""
@@ -154,18 +154,18 @@ func (m *Mistakes) Given(flag string, value *string) string {
 	return *value
 }
 
-// Require adds a mistake if a flag has no value. The last argument is the meaning of the flag,
-// for the sentence.
+// Require adds a mistake if a flag has no value. The last argument describes the flag in the
+// message.
 func (m *Mistakes) Require(flag, value, what string) {
 	if value == "" {
 		m.Check(flag, errors.New("is missing; it is "+what))
 	}
 }
 
-// Add adds errors that begin with the names of their flags; nil is ignored.
+// Add adds errors that begin with their flags' names. It ignores nil.
 func (m *Mistakes) Add(errs ...error) { m.errs = append(m.errs, errs...) }
 
-// Err returns the mistakes as the error to end with, or nil.
+// Err returns the mistakes as the error to exit with, or nil.
 func (m *Mistakes) Err() error {
 	err := errors.Join(m.errs...)
 	if err == nil {
@@ -174,9 +174,8 @@ func (m *Mistakes) Err() error {
 	return fmt.Errorf("cannot start (--help shows all flags):\n%w", m.Named(err))
 }
 
-// Named returns an error, if it is one, that names flags as they were set. A line of its text
-// that begins with "--flag: " or "--one, --two: " is changed; the causes inside the error are
-// gone.
+// Named returns an error that names flags as they were set, or nil for nil. It changes lines
+// that begin with "--flag: " or "--one, --two: "; the error's causes are lost.
 func (m *Mistakes) Named(err error) error {
 	if err == nil {
 		return nil
@@ -188,8 +187,8 @@ func (m *Mistakes) Named(err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// asSet puts the variables that were set in the place of the flags that a line
-// begins with.
+// asSet replaces the flags at the beginning of a line with the variables that
+// were set for them.
 func (m *Mistakes) asSet(line string) string {
 	names, problem, ok := strings.Cut(line, ": ")
 	if !ok || !strings.HasPrefix(names, "--") {
@@ -203,7 +202,7 @@ func (m *Mistakes) asSet(line string) string {
 }
 
 // Duration returns the value of a flag that is a number of seconds or a Go duration, above
-// zero; 0 after a mistake.
+// zero. It returns 0 after a mistake.
 func (m *Mistakes) Duration(flag, text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if seconds, numErr := strconv.ParseFloat(text, 64); numErr == nil && seconds < math.MaxInt64/1e9 {
@@ -216,7 +215,8 @@ func (m *Mistakes) Duration(flag, text string) time.Duration {
 	return d
 }
 
-// Count returns the value of a flag that is an integer above zero; 0 after a mistake.
+// Count returns the value of a flag that is an integer above zero. It returns 0 after
+// a mistake.
 func (m *Mistakes) Count(flag, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
@@ -229,8 +229,8 @@ func (m *Mistakes) Count(flag, text string) int64 {
 // maxMilliseconds is a day, far beyond any sensible wait.
 const maxMilliseconds = 24 * 60 * 60 * 1000
 
-// Milliseconds returns the value of a flag that is a number of milliseconds, up to a day; 0
-// after a mistake.
+// Milliseconds returns the value of a flag that is a number of milliseconds, from 0 to a
+// day. It returns 0 after a mistake.
 func (m *Mistakes) Milliseconds(flag, text string) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxMilliseconds {

@@ -50,7 +50,7 @@ type conversation struct {
 	ID      string    `json:"id"`
 	Contact contact   `json:"contact"`
 	Opened  time.Time `json:"opened"`
-	Version int       `json:"version"` // grows with every change
+	Version int       `json:"version"` // increases with every change
 	Parts   []part    `json:"parts,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type conversation struct {
 type account struct {
 	mu            sync.Mutex
 	conversations []*conversation // most recently changed last
-	version       int             // grows with every change
+	version       int             // increases with every change
 	lastPart      int
 }
 
@@ -99,7 +99,7 @@ func (a *account) write(conversationID string, p part) (partID string, err error
 
 // receive adds a contact's message to a conversation, and returns the part's ID.
 func (a *account) receive(conversationID string, m message) (partID string, err error) {
-	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // the contact may have provided more by now
+	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // may have changed
 	return a.write(conversationID, part{Kind: kindMessage, Text: m.Text})
 }
 

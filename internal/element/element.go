@@ -1,6 +1,6 @@
 // Package element names the element of a page or an app that a user clicked, changed or
-// submitted, by rules that hold for all sources: the text of an input, a typed value
-// and a choice are never a name.
+// submitted, by the same rules for all sources: an input's text, a typed value and a
+// choice never become a name.
 package element
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Element is one element of the path from the clicked element up to the body, with the
-// attributes that can name it. The texts are as they arrived, neither clean nor bounded; Value
-// is a caption only of the inputs that are buttons.
+// Element is one element on the path from the clicked element up to the body, with the
+// attributes that can name it. The texts are as received, neither cleaned nor bounded; Value
+// is a caption only for inputs that are buttons.
 type Element struct {
 	Tag             string
 	Text            string
@@ -23,21 +23,20 @@ type Element struct {
 	Type            string
 	Role            string
 	Value           string
-	TestID          string // of React Native, like the next two
+	TestID          string // React Native's, like the next two
 	Accessibility   string
 	PHLabel         string
 	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
-	ContentEditable string // means true when the attribute has no value; "" without the attribute
+	ContentEditable string // "true" if the attribute has no value; "" without it
 }
 
-// Unread stands for elements around the target that could not be read. Any of them may hold
-// typed text.
+// Unread stands for unreadable elements around the target. Any of them may contain typed
+// text.
 var Unread = Element{ContentEditable: "true"}
 
-// Fold lowers the case of the tag. Of an app's native view, whose tag is the name of its class,
-// Class becomes the names of the class and its superclass in lower case; of anything else it
-// becomes empty. A tag in mixed case is a native view's. The functions of this package expect
-// folded elements.
+// Fold converts the tag to lower case. A tag in mixed case is the class name of an app's native
+// view: then Class becomes the names of that class and its superclass in lower case. For any
+// other element Class becomes empty. The functions of this package expect folded elements.
 func (e *Element) Fold() {
 	tag := strings.ToLower(e.Tag)
 	if tag == e.Tag || strings.ToUpper(tag) == e.Tag { // HTML
@@ -47,8 +46,8 @@ func (e *Element) Fold() {
 	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
 }
 
-// attributes are where attributes are kept, by their names in lower case in an elements chain or
-// in $elements. Names that mean the same share a place, so the last one read counts.
+// attributes maps the lower-case names of attributes, in an elements chain or in $elements, to
+// their fields. Names with the same meaning share a field, so the last one read wins.
 var attributes = map[string]func(*Element) *string{
 	"tag_name":                 func(e *Element) *string { return &e.Tag },
 	"text":                     func(e *Element) *string { return &e.Text },
@@ -70,8 +69,8 @@ var attributes = map[string]func(*Element) *string{
 	"attr__contenteditable":    func(e *Element) *string { return &e.ContentEditable },
 }
 
-// Attribute returns where the attribute with a name, of any case, is kept; nil for one that is
-// not looked at.
+// Attribute returns the field for the attribute with a name, in any case, or nil for an unused
+// attribute.
 func (e *Element) Attribute(name string) *string {
 	if at := attributes[strings.ToLower(name)]; at != nil {
 		return at(e)
@@ -79,7 +78,7 @@ func (e *Element) Attribute(name string) *string {
 	return nil
 }
 
-// Set takes over an attribute by its name. One that is not looked at changes nothing.
+// Set sets an attribute by its name. It ignores an unused attribute.
 func (e *Element) Set(name, value string) {
 	switch field := e.Attribute(name); field {
 	case nil:

@@ -8,14 +8,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// A name comes from the developer, never from the user: a label that was put there for it, the
-// text of a button or link, attributes for assistive technology, a field's name, an ID, in this
-// order. Texts are out of the question wherever one of the elements may hold typed text or a
-// choice. Without a name the noun of the element is left.
+// A name comes from the developer, never from the user. In order of preference it is a label
+// added for this purpose, the text of a button or link, an attribute for assistive technology,
+// a field's name, or an ID. Texts are never used if one of the elements may contain typed text
+// or a choice. Without a name, only the element's noun is left.
 
-// Target returns the name of the thing that an action of a type is about: of the elements from
-// the target outwards, and the text that the source took for the target's own. Without elements
-// the text alone can name it. The elements are only read.
+// Target returns the name of an action's target, from the elements, starting at the target and
+// going outwards, and the text that the source considers the target's own. Without elements
+// only the text can name it. Target only reads the elements.
 func Target(typ string, elements []Element, text string) activity.Target {
 	if len(elements) == 0 {
 		elements = make([]Element, 1)
@@ -33,9 +33,9 @@ func Target(typ string, elements []Element, text string) activity.Target {
 	return clickTarget(elements, text)
 }
 
-// clickTarget prefers the button or link that was clicked to the elements inside it: a click on
-// the "Add" of an "Add to cart" button is one on the button. The innermost button, link or
-// named field counts; without any, the clicked element itself does.
+// clickTarget prefers a clicked button or link to the elements inside it: a click on the "Add"
+// in an "Add to cart" button is a click on the button. It uses the innermost button, link or
+// named field, or else the clicked element itself.
 func clickTarget(elements []Element, text string) activity.Target {
 	clicked, control := &elements[0], &elements[0]
 	if hasOption(elements) {
@@ -70,14 +70,14 @@ func isControl(e *Element) bool {
 	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
 }
 
-// isTouchable reports whether e is a button of React Native, whose components have names such
-// as "TouchableOpacity", also in brackets. The tag is folded.
+// isTouchable reports whether e is a React Native button, whose component has a name such as
+// "TouchableOpacity", possibly in brackets. The tag is folded.
 func isTouchable(e *Element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
 
-// hasOption reports whether one of the elements is something to choose. Its name
-// would tell the user's choice.
+// hasOption reports whether one of the elements is an option. Its name would
+// reveal the user's choice.
 func hasOption(elements []Element) bool {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "option" || e.hasRole("option") {
@@ -87,20 +87,20 @@ func hasOption(elements []Element) bool {
 	return false
 }
 
-// isCaptioned reports whether e is a button whose value is its caption: an input, but one that
-// nobody types into.
+// isCaptioned reports whether e is a button whose value is its caption: an input into which
+// nobody types.
 func isCaptioned(e *Element) bool {
 	typ := strings.ToLower(strings.TrimSpace(e.Type))
 	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
 }
 
-// hasRole reports whether e has a role, which may be one of several.
+// hasRole reports whether one of e's roles is the given one.
 func (e *Element) hasRole(role string) bool {
 	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
-// markedLabel returns the label that a developer gave the touched element or one around it, by
-// ph-label: it goes before all others, and is shown even where texts are private.
+// markedLabel returns the label that a developer gave the clicked element or one around it, in
+// ph-label. It takes precedence over all others, and is shown even if texts are private.
 func markedLabel(elements []Element) string {
 	for i := range elements {
 		if label := elements[i].PHLabel; label != "" {
@@ -110,14 +110,15 @@ func markedLabel(elements []Element) string {
 	return ""
 }
 
-// typedRoles are the ARIA roles of elements whose text is typed, or a value that was set.
+// typedRoles are the ARIA roles of elements whose text is typed or whose value is set by
+// the user.
 var typedRoles = map[string]bool{
 	"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true, "slider": true,
 }
 
-// isField reports whether the name of a tag outside HTML means a text field: "TextInput",
-// "ForwardRef-TextInput-", "ion-input". It is false for HTML's own input, which is a button or
-// a box as often.
+// isField reports whether a tag outside HTML names a text field: "TextInput",
+// "ForwardRef-TextInput-", "ion-input". It is false for HTML's own input, which is just as
+// often a button or a box.
 func isField(tag string) bool {
 	if tag == "input" {
 		return false
@@ -137,8 +138,7 @@ func containsAny(s string, parts ...string) bool {
 }
 
 // isPrivate reports whether the text around the target may be a user's input or choice. One
-// such element among them is enough: the target is inside it, and its text a part of that
-// element's.
+// such element is enough: the target is inside it, so its text is part of that element's.
 func isPrivate(elements []Element) bool {
 	for i := range elements {
 		e := &elements[i]
@@ -161,7 +161,7 @@ func isPrivate(elements []Element) bool {
 	return false
 }
 
-// formLabel names the innermost form, or else the element that submitted.
+// formLabel names the innermost form, or else the element that was submitted.
 func formLabel(elements []Element) string {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "form" {
@@ -171,21 +171,21 @@ func formLabel(elements []Element) string {
 	return attributeLabel(&elements[0])
 }
 
-// attributeLabel names an element by its attributes alone, which tell nothing that was typed or
-// chosen.
+// attributeLabel names an element only by its attributes, which reveal nothing typed or chosen.
 func attributeLabel(e *Element) string {
 	return firstLabel(attributeText(e), fieldName(e), idLabel(e))
 }
 
-// attributeText is the text that describes an element to people.
+// attributeText returns the text that describes an element to people.
 func attributeText(e *Element) string {
 	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
 }
 
-// fieldName is the name of a field, or the hint inside it while it is empty.
+// fieldName returns a field's name, or else its placeholder.
 func fieldName(e *Element) string { return firstLabel(e.Name, e.Placeholder) }
 
-// idLabel is an ID with a "#", so that it does not read as a text; it is "" without one.
+// idLabel returns an ID with a "#", so that it does not read as text, or "" if there is
+// none.
 func idLabel(e *Element) string {
 	if id := activity.CleanLabel(cmp.Or(e.ID, e.TestID)); id != "" {
 		return "#" + id
@@ -193,7 +193,7 @@ func idLabel(e *Element) string {
 	return ""
 }
 
-// firstLabel returns the first that is not blank, clean.
+// firstLabel returns the first label that is not blank, cleaned.
 func firstLabel(labels ...string) string {
 	for _, label := range labels {
 		if label = activity.CleanLabel(label); label != "" {
@@ -203,8 +203,7 @@ func firstLabel(labels ...string) string {
 	return ""
 }
 
-// noun returns the name of an element that has no label: a word for the usual ones, else its
-// tag.
+// noun returns the noun for an element: a word for the common ones, or else its tag.
 func noun(e *Element) string {
 	switch e.Tag {
 	case "a":

@@ -1,6 +1,7 @@
-// Package jsonscan reads JSON value by value, without an allocation but for the
-// strings it returns, which are bounded copies. It is for the events of SDKs, of
-// which little is used, in fields of any type. [encoding/json] decodes everything else.
+// Package jsonscan reads JSON value by value, without allocations except for the
+// strings that it returns, which are bounded copies. It is for the events of SDKs,
+// which have fields of any type and of which little is used. [encoding/json] decodes
+// everything else.
 package jsonscan
 
 import (
@@ -15,16 +16,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep values may nest, as in encoding/json.
+// MaxDepth is the maximum nesting of values, the same as in encoding/json.
 const MaxDepth = 10_000
 
-// maxKey is how many bytes of an object's key are returned. No field that is looked for has a
-// longer name.
+// maxKey is the maximum number of bytes returned of an object's key. No field of interest has
+// a longer name.
 const maxKey = 256
 
-// SyntaxError says that the input is not JSON.
+// SyntaxError means that the input is not JSON.
 type SyntaxError struct {
-	Offset int64 // of the first byte that does not fit
+	Offset int64 // of the first unexpected byte
 }
 
 func (e *SyntaxError) Error() string {
@@ -33,37 +34,36 @@ func (e *SyntaxError) Error() string {
 
 // Scanner reads JSON from bytes. After a mistake every method does nothing and returns zero
 // values, and Err returns the mistake: a *SyntaxError or io.ErrUnexpectedEOF. So a caller may
-// read to the end and ask once. It is not safe for concurrent use.
+// read to the end and check once. It is not safe for concurrent use.
 //
-// The method that is called for a value reads all of it, whatever its kind; only Kind reads
-// nothing but white space. Time is linear in the input, and a value is read once.
+// A method called for a value reads all of it, whatever its kind; only Kind reads nothing
+// except white space. The time is linear in the input, and each value is read once.
 type Scanner struct {
-	buf     []byte // the input; cut at the first mistake, so that nothing is read behind it
-	pos     int    // of the next byte
-	depth   int    // of the containers that were begun and not ended
-	fresh   bool   // nothing was read yet of the container that began last
-	scratch []byte // for strings with escapes, to use again
+	buf     []byte // the input; cut at the first mistake, so that nothing after it is read
+	pos     int    // index of the next byte
+	depth   int    // number of open containers
+	fresh   bool   // nothing has been read of the innermost container
+	scratch []byte // buffer for strings with escapes, reused
 	err     error
 }
 
-// New returns a scanner of b, which it only reads, and which must not change while the scanner
-// or a key of it is in use.
+// New returns a scanner of b. It only reads b, which must not change while the scanner or one
+// of its keys is in use.
 func New(b []byte) *Scanner { return &Scanner{buf: b} }
 
-// Reset makes s a scanner of b, in the memory that it has. Keys returned before are no longer
-// valid.
+// Reset makes s a scanner of b and reuses its memory. Keys returned earlier become invalid.
 func (s *Scanner) Reset(b []byte) { *s = Scanner{buf: b, scratch: s.scratch} }
 
-// Err returns the first mistake, nil before any. The end of the input is a mistake only where a
-// value was expected.
+// Err returns the first mistake, or nil. The end of the input is a mistake only if a value was
+// expected.
 func (s *Scanner) Err() error { return s.err }
 
-// Offset returns how many bytes were read: behind the value that was read last or, after Kind,
+// Offset returns the number of bytes read: the position after the last value or, after Kind,
 // before the next one.
 func (s *Scanner) Offset() int64 { return int64(s.pos) }
 
-// Kind returns the first byte of the next value without reading it: one of '{', '[', '"', 't',
-// 'f', 'n', '-' and digits where it is valid. It is 0 at the end of the input, which is a
+// Kind returns the first byte of the next value without reading it. For valid input it is '{',
+// '[', '"', 't', 'f', 'n', '-' or a digit. It is 0 at the end of the input, which is a
 // mistake.
 func (s *Scanner) Kind() byte {
 	for {
@@ -100,12 +100,12 @@ func (s *Scanner) fail() {
 	}
 }
 
-// BeginObject enters the object that comes next; any other value is a mistake. Key must be
-// called until it returns false, and after each true the key's value must be read.
+// BeginObject enters the next value, which must be an object. Call Key until it returns
+// false, and read the key's value after each true.
 func (s *Scanner) BeginObject() { s.begin('{') }
 
-// BeginArray enters the array that comes next; any other value is a mistake. Element must be
-// called until it returns false, and after each true the element must be read.
+// BeginArray enters the next value, which must be an array. Call Element until it returns
+// false, and read the element after each true.
 func (s *Scanner) BeginArray() { s.begin('[') }
 
 func (s *Scanner) begin(bracket byte) {
@@ -118,9 +118,9 @@ func (s *Scanner) begin(bracket byte) {
 	s.fresh = true
 }
 
-// Key returns the object's next key, cut to 256 bytes, or false after the last and after a
-// mistake. The bytes are valid until the next call of the scanner, and are not checked to be
-// UTF-8.
+// Key returns the object's next key, cut to 256 bytes. It returns false after the last key
+// and after a mistake. The bytes are valid until the scanner's next call, and are not
+// checked to be UTF-8.
 func (s *Scanner) Key() ([]byte, bool) { return s.key(maxKey) }
 
 // key is Key with another limit. A limit of 0 costs no copy.
@@ -142,11 +142,12 @@ func (s *Scanner) key(limit int) ([]byte, bool) {
 	return key, true
 }
 
-// Element reports whether the array has another element. It is false after a mistake, too.
+// Element reports whether the array has another element. It also returns false after a
+// mistake.
 func (s *Scanner) Element() bool { return s.another(']') != 0 }
 
-// another returns the first byte of a container's next value, 0 at its end. It reads the comma
-// before a value, and takes none before the first and after the last.
+// another returns the first byte of a container's next value, or 0 at its end. It reads the
+// comma before a value, and accepts none before the first or after the last.
 func (s *Scanner) another(closing byte) byte {
 	c := s.Kind()
 	switch {
@@ -169,7 +170,7 @@ func (s *Scanner) another(closing byte) byte {
 	return c
 }
 
-// End makes sure that nothing but white space follows.
+// End checks that nothing but white space follows.
 func (s *Scanner) End() {
 	if s.err != nil {
 		return
@@ -181,10 +182,9 @@ func (s *Scanner) End() {
 	}
 }
 
-// Text reads a value and returns it as text, cut to limit bytes: a string is itself, a number
-// or a boolean as it is written, and anything else is empty. Invalid UTF-8, such as a character
-// that was cut, is replaced by U+FFFD, which may make the text longer again. The text is a
-// copy.
+// Text reads a value and returns it as text, cut to limit bytes: a string's content, a number
+// or a boolean as written, and "" for anything else. Invalid UTF-8, such as a cut character, is
+// replaced with U+FFFD, which may make the text longer than limit. The text is a copy.
 func (s *Scanner) Text(limit int) string {
 	switch c := s.Kind(); {
 	case c == '"':
@@ -199,7 +199,7 @@ func (s *Scanner) Text(limit int) string {
 	return ""
 }
 
-// String is Text for strings only: anything else is read and empty.
+// String is Text for strings only: it reads any other value and returns "".
 func (s *Scanner) String(limit int) string {
 	if s.Kind() != '"' {
 		s.Skip()
@@ -223,7 +223,7 @@ func (s *Scanner) Bool() bool {
 	return is
 }
 
-// Skip reads a value of any kind and forgets it.
+// Skip reads a value of any kind and discards it.
 func (s *Scanner) Skip() {
 	switch c := s.Kind(); {
 	case c == '"':
@@ -251,17 +251,17 @@ func (s *Scanner) Skip() {
 	}
 }
 
-// plainEnd returns where the bytes from i on that stand for themselves in a string end: at a
-// quote, a backslash or a control character, or at the end of b. It looks at eight bytes at a
-// time: x-ones*c has the top bit of a byte below c, if that byte's own is clear, and
-// word^ones*c has a zero byte in each place of c.
+// plainEnd returns where the literal bytes of a string, starting at i, end: at a quote, a
+// backslash or a control character, or at the end of b. It examines eight bytes at a time:
+// x-ones*c has the top bit of each byte below c, if that byte's own is clear, and word^ones*c
+// has a zero byte wherever word has c.
 func plainEnd(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
 		word := binary.LittleEndian.Uint64(b[i:])
 		quote, slash := word^ones*'"', word^ones*'\\'
 		found := ((word-ones*' ')&^word | (quote-ones)&^quote | (slash-ones)&^slash) & tops
-		if found != 0 { // the lowest bit is right, those above it may not be
+		if found != 0 { // the lowest bit is right; higher ones may be wrong
 			return i + bits.TrailingZeros64(found)/8
 		}
 	}
@@ -271,10 +271,10 @@ func plainEnd(b []byte, i int) int {
 	return i
 }
 
-// str reads a string and returns at most limit bytes of it, valid until the next call of the
-// scanner. Without escapes they are a part of the input, else of scratch. The rest of the
-// string is read and checked, but not copied. An escaped character is not cut: it is there as a
-// whole or not at all.
+// str reads a string and returns at most limit bytes of it, valid until the scanner's next
+// call. Without escapes they are part of the input, else of scratch. It reads and checks the
+// rest of the string, but does not copy it. An escaped character is included whole or not at
+// all.
 func (s *Scanner) str(limit int) []byte {
 	s.pos++ // the opening quote
 	end := plainEnd(s.buf, s.pos)
@@ -298,19 +298,19 @@ func (s *Scanner) str(limit int) []byte {
 			return nil
 		}
 		if r := s.escaped(); len(out)+utf8.RuneLen(r) > limit {
-			limit = len(out) // a character without room ends the string
+			limit = len(out) // stop at a character that does not fit
 		} else {
 			out = utf8.AppendRune(out, r)
 		}
 	}
 }
 
-// escapes are the characters that a byte behind a backslash stands for; 0 for bytes that may
-// not be there.
+// escapes maps the byte after a backslash to the character that it stands for, or 0 if it is
+// not allowed.
 var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escaped reads the characters behind a backslash, and a second escape that completes the
-// surrogate pair begun by the first. Half a pair is U+FFFD.
+// escaped reads the characters after a backslash, and a second escape that completes the
+// surrogate pair begun by the first. Half a pair becomes U+FFFD.
 func (s *Scanner) escaped() rune {
 	switch c := s.next(); {
 	case escapes[c] != 0:
@@ -336,7 +336,7 @@ func (s *Scanner) escaped() rune {
 	return 0
 }
 
-// hex reads the four digits of \u, of either case.
+// hex reads the four digits of \u, in either case.
 func (s *Scanner) hex() (r rune) {
 	for range 4 {
 		switch c := s.next(); {
@@ -355,8 +355,9 @@ func (s *Scanner) hex() (r rune) {
 
 func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
-// number reads a number and returns it, valid as long as the input. It reads as far as the
-// bytes make a number: a digit behind a leading zero is left, and is then no separator.
+// number reads a number and returns its bytes, valid as long as the input. It stops where
+// the bytes no longer form a number: a digit after a leading zero is left, and then is not
+// a valid separator.
 func (s *Scanner) number() []byte {
 	start := s.pos
 	s.accept("-")
@@ -382,7 +383,7 @@ func (s *Scanner) accept(set string) bool {
 	return true
 }
 
-// digits reads digits, of which there must be one.
+// digits reads digits, at least one.
 func (s *Scanner) digits() {
 	start := s.pos
 	for '0' <= s.next() && s.next() <= '9' {
@@ -393,7 +394,7 @@ func (s *Scanner) digits() {
 	}
 }
 
-// literal reads a word that begins with the next byte.
+// literal reads a given word.
 func (s *Scanner) literal(word string) {
 	for i := range len(word) {
 		if !s.accept(word[i : i+1]) {

@@ -3,16 +3,16 @@ package jsonscan
 import "bytes"
 
 // Shape measures the work of decoding a JSON text. For valid JSON, Values is at least the
-// number of values less one.
+// number of values minus one.
 type Shape struct {
 	Depth    int // of nested objects and arrays
 	Values   int // objects, arrays, and commas between values
-	Elements int // of the text; zero if it is not an array
+	Elements int // elements of the text; zero if it is not an array
 }
 
-// ShapeOf returns the shape of a text, which may be invalid JSON; then the figures are a guess.
-// It takes one pass without allocations, so it may come before anything that trusts the text.
-// An empty array counts as one element.
+// ShapeOf returns the shape of a text. If the text is invalid JSON, the result is a guess. It
+// takes one pass without allocations, so it can run before anything trusts the text. An empty
+// array counts as one element.
 func ShapeOf(text []byte) (s Shape) {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	if len(text) > 0 && text[0] == '[' {

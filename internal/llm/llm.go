@@ -1,5 +1,5 @@
-// Package llm asks a language model behind any endpoint that speaks OpenAI's
-// chat completions: OpenAI itself, a gateway, or a model on this machine.
+// Package llm calls a language model at any endpoint with OpenAI's chat
+// completions API: OpenAI itself, a gateway, or a model on this machine.
 package llm
 
 import (
@@ -19,42 +19,42 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// Bounds of requests and answers.
+// Limits of requests and answers.
 const (
 	temperature = 0.2
 	maxTokens   = 400
 
-	// maxThinking is the limit where reasoning counts, too: with maxTokens it
-	// would leave no room for an answer.
+	// maxThinking is the limit if it includes reasoning: maxTokens would leave
+	// no room for an answer.
 	maxThinking = 4000
 
-	maxBody   = 1 << 20 // bytes of an answer
+	maxBody   = 1 << 20 // bytes in an answer
 	maxHeader = 64 << 10
 )
 
-// client asks one model.
+// client calls one model.
 type client struct {
 	api     *openai.Client
 	model   string
 	apiKey  string
 	baseURL string
 
-	takes atomic.Int32 // the parameters that worked last, where the next request begins
-	// thinks reports that the model's reasoning counts against the limit.
+	takes atomic.Int32 // the last parameters that worked; the next request begins with them
+	// thinks is true if the model's reasoning counts against the limit.
 	thinks atomic.Bool
 }
 
-// New returns a function that sends the model a prompt, as one user message,
-// and returns its answer: never blank nor cut off, without white space around
-// it and without the model's reasoning. An answer has at most 400 tokens, or 4,000
-// together with the reasoning of a model that has some. The function is safe for
-// concurrent use. It takes as long as ctx lets it and asks an overloaded endpoint
-// once: the caller decides when to try again. Its errors hold neither the key nor
-// the prompt.
+// New returns a function that sends the model a prompt, as one user message, and
+// returns its answer: never blank or truncated, without white space around it and
+// without the model's reasoning. An answer has at most 400 tokens, or 4,000
+// including the reasoning if the model has any. The function is safe for
+// concurrent use. It takes as long as ctx allows and calls an overloaded endpoint
+// only once: the caller decides when to retry. Its errors contain neither the key
+// nor the prompt.
 //
-// Without a base URL, such as http://127.0.0.1:11434/v1, it is OpenAI's; the
-// key may be empty with one. New reports everything that is wrong with its
-// arguments and connects to nothing.
+// Without a base URL, such as http://127.0.0.1:11434/v1, it uses OpenAI's; with
+// one the key may be empty. New reports all mistakes in its arguments and
+// connects to nothing.
 func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string) (string, error), error) {
 	wrong := options.Mistakes{Package: "llm"}
 	wrong.Require(strings.TrimSpace(model) != "", "model", "must have a name")
@@ -82,12 +82,12 @@ func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
 	wrong.Require(ok, "base URL", "must be like http://127.0.0.1:11434/v1")
 }
 
-// complete asks the model and returns its answer's text. Besides the tries of ask, it asks
-// again only to leave room for reasoning, once in the life of the client.
+// complete calls the model and returns its answer's text. Apart from the attempts of ask,
+// it calls again only to leave room for reasoning, once in the client's lifetime.
 func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 	answer, err := c.ask(ctx, prompt)
 	if err == nil && isCutThought(answer) && c.thinks.CompareAndSwap(false, true) {
-		answer, err = c.ask(ctx, prompt) // with room for the thoughts
+		answer, err = c.ask(ctx, prompt) // with room for the reasoning
 	}
 	if err != nil {
 		return "", c.explain(err)
@@ -106,10 +106,10 @@ func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 	return text, nil
 }
 
-// isCutThought reports whether an answer reached its limit within the model's
-// reasoning. Endpoints differ in where they put that, so an answer without any
-// text counts, too: Ollama and vLLM have a field of their own for it, and Gemini
-// leaves the content out.
+// isCutThought reports whether an answer reached its limit during the model's
+// reasoning. Endpoints put the reasoning in different places, so an answer
+// without text also counts: Ollama and vLLM have a separate field for it, and
+// Gemini omits the content.
 func isCutThought(answer openai.ChatCompletionResponse) bool {
 	if len(answer.Choices) == 0 || answer.Choices[0].FinishReason != openai.FinishReasonLength {
 		return false
@@ -119,8 +119,8 @@ func isCutThought(answer openai.ChatCompletionResponse) bool {
 		thought.MatchString(message.Content) || unpaired.MatchString(message.Content)
 }
 
-// textOf returns the text of an answer, without reasoning. The content of
-// Mistral's reasoning models is an array of parts.
+// textOf returns an answer's text, without reasoning. The content of Mistral's
+// reasoning models is an array of parts.
 func textOf(message openai.ChatCompletionMessage) string {
 	content := message.Content
 	for _, part := range message.MultiContent {
@@ -137,21 +137,21 @@ const (
 	endTag   = `</\s*think(?:ing)?\s*>`
 )
 
-// thought matches reasoning, and unpaired, after that is taken out, the reasoning at a tag without
-// the other. A missing start tag was part of the prompt or is nested: everything before the end
-// tag is reasoning. After a missing end tag everything is.
+// thought matches reasoning. unpaired, applied after that is removed, matches reasoning at a tag
+// without its partner. A missing start tag was part of the prompt or is nested: everything before
+// the end tag is reasoning. After a missing end tag everything is.
 var (
 	thought  = regexp.MustCompile(`(?is)` + startTag + `.*?` + endTag)
 	unpaired = regexp.MustCompile(`(?is)^.*` + endTag + `|` + startTag + `.*`)
 )
 
-// parameters are sets of optional parameters, in the order in which they are
-// tried. All endpoints know max_tokens and temperature, but OpenAI's newer models
-// refuse both and want max_completion_tokens. Mistral refuses that in turn, and
-// older local servers ignore it, so that their answers have no end. Some models
-// refuse the temperature alone. Neither names of models nor hosts identify the
-// provider, because gateways have their own, so a refusal leads on to the next
-// set, and the set that worked is remembered.
+// parameters are sets of optional parameters, tried in order. All endpoints know
+// max_tokens and temperature, but OpenAI's newer models refuse both and require
+// max_completion_tokens. Mistral refuses that in turn, and older local servers
+// ignore it, so that their answers never end. Some models refuse only the
+// temperature. Neither model names nor hosts identify the provider, because
+// gateways use their own, so a refusal leads to the next set, and the set that
+// worked is remembered.
 type parameters int32
 
 const (
@@ -161,7 +161,7 @@ const (
 	noParameters
 )
 
-// ask sends the prompt with the parameters that the endpoint takes.
+// ask sends the prompt with parameters that the endpoint accepts.
 func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionResponse, error) {
 	for p := parameters(c.takes.Load()); ; {
 		answer, err := c.api.CreateChatCompletion(ctx, c.request(prompt, p))
@@ -177,8 +177,8 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 	}
 }
 
-// request returns the request of a set. newerLimit is for models that reason, so it has their
-// limit at once.
+// request returns the request for a set. newerLimit is for models that reason, so it starts
+// with their limit.
 func (c *client) request(prompt string, p parameters) openai.ChatCompletionRequest {
 	request := openai.ChatCompletionRequest{
 		Model:    c.model,
@@ -205,8 +205,8 @@ func (c *client) limit() int {
 	return maxTokens
 }
 
-// after returns the next set to try after an error: p itself, unless the error
-// refuses a parameter of p.
+// after returns the next set to try after an error, which is p itself unless
+// the error refuses a parameter of p.
 func (p parameters) after(err error) parameters {
 	words := refusal(err)
 	switch {
@@ -220,9 +220,9 @@ func (p parameters) after(err error) parameters {
 	return p
 }
 
-// refusal returns the words of an error that may refuse a parameter: a 400 or a
-// 422 of the endpoint, whatever its shape, or an error of the library, which knows
-// some models. The words may hold the prompt and are not for a log.
+// refusal returns the message of an error that may refuse a parameter: a 400 or
+// 422 from the endpoint, whatever its shape, or an error of the library, which
+// knows some models. The message may contain the prompt and must not be logged.
 func refusal(err error) string {
 	var refused *openai.APIError
 	var other *openai.RequestError
@@ -243,19 +243,19 @@ func refusal(err error) string {
 	return ""
 }
 
-// explain returns an error that can be logged. The endpoint's words may echo the
-// key or the prompt, so only its code is reported.
+// explain returns an error that can be logged. The endpoint's message may echo
+// the key or the prompt, so only its code is reported.
 func (c *client) explain(err error) error {
 	var refused *openai.APIError
 	var other *openai.RequestError
 	var transport *url.Error
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &other): // may wrap half an APIError
+	case errors.As(err, &other): // may wrap a partial APIError
 		return c.refusal(other.HTTPStatusCode, "")
 	case errors.As(err, &refused):
 		return c.refusal(refused.HTTPStatusCode, cmp.Or(code(refused.Code), code(refused.Type)))
-	case errors.As(err, &transport): // its URL may be where a redirect leads
+	case errors.As(err, &transport): // its URL may be a redirect's target
 		return fmt.Errorf("llm: ask %s: %w", c.baseURL, transport.Err)
 	case errors.As(err, &tooLarge):
 		return fmt.Errorf("llm: the endpoint's answer is larger than %d bytes", tooLarge.Limit)
@@ -263,7 +263,8 @@ func (c *client) explain(err error) error {
 	return fmt.Errorf("llm: %w", err)
 }
 
-// refusal returns the error of a status, with the code unless that could be the key.
+// refusal returns the error for a status, with the code unless that could be the
+// key.
 func (c *client) refusal(status int, code string) error {
 	text := fmt.Sprintf("llm: the endpoint answers %d %s for model %q", status, http.StatusText(status), c.model)
 	if code == "" || c.apiKey != "" && strings.Contains(code, c.apiKey) {
@@ -272,7 +273,7 @@ func (c *client) refusal(status int, code string) error {
 	return errors.New(text + ": " + code)
 }
 
-// maxCode is the length of the longest code that is reported, in bytes.
+// maxCode is the maximum length of a reported code, in bytes.
 const maxCode = 64
 
 // code returns the code in an endpoint's error: a word like insufficient_quota, or
@@ -287,8 +288,8 @@ func code(v any) string {
 	return text
 }
 
-// newHTTPClient returns a client that reads no more than it must and sends the
-// key and the prompt nowhere but to the configured URL.
+// newHTTPClient returns a client that reads no more than necessary and sends
+// the key and the prompt only to the configured URL.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxHeader
@@ -300,7 +301,7 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// limitedTransport bounds the bodies of answers.
+// limitedTransport limits the bodies of answers.
 type limitedTransport struct{ inner http.RoundTripper }
 
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -1,4 +1,4 @@
-// Package observe wraps HTTP handlers for their operator: request ids, an access
+// Package observe wraps HTTP handlers for their operator: request IDs, an access
 // log, request durations, and an answer after a panic.
 package observe
 
@@ -29,7 +29,7 @@ type Observer struct {
 	durations *prometheus.HistogramVec
 }
 
-// New returns an observer that logs to log, slog.Default() for nil, and
+// New returns an observer that logs to log, or slog.Default() for nil, and
 // registers the metric liveactivity_http_request_duration_seconds; reg may be
 // nil.
 func New(log *slog.Logger, reg prometheus.Registerer) (*Observer, error) {
@@ -46,15 +46,15 @@ func New(log *slog.Logger, reg prometheus.Registerer) (*Observer, error) {
 	return o, nil
 }
 
-// maxRequestID is the longest X-Request-Id taken over from a client.
+// maxRequestID is the maximum length of an X-Request-Id adopted from a client.
 const maxRequestID = 128
 
-// Wrap gives every request an id (its own X-Request-Id if that is plain text, else a new one),
-// which the answer carries too; turns a panic into 500; and observes the request under the
-// route's name, which is determined after the request was served and must come from a small
-// set. A panic with [http.ErrAbortHandler] is passed on after the request was observed.
+// Wrap gives every request an ID, its own X-Request-Id if that is plain text or else a new
+// one, which the answer also carries. It turns a panic into a 500, and observes the request
+// under the route's name, which is determined after serving and must come from a small set. A
+// panic with [http.ErrAbortHandler] is passed on after the request was observed.
 //
-// The level of a line depends on the answer: debug below 400, info below 500, warn for 503 and
+// A line's level depends on the answer: debug below 400, info below 500, warn for 503 and
 // error for the rest, but debug for an error that is marked as an outage.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,8 +75,8 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 	})
 }
 
-// requestID returns the ID of a request. An ID with blanks or controls could forge a line of
-// the log, so it is replaced.
+// requestID returns a request's ID. It replaces an ID with blanks or control characters,
+// which could forge a log line.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > maxRequestID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -85,9 +85,9 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// recovered answers a request whose handler panicked with 500. It reports true
-// when half an answer is out already: then the connection must be cut, or the
-// client would take the half for the whole.
+// recovered answers a request whose handler panicked with a 500. It returns
+// true if part of an answer is already sent: then the connection must be cut,
+// or the client would take that part for the whole.
 func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p any) (cut bool) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return true
@@ -101,8 +101,8 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 	return false
 }
 
-// done measures and logs a request that was served. A body never gets into the log; the
-// sentence of an error and its cause do.
+// done measures and logs a served request. It never logs a body, but it does log an
+// error's sentence and cause.
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
 	code := cmp.Or(w.status, http.StatusOK) // as net/http answers for a handler that wrote nothing
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
@@ -131,14 +131,14 @@ func (o *Observer) done(r *http.Request, route string, w *statusWriter, took tim
 	o.log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// statusWriter remembers the status, and the error behind it. It keeps the underlying writer's
-// other abilities reachable by [http.ResponseController]. Like any writer it is used by one
-// goroutine at a time.
+// statusWriter records the status, and the error behind it. The underlying writer's other
+// abilities stay reachable through [http.ResponseController]. Like any writer it must be used
+// by one goroutine at a time.
 type statusWriter struct {
 	http.ResponseWriter
 	requestID string
-	status    int          // the first that was written; 0 before
-	err       *httpx.Error // of a request that failed; nil otherwise
+	status    int          // the first one written; 0 before that
+	err       *httpx.Error // the error of a failed request, or nil
 }
 
 // Report implements [httpx.Reporter].
@@ -160,7 +160,7 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Hijack notes that the handler speaks for itself from here on.
+// Hijack records that the handler now controls the connection.
 func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {

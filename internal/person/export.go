@@ -103,7 +103,7 @@ func (p *People) readLog(ctx context.Context, productID string, erasures []*acti
 		case errors.As(err, &gap):
 			at = gap.TrimmedTo
 			continue
-		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end; a closed log reads its entries first
+		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0: // the end: a closed log is read first
 			return nil
 		case err != nil:
 			return fmt.Errorf("person: read the log: %w", err)

@@ -1,5 +1,5 @@
-// Package posthogapi sets up the webhook destination by which a PostHog project reports
-// to the service, through PostHog's own API:
+// Package posthogapi uses PostHog's own API to set up the webhook destination through
+// which a PostHog project reports to the service:
 //
 //	api, err := posthogapi.New("https://eu.posthog.com", "12345", personalKey)
 //	…
@@ -24,12 +24,12 @@ import (
 // API is the API of one PostHog project. It is safe for concurrent use.
 type API struct {
 	http   helpdesk.API
-	folder string // path of the project's destinations
+	folder string // path of the project's destinations in the API
 }
 
 // New returns the API of a project at a PostHog host, such as "https://eu.posthog.com". The
 // personal API key needs the scopes hog_function:read and hog_function:write. The error is a
-// sentence about the host; nothing is asked yet.
+// sentence about the host; New makes no request.
 func New(host, project, personalKey string) (*API, error) {
 	base, problem := helpdesk.CheckBaseURL(host)
 	if problem != "" {
@@ -49,14 +49,14 @@ func New(host, project, personalKey string) (*API, error) {
 type Destination struct {
 	Name   string
 	URL    string
-	Secret string   // of the header X-PostHog-Secret
-	Events []string // the names of the events that are sent
+	Secret string   // for the header X-PostHog-Secret
+	Events []string // names of the events to send
 }
 
 // Outcome is the result of Provision and Remove.
 type Outcome string
 
-// The outcomes, in a dry run of changes that would be made.
+// The outcomes; in a dry run, of changes that would be made.
 const (
 	Created Outcome = "created"
 	Updated Outcome = "updated"
@@ -65,13 +65,14 @@ const (
 	Absent  Outcome = "is not there"
 )
 
-// function is a destination as the API has it.
+// function is a destination in the API's form.
 type function struct {
 	ID      string `json:"id,omitempty"`
 	Type    string `json:"type,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Enabled bool   `json:"enabled"`
-	// TemplateID is written and not compared: an answer holds it in another form.
+	// TemplateID is written but not compared, because answers contain it in
+	// another form.
 	TemplateID string           `json:"template_id,omitempty"`
 	Filters    filters          `json:"filters"`
 	Inputs     map[string]input `json:"inputs"`
@@ -105,8 +106,8 @@ func (d Destination) function() function {
 	return f
 }
 
-// is reports whether two destinations do the same. Inputs that PostHog has added by itself do
-// not count.
+// is reports whether two destinations do the same. It ignores inputs that PostHog has added
+// on its own.
 func (f function) is(wanted function) bool {
 	for name, input := range wanted.Inputs {
 		if !reflect.DeepEqual(f.Inputs[name], input) {
@@ -116,9 +117,10 @@ func (f function) is(wanted function) bool {
 	return f.Enabled && reflect.DeepEqual(f.Filters, wanted.Filters)
 }
 
-// Provision creates the destination, or updates the one of its name where that differs. With
-// dryRun it only says which. The update writes all fields, so changes by hand are lost. A
-// creation whose answer was lost is looked for, and not repeated if it is there.
+// Provision creates the destination, or updates the one with its name if that differs. With
+// dryRun it only reports which. The update writes all fields, so manual changes are lost. If
+// the answer to a creation is lost, Provision looks for the destination and does not repeat
+// the request if it is there.
 func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcome, error) {
 	id, err := a.find(ctx, d.Name)
 	if err != nil {
@@ -148,8 +150,9 @@ func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcom
 	return Updated, a.do(ctx, "update the destination", http.MethodPatch, id+"/", wanted, nil)
 }
 
-// Remove removes the destination of a name. The API forbids DELETE and takes a mark instead.
-// With dryRun it only says whether there is one. None is no error.
+// Remove removes the destination with a name. The API forbids DELETE and takes a mark
+// instead. With dryRun it only reports whether there is one. A missing destination is no
+// error.
 func (a *API) Remove(ctx context.Context, name string, dryRun bool) (Outcome, error) {
 	id, err := a.find(ctx, name)
 	switch {
@@ -165,8 +168,8 @@ func (a *API) Remove(ctx context.Context, name string, dryRun bool) (Outcome, er
 
 const maxPages = 100 // of a project's destinations, 100 each
 
-// find returns the ID of the destination with a name, "" for none. Of several with that name it
-// is the first that the API lists.
+// find returns the ID of the destination with a name, or "". If several have that name, it is
+// the first that the API lists.
 func (a *API) find(ctx context.Context, name string) (string, error) {
 	query := "?type=destination&limit=100"
 	for range maxPages {
@@ -180,7 +183,8 @@ func (a *API) find(ctx context.Context, name string) (string, error) {
 		if i := slices.IndexFunc(page.Results, func(f function) bool { return f.Name == name }); i >= 0 {
 			return page.Results[i].ID, nil
 		}
-		// The next page is asked for at our own host, whatever the address says.
+		// Request the next page from our own host, whatever host its address
+		// states.
 		next, err := url.Parse(page.Next)
 		if err != nil || next.RawQuery == "" {
 			break

@@ -1,5 +1,5 @@
-// Package serve is how this module's services meet the network: an HTTP server
-// with limits, that stops in order, and the endpoints that operators expect.
+// Package serve connects this module's services to the network: an HTTP server
+// with limits and a graceful shutdown, and the endpoints that operators expect.
 package serve
 
 import (
@@ -20,24 +20,24 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Limits of a [Server]. They do not cut streams: those write under deadlines of
-// their own.
+// Limits of a [Server]. They do not cut off streams, which write under their
+// own deadlines.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
-	writeTimeout      = readTimeout + 10*time.Second // also of the answer to a body that did not come
+	writeTimeout      = readTimeout + 10*time.Second // includes the answer to a body that never arrives
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 )
 
-// Server is an HTTP server with limits. Serve it once.
+// Server is an HTTP server with limits. Call Serve only once.
 type Server struct {
 	http   http.Server
 	silent silentConns
 }
 
-// New returns a server that logs connection errors at debug level: strangers cause them at
-// will.
+// New returns a server that logs connection errors at debug level, since strangers can
+// cause any number of them.
 func New(handler http.Handler, log *slog.Logger) *Server {
 	s := &Server{}
 	s.http = http.Server{
@@ -53,7 +53,7 @@ func New(handler http.Handler, log *slog.Logger) *Server {
 	return s
 }
 
-// Serve takes connections until Shutdown is called; then it returns nil.
+// Serve accepts connections until Shutdown is called, and then returns nil.
 func (s *Server) Serve(listener net.Listener) error {
 	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve: %w", err)
@@ -61,40 +61,40 @@ func (s *Server) Serve(listener net.Listener) error {
 	return nil
 }
 
-// Shutdown accepts no more connections and returns when the requests in flight
-// are finished. It cuts them off, and returns an error, when ctx ends first.
+// Shutdown stops accepting connections and returns when the requests in flight
+// are finished. If ctx ends first, it cuts them off and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer time.AfterFunc(silentTime, s.silent.close).Stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		_ = s.http.Close() // the listener is closed already
+		_ = s.http.Close() // the listener is already closed
 	}
 	return err
 }
 
-// Close cuts off all connections, without waiting for anything. Serve then returns nil.
+// Close cuts off all connections without waiting. Serve then returns nil.
 func (s *Server) Close() error { return s.http.Close() }
 
-// ShutdownTime bounds a stop; requests that need longer are cut off.
+// ShutdownTime is the time for a shutdown; longer requests are cut off.
 const ShutdownTime = 8 * time.Second
 
-// requestTime is how much of ShutdownTime requests in flight may take: streams
-// are to have some of it.
+// requestTime is the part of ShutdownTime for requests in flight: the rest is
+// for streams.
 const requestTime time.Duration = ShutdownTime * 2 / 3
 
-// Service is a handler and the work that runs beside it. While it stops, the handler still
-// serves the requests in flight, so the work beside goes on until they are finished.
+// Service is a handler and the work that runs alongside it. During shutdown the handler
+// still serves the requests in flight, so that work continues until they are finished.
 type Service struct {
 	Handler http.Handler
-	// Stopping is called when the stop begins, before the requests in flight
-	// are waited for; nil for nothing.
+	// Stopping is called when the shutdown begins, before the wait for requests
+	// in flight; it may be nil.
 	Stopping func()
-	// Run outlive the requests. Each returns some time after its context has
-	// ended, or else with why it cannot go on.
+	// Run are functions that outlive the requests. Each returns some time after
+	// its context has ended, or earlier with the reason why it cannot continue.
 	Run []func(ctx context.Context) error
 }
 
-// Listen listens on the TCP address of a flag.
+// Listen listens on a TCP address. Its error names the flag.
 func Listen(flag, addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -104,10 +104,10 @@ func Listen(flag, addr string) (net.Listener, error) {
 }
 
 // Serve serves a service on the listener, which it closes, until ctx ends or something fails.
-// Then it finishes the requests in flight, ends the context of the functions beside, and
-// returns when these have returned. Requests that take longer than two thirds of ShutdownTime
-// are cut off; the functions have no limit here. The error is the first failure, nil for the
-// end of ctx.
+// Then it finishes the requests in flight, ends the context of the Run functions, and returns
+// once they have returned. Requests that take longer than two thirds of ShutdownTime are cut
+// off; the Run functions have no limit here. The error is the first failure, or nil if ctx
+// ended.
 func Serve(ctx context.Context, listener net.Listener, service Service, log *slog.Logger) error {
 	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
@@ -137,7 +137,7 @@ func Serve(ctx context.Context, listener net.Listener, service Service, log *slo
 	return group.Wait()
 }
 
-// URL returns the URL of a bound address, on this machine if it is every address.
+// URL returns the URL of a bound address, on localhost if it is unspecified.
 func URL(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {
@@ -154,7 +154,7 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// NewRegistry returns a registry with the metrics of the process.
+// NewRegistry returns a registry with the process's metrics.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -167,8 +167,8 @@ func MountMetrics(mux *httpx.Mux, reg *prometheus.Registry) {
 }
 
 // Mount adds /healthz and /readyz to the mux. The function ready returns the reason why
-// requests cannot be served just now, and nil when they can; [NotReady] makes such errors. It
-// is called for every request, concurrently, and should not wait long.
+// requests cannot be served at the moment, or nil; [NotReady] makes such errors. It is called
+// for every request, concurrently, and should not wait long.
 func Mount(mux *httpx.Mux, ready func(*http.Request) error) {
 	mux.Handle("GET /healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -182,15 +182,15 @@ func Mount(mux *httpx.Mux, ready func(*http.Request) error) {
 	}))
 }
 
-// NotReady is the answer that says why; the cause is for the log.
+// NotReady returns the answer with the reason; the cause is for the log.
 func NotReady(why string, cause error) error {
 	e := httpx.Unavailable(cause)
 	e.Detail = why
 	return e
 }
 
-// OnceCaughtUp returns a function for Mount: a service that keeps the data of a
-// stream is ready once it has caught up, and stays so while the stream is
+// OnceCaughtUp returns a function for Mount: a service that keeps a stream's
+// data is ready once it has caught up, and stays ready while the stream is
 // interrupted.
 func OnceCaughtUp(consumer interface{ CaughtUp() bool }) func(*http.Request) error {
 	return func(*http.Request) error {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// silentTime is how long a stop waits for the first byte of connections that
-// have not sent any. Browsers and load balancers open some in advance, and
-// http.Server.Shutdown would wait for them for 5 seconds.
+// silentTime is how long a shutdown waits for the first byte on connections
+// that have not sent any. Browsers and load balancers open some in advance, and
+// http.Server.Shutdown would wait 5 seconds for them.
 const silentTime = 500 * time.Millisecond
 
-// silentConns are the connections that have not sent a byte. The zero value has none. It is
-// safe for concurrent use.
+// silentConns tracks the connections that have not sent a byte. The zero value is empty. It
+// is safe for concurrent use.
 type silentConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// note is called when the state of a connection changes: it forgets one that has sent
-// something, or is closed.
+// note is called when a connection's state changes. It removes a connection that has
+// sent something or is closed.
 func (s *silentConns) note(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *silentConns) note(conn net.Conn, state http.ConnState) {
 	s.conns[conn] = struct{}{}
 }
 
-// close closes them.
+// close closes the silent connections.
 func (s *silentConns) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package strictjson decodes JSON that a person or a program configures something with,
-// and reports every mistake in it at once, each with its place.
+// Package strictjson decodes JSON by which a person or a program configures something,
+// and reports all its mistakes together, each with its place.
 package strictjson
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/liveactivity/liveactivity/internal/nearest"
 )
 
-// A file is decoded twice: encoding/json finds out whether it is JSON at all, and the Decoder
-// walks it beside the struct, by reflection. Each object and array is split into raw members,
-// which are valid JSON from then on, so errors of decoding them can be left out. A path such as
-// desks[0].token goes down with the walk and names the place of a mistake. Its cost is a pass
-// over the text per level, which is no matter for files that people write.
+// A file is decoded twice: encoding/json checks whether it is valid JSON, and then the Decoder
+// walks it along with the struct, by reflection. It splits each object and array into raw
+// members, which are valid JSON, so their decoding errors can be ignored. The walk carries a
+// path such as desks[0].token, which states the place of a mistake. Each level costs a pass
+// over the text, which does not matter for files that people write.
 
-// Problems are mistakes or warnings, each starting with the field and a colon. They name fields
-// and variables, never values, which may be secrets.
+// Problems are mistakes or warnings, each starting with the field and a colon. They contain
+// names of fields and variables, never values, which may be secrets.
 type Problems []string
 
 // Add adds a problem.
 func (p *Problems) Add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// News returns the problems of more in fields that p does not mention, neither the field
-// itself nor one around or inside it. A problem without a field is one of the whole.
+// News returns the problems in more whose fields p does not mention: neither the field
+// itself nor one around or inside it. A problem in p without a field covers all of them.
 func (p Problems) News(more []string) (news []string) {
 	for _, problem := range more {
 		field, _, _ := strings.Cut(problem, ":")
@@ -47,35 +47,35 @@ func (p Problems) News(more []string) (news []string) {
 	return news
 }
 
-// isInside reports whether one field is an element or a member of another.
+// isInside reports whether a field is an element or a member of another.
 func isInside(field, outer string) bool {
 	return strings.HasPrefix(field, outer+".") || strings.HasPrefix(field, outer+"[")
 }
 
-// Decoder decodes JSON into structs, whose maps have the keys that stand there; the visible
-// fields of an embedded struct count as the outer one's. A mistake is malformed JSON, an
-// unknown or repeated field, a value of the wrong type (null is one), or a field tagged
+// Decoder decodes JSON into structs. Maps get the keys in the JSON; the visible fields of
+// an embedded struct count as the outer one's. A mistake is malformed JSON, an unknown or
+// repeated field, a value of the wrong type (including null), or a field tagged
 // secret:"true" that is empty or has white space around it. A wrong value is not stored.
-// Package encoding/json stops at the first mistake, and takes repeated fields and
-// other letter case.
+// Package encoding/json, in contrast, stops at the first mistake, and accepts repeated
+// fields and names in another case.
 //
-// Fields may be structs, maps with string keys, slices, strings, booleans, integers, and
-// pointers to these. A json.RawMessage is an object of any form, in which every string counts as a
-// secret. A map tagged others:"true" takes the fields that the struct around it does not have.
-// A Decoder may be used for several texts, one at a time.
+// Fields may be structs, maps with string keys, slices, strings, booleans, integers, and pointers
+// to these. A json.RawMessage is an object of any form, in which every string counts as a secret.
+// A map tagged others:"true" receives the fields that the struct around it does not have. A
+// Decoder may be used for several texts, one at a time.
 type Decoder struct {
-	Whole string // names the JSON where it is wrong as a whole, such as "the file"
-	// Getenv replaces ${NAME} in strings; nil leaves them as they are. A variable that is not
-	// set, unlike one that is empty, is a mistake.
+	Whole string // names the JSON if all of it is wrong, such as "the file"
+	// Getenv returns the value for ${NAME} in strings; nil leaves them unchanged. An unset
+	// variable is a mistake; an empty one is not.
 	Getenv          func(name string) (value string, ok bool)
-	Wrong, Warnings Problems // of all calls
+	Wrong, Warnings Problems // from all calls
 
-	depth int // of the value in an object of any form
+	depth int // of the current value within an object of any form
 }
 
-// Decode decodes JSON into the struct that into points to. Its findings are added to Wrong and
-// Warnings; with anything new in Wrong, the struct is filled only in part. Fields that the JSON
-// lacks stay as they are.
+// Decode decodes JSON into the struct that into points to. It adds its findings to Wrong and
+// Warnings. If Wrong has anything new, the struct is only partly filled. Fields that are
+// missing in the JSON stay unchanged.
 func (d *Decoder) Decode(data []byte, into any) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	var whole json.RawMessage
@@ -86,8 +86,8 @@ func (d *Decoder) Decode(data []byte, into any) {
 	d.value("", whole, reflect.ValueOf(into).Elem(), false)
 }
 
-// malformed says where JSON breaks, or that it ends too soon. Lines and columns count from 1,
-// columns in characters, as editors show them.
+// malformed describes where JSON is malformed, or that it ends too soon. Lines and columns
+// count from 1, columns in characters, as in editors.
 func malformed(data []byte, err error) string {
 	syntax, _ := errors.AsType[*json.SyntaxError](err)
 	problem, before := "not valid JSON", data[:max(syntax.Offset-1, 0)]
@@ -98,13 +98,13 @@ func malformed(data []byte, err error) string {
 	return fmt.Sprintf("line %d, column %d: %s", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line), problem)
 }
 
-// endsTooSoon reports whether the data are the beginning of a JSON value.
+// endsTooSoon reports whether the data are a prefix of a JSON value.
 func endsTooSoon(data []byte) bool {
 	err := json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage))
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// kindNames are the names of values, by the kind of field that takes them.
+// kindNames maps the kinds of fields to names of the values that they take.
 var kindNames = map[reflect.Kind]string{
 	reflect.Struct: "an object",
 	reflect.Map:    "an object",
@@ -115,8 +115,8 @@ var kindNames = map[reflect.Kind]string{
 }
 
 // value stores one value, which is valid JSON without white space around it, and reports
-// whether it was taken. For objects and arrays that is so even if something inside is wrong.
-// secret holds for the strings of an array, too.
+// whether it was stored. Objects and arrays count as stored even if something inside is
+// wrong. secret also applies to the strings in an array.
 func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -148,8 +148,7 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 	return true
 }
 
-// object stores an object in a struct, by the names in its json tags, exactly as they are
-// written.
+// object stores an object in a struct, by the exact names in its json tags.
 func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
 	var others reflect.Value
@@ -175,13 +174,13 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	})
 }
 
-// entries stores an object whose names are the user's, in a new map.
+// entries stores an object with arbitrary names in a new map.
 func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.members(path, raw, func(at, name string, value json.RawMessage) { d.entry(at, name, value, v) })
 }
 
-// entry stores a value under a name in a map, which it makes if there is none.
+// entry stores a value under a name in a map, which it creates if it is nil.
 func (d *Decoder) entry(path, name string, raw json.RawMessage, v reflect.Value) {
 	item := reflect.New(v.Type().Elem()).Elem()
 	if !d.value(path, raw, item, false) {
@@ -193,11 +192,11 @@ func (d *Decoder) entry(path, name string, raw json.RawMessage, v reflect.Value)
 	v.SetMapIndex(reflect.ValueOf(name), item)
 }
 
-// members calls take with each member of an object, in order, and reports repeated ones, of
-// which the first counts.
+// members calls take with each member of an object, in order. It reports repeated members,
+// and uses only the first.
 func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name string, value json.RawMessage)) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
+	_, _ = dec.Token() // the brace; raw is valid, so this cannot fail
 	seen := map[string]bool{}
 	for dec.More() {
 		token, _ := dec.Token()
@@ -222,26 +221,26 @@ func (d *Decoder) anyObject(path string, raw json.RawMessage, v reflect.Value) {
 	var object map[string]any
 	d.entries(path, raw, reflect.ValueOf(&object).Elem())
 	if d.Getenv != nil {
-		raw, _ = json.Marshal(object) // it was decoded from JSON
+		raw, _ = json.Marshal(object) // cannot fail: it was decoded from JSON
 	}
 	v.SetBytes(raw)
 }
 
-// maxDepth is how deep an object of any form may be nested: each level costs another pass over
+// maxDepth is the maximum nesting of an object of any form: each level costs another pass over
 // everything below it.
 const maxDepth = 8
 
-// anyTypes are the types of the values in such an object, by their first byte. Numbers, booleans
-// and null stay as they are.
+// anyTypes maps the first byte of a value in such an object to its type. Numbers, booleans and
+// null stay raw.
 var anyTypes = map[byte]reflect.Type{
 	'{': reflect.TypeFor[map[string]any](),
 	'[': reflect.TypeFor[[]any](),
 	'"': reflect.TypeFor[string](),
 }
 
-// anyValue stores a value of an object of any form. Its strings are addresses and credentials: none
-// may be empty or have white space around it, and no array may be empty, since that would take
-// away a secret.
+// anyValue stores a value in an object of any form. Its strings are addresses and credentials, so
+// none may be empty or have white space around it. No array may be empty, since that would remove a
+// secret.
 func (d *Decoder) anyValue(path string, raw json.RawMessage, v reflect.Value) {
 	d.depth++
 	defer func() { d.depth-- }()
@@ -260,8 +259,8 @@ func (d *Decoder) anyValue(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
-// array stores an array in a new slice. A wrong element leaves its place empty, so the indices
-// of problems stay right.
+// array stores an array in a new slice. A wrong element leaves its place zero, so that the
+// indices in problems stay right.
 func (d *Decoder) array(path string, raw json.RawMessage, v reflect.Value, secret bool) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(raw, &items) // it is valid
@@ -271,8 +270,8 @@ func (d *Decoder) array(path string, raw json.RawMessage, v reflect.Value, secre
 	}
 }
 
-// text stores a string, with its variables replaced, unless a variable is missing or it is a
-// secret that cannot be one.
+// text stores a string with its variables replaced, unless a variable is unset or the field
+// is a secret and the string is not a valid one.
 func (d *Decoder) text(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
 	var s string
 	_ = json.Unmarshal(raw, &s) // it is valid
@@ -294,11 +293,11 @@ func (d *Decoder) text(path string, raw json.RawMessage, v reflect.Value, secret
 
 var (
 	variable = regexp.MustCompile(`\$\{[^}]*\}`)
-	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // the rest of a variable without its braces
+	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // the start of a malformed variable
 )
 
-// expand replaces the variables of a string; it reports false when one is not set. Values are
-// not expanded again. All missing variables are reported.
+// expand replaces the variables in a string. It returns false if one is not set, and reports
+// all of these. Values are not expanded again.
 func (d *Decoder) expand(path, s string) (expanded string, ok bool) {
 	if d.Getenv == nil {
 		return s, true

@@ -1,4 +1,4 @@
-// Package summary asks a language model for a summary of a user's actions.
+// Package summary gets a summary of a user's actions from a language model.
 package summary
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/prompt"
 )
 
-// Bounds of a summary.
+// Limits of a summary.
 const (
-	Timeout    = 30 * time.Second // how long a model may take by default
-	MaxActions = 500              // of a prompt; a digest covers earlier ones
-	MaxLength  = 4000             // characters used of a model's answer
+	Timeout    = 30 * time.Second // default time for a model's answer
+	MaxActions = 500              // per prompt; a digest covers earlier ones
+	MaxLength  = 4000             // characters kept of a model's answer
 	maxPiece   = 2 * MaxLength    // characters of one piece of data
 )
 
@@ -32,15 +32,15 @@ Write one summary that takes the place of the summary so far and covers the new 
 - Say only what the data shows. Do not guess at reasons, and do not address the user.
 - Answer with the summary and nothing else.`
 
-// History holds the actions of a session that are in no summary yet, in order. It is JSON.
-// Copies may share memory: a method changes only the History that it is called on. The zero
-// History is empty.
+// History holds the actions of a session that no summary covers yet, in order. It can be
+// stored as JSON. Copies may share memory: a method changes only the History on which it is
+// called. The zero History is empty.
 type History struct {
 	Recent []Action         `json:"recent,omitempty"` // the newest, for a model
 	Digest *activity.Digest `json:"digest,omitempty"` // of those before; nil for none
 }
 
-// Action is an action as far as a summary uses it.
+// Action is the part of an action that a summary uses.
 type Action struct {
 	At    float64 `json:"at"` // of its start, in epoch seconds
 	Type  string  `json:"type"`
@@ -49,13 +49,13 @@ type Action struct {
 	URL   string  `json:"url,omitempty"`
 }
 
-// Add adds an action. It does not move any into the digest; see Keep.
+// Add adds an action. It moves none into the digest; see Keep.
 func (h *History) Add(a activity.Action) {
 	h.Recent = append(h.Recent, Action{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
 }
 
-// Replace lets a click that comes again with its marks take the place of the click before, and reports
-// whether that is among the newest.
+// Replace replaces a click with the same click that has arrived again with its marks, and reports
+// whether the click is among the newest.
 func (h *History) Replace(a activity.Action) bool {
 	i := slices.IndexFunc(h.Recent, func(of Action) bool {
 		before := of.action()
@@ -81,20 +81,20 @@ func (h *History) Keep(n int) {
 	h.Recent = append([]Action(nil), h.Recent[excess:]...)
 }
 
-// Cover drops the actions that the next summary does not need after one of all but the later
-// actions. A summary that was made from the actions leaves its digest, since the next one goes on
-// from it: one that extracted says so of, or of a history without recent actions. A model is given
-// the text of its last summary instead.
+// Cover drops the actions that the next summary does not need, after a summary of all except the
+// later actions. If the summary was extracted from the actions, the digest stays, since the next
+// one continues from it: extracted states this of the summary, or of a history without recent
+// actions. A model receives the text of its last summary instead.
 func (h *History) Cover(later int, extracted bool) {
 	switch covered := len(h.Recent) - later; {
 	case extracted || len(h.Recent) == 0:
 		h.Keep(later)
-	case covered >= 0: // otherwise the digest has later actions, too
+	case covered >= 0: // otherwise the digest also has later actions
 		h.Recent, h.Digest = append([]Action(nil), h.Recent[covered:]...), nil
 	}
 }
 
-// Extract returns a summary that is made from the actions alone, "" without any.
+// Extract returns a summary made only from the actions, or "" if there are none.
 func (h History) Extract() string {
 	h.Keep(0)
 	return h.Digest.Clone().String()
@@ -106,8 +106,8 @@ func (a Action) action() activity.Action {
 }
 
 // Prompt returns the prompt for the model's summary of the history and, unless it is empty, of the
-// summary before. The data comes from users, so each piece stands between markers, cut to twice the
-// length of a summary. The instructions come first.
+// previous summary. The data comes from users, so each piece is placed between markers and cut to
+// twice the length of a summary. The instructions come first.
 func (h History) Prompt(instructions, before string) string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
@@ -125,11 +125,11 @@ func (h History) Prompt(instructions, before string) string {
 	return p.String()
 }
 
-// errEmptyAnswer reports a model that returned nothing.
+// errEmptyAnswer means that a model returned nothing.
 var errEmptyAnswer = errors.New("the model's answer is empty")
 
-// Ask returns the model's answer, at most MaxLength characters of it, trimmed. An empty answer
-// is an error. It calls the model once, and blocks until the model returns: the model must heed
+// Ask returns the model's answer, trimmed and cut to MaxLength characters. An empty answer is
+// an error. It calls the model once, and blocks until the model returns: the model must respect
 // the context, which ends after timeout.
 func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (string, error), timeout time.Duration,
 	prompt string) (string, error) {

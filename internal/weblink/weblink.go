@@ -1,4 +1,4 @@
-// Package weblink finds the links of a text that lead to hosts outside of a list.
+// Package weblink finds links in a text that lead to hosts outside a list.
 //
 //	host, found := weblink.Foreign("see https://evil.example", []string{"*.acme.example"})
 package weblink
@@ -16,13 +16,13 @@ import (
 )
 
 var (
-	// schemed matches the start of a URL with a scheme, or without one of its own, and its
-	// authority. Browsers take any number of slashes, none too.
+	// schemed matches the start of a URL, with a scheme or with slashes only, and its
+	// authority. Browsers accept any number of slashes, even none.
 	schemed = regexp.MustCompile(`(?:https?:/*|(?:^|[\s(\[<>"'=,;:])//+)` +
 		`(\[[0-9a-f:.]+\]|[^\s/?#<>"'()\[\]{}|` + "`" + `]*)`)
 	// tail matches the rest of a URL, up to the start of another.
 	tail = regexp.MustCompile(`^[/?#][^\s<>"'()\[\]` + "`" + `]*`)
-	// other matches a scheme that is neither http nor https, where a client may act on it.
+	// other matches a scheme other than http or https on which a client may act.
 	other = regexp.MustCompile(`(?:^|[^\pL\pN])((?:javascript|vbscript|data|blob|file|intent|magnet|about|` +
 		`view-source|wss?|s?ftp|tel|sms|callto|skype|whatsapp|tg|slack|msteams):\S|[a-z][a-z0-9+.-]*://)`)
 	// bare matches a host without a scheme: a name with a top-level domain, or an IPv4 address.
@@ -31,21 +31,21 @@ var (
 	ipv4 = regexp.MustCompile(`^\d+\.\d+\.\d+\.\d+$`)
 )
 
-// files are endings of file names that are no top-level domains, so nothing is there
+// files are file name extensions that are not top-level domains, so there is nothing
 // to follow.
 var files = []string{"csv", "pdf", "png", "jpg", "jpeg", "gif", "svg", "txt", "xls", "xlsx", "doc", "docx", "ppt",
 	"pptx", "json", "xml", "html", "htm", "js", "ts", "tsx", "jsx", "css", "log", "yaml", "yml", "sql", "ini", "exe"}
 
-// Foreign returns the first host that a text links to and that no pattern matches. A
+// Foreign returns the first host to which a text links and that no pattern matches. A
 // pattern is a host, which matches itself on any port, or "*." and a host, which matches
 // its subdomains. A link is everything that a desk might render as one or a person might
-// follow: a URL of http or https, one that begins with two slashes, in Markdown or angle
-// brackets too, a name with a top-level domain, such as www.evil.example or
-// evil.example/path, an IPv4 address, and the host of an email address. Every spelling
-// counts that leads there: any case, percent-encoding, entities, wide and circled letters,
-// invisible characters, backslashes and markup within, user names before the host. Any
-// other scheme, such as javascript: or tel:, is foreign with all hosts. A link without a
-// host, such as [pricing](/pricing), is not.
+// follow: an http or https URL, a URL that begins with two slashes, also in Markdown or
+// angle brackets, a name with a top-level domain, such as www.evil.example or
+// evil.example/path, an IPv4 address, and the host of an email address. It recognizes
+// every spelling that leads there: any case, percent-encoding, entities, wide and circled
+// letters, invisible characters, backslashes and markup within, user names before the
+// host. Any other scheme, such as javascript: or tel:, is foreign with any host. A link
+// without a host, such as [pricing](/pricing), is not.
 func Foreign(text string, patterns []string) (host string, found bool) {
 	for spelling := range spellings(text) {
 		for _, text := range []string{strings.ReplaceAll(spelling, `\`, "/"), markup.Replace(spelling)} {
@@ -57,15 +57,15 @@ func Foreign(text string, patterns []string) (host string, found bool) {
 	return "", false
 }
 
-// spellings yields a text in lower case as it stands and at every step of its decoding, each
-// also with the characters that look like a URL's replaced by the URL's own. A browser splits a
-// URL before it decodes its parts, and a desk may decode it before that: in
-// https://app.acme.example%2F@evil.example the text before the @ is a user, but a path once it
-// is decoded.
+// spellings yields a lower-case text, as it is and at every step of its decoding, and each also
+// with look-alike characters replaced by the URL characters that they resemble. A browser
+// splits a URL before it decodes its parts, and a desk may decode it earlier: in
+// https://app.acme.example%2F@evil.example the text before the @ is a user name, but a path
+// once decoded.
 func spellings(text string) iter.Seq[string] {
 	decodings := []func(string) string{html.UnescapeString, unescapePercent}
 	return func(yield func(string) bool) {
-		for i := range 7 { // encodings within encodings
+		for i := range 7 { // nested encodings
 			spelling := visible(text)
 			if !yield(spelling) || !yield(strings.Map(ascii, strings.ToLower(norm.NFKC.String(spelling)))) {
 				return
@@ -75,11 +75,11 @@ func spellings(text string) iter.Seq[string] {
 	}
 }
 
-// markup removes the characters that Markdown takes away from within a word.
+// markup removes the characters that Markdown drops within a word.
 var markup = strings.NewReplacer(`\`, "", "*", "", "`", "", "~", "")
 
-// visible returns the text in lower case, without invisible characters, and with spaces for
-// controls, which end a URL.
+// visible returns the text in lower case, without invisible characters, and with spaces in
+// place of control characters, which end a URL.
 func visible(text string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		switch {
@@ -92,8 +92,8 @@ func visible(text string) string {
 	}, text))
 }
 
-// ascii returns the ASCII character that one looks like or leads to in a URL, or itself. Those
-// that NFKC maps, such as wide ones, are mapped before.
+// ascii returns the ASCII character that r looks like or becomes in a URL, or r itself. NFKC
+// has already mapped others, such as wide ones.
 func ascii(r rune) rune {
 	switch {
 	case r == '。':
@@ -106,7 +106,7 @@ func ascii(r rune) rune {
 	return r
 }
 
-// unescapePercent decodes the percent-encoding of a text, as far as it is valid.
+// unescapePercent decodes a text's valid percent-encoding.
 func unescapePercent(text string) string {
 	return encoded.ReplaceAllStringFunc(text, func(s string) string {
 		if decoded, err := url.PathUnescape(s); err == nil {
@@ -118,9 +118,9 @@ func unescapePercent(text string) string {
 
 var encoded = regexp.MustCompile(`(?:%[0-9a-fA-F]{2})+`)
 
-// foreign is Foreign of one spelling.
+// foreign is Foreign for one spelling.
 func foreign(text string, patterns []string) (host string, found bool) {
-	var rest strings.Builder // the text without the URLs that are allowed
+	var rest strings.Builder // the text without the allowed URLs
 	at := 0
 	for at < len(text) {
 		m := schemed.FindStringSubmatchIndex(text[at:])
@@ -147,7 +147,7 @@ func foreign(text string, patterns []string) (host string, found bool) {
 	return foreignName(rest.String(), patterns)
 }
 
-// foreignName returns the first foreign host that stands without a scheme.
+// foreignName returns the first foreign host without a scheme.
 func foreignName(text string, patterns []string) (host string, found bool) {
 	for text != "" {
 		m := bare.FindStringIndex(text)
@@ -168,7 +168,7 @@ func foreignName(text string, patterns []string) (host string, found bool) {
 	return "", false
 }
 
-// pathOf returns the path and the query that a text begins with, up to another URL.
+// pathOf returns the path and query at the start of a text, up to another URL.
 func pathOf(text string) string {
 	path := tail.FindString(text)
 	for _, next := range []string{"http:", "https:", "//"} {
@@ -179,7 +179,7 @@ func pathOf(text string) string {
 	return path
 }
 
-// hostOf returns the host of an authority, without user, port and a sentence's
+// hostOf returns an authority's host, without user, port and a sentence's
 // punctuation.
 func hostOf(authority string) string {
 	host := authority[strings.LastIndexByte(authority, '@')+1:]
