@@ -30,7 +30,6 @@ type reader struct {
 	// lenient means that trimmed entries are not a gap: the reader asked for the
 	// retained entries, and has read none yet.
 	lenient bool
-	behind  *ID          // the newest entry when the reader came, until it knows that it has all up to that
 	opening []byte       // sent before anything is read, with the gap that the stream may begin with
 	form    Form         // nil for the stream's own
 	check   func() error // whether the reader may still read; nil if nothing to check

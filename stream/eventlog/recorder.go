@@ -173,9 +173,12 @@ type appending struct {
 
 // begin returns the state of a request, which one goroutine uses until end.
 func (r *Recorder) begin(productID string) *appending {
-	const usual = 2 << 10 // bytes of a batch
-	a := &appending{productID: productID, book: r.dir.Book(productID), json: make([]byte, 0, usual),
-		verifiedOnly: r.verifiedOnly != nil && r.verifiedOnly(productID)}
+	a, _ := r.idle.Get().(*appending)
+	if a == nil {
+		a = &appending{book: r.dir.Book(productID)}
+	}
+	a.productID, a.verifiedOnly = productID, r.verifiedOnly != nil && r.verifiedOnly(productID)
+	a.book.Reset(productID)
 	if a.verifiedOnly {
 		a.book.VerifiedOnly()
 	}
