@@ -17,7 +17,7 @@ const (
 	Thinking     State = "thinking"                // watching; an offer may be made
 	Proactive    State = "proactive_assistance"    // an offer is shown
 	Reactive     State = "reactive_assistance"     // answering a question
-	Guidance     State = "guidance_execution"      // the user took the offer
+	Guidance     State = "guidance_execution"      // the user chose a label
 	Conservative State = "conservative_assistance" // holding back after a dismissal
 )
 

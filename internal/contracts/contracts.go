@@ -1,6 +1,7 @@
-// Package contracts holds the machine-readable contracts of the service: an
-// OpenAPI document of its endpoints, and an AsyncAPI document of the stream. They
-// are written by hand; tests hold the handlers to them, and them to the handlers.
+// Package contracts holds the service's machine-readable contracts: an OpenAPI
+// document of its endpoints, and an AsyncAPI document of the stream. They are
+// written by hand; tests check the handlers against them, and them against the
+// handlers.
 package contracts
 
 import (
@@ -21,8 +22,8 @@ var openAPI []byte
 //go:embed asyncapi.json
 var asyncAPI []byte
 
-// OpenAPI returns the OpenAPI document of a server with this public URL. Without
-// one, addresses are relative to the document's own.
+// OpenAPI returns the OpenAPI document for a server with this public URL. If it
+// is empty, addresses are relative to the document's own.
 func OpenAPI(publicURL string) []byte {
 	type server struct {
 		URL string `json:"url"`
@@ -33,8 +34,8 @@ func OpenAPI(publicURL string) []byte {
 	return filled(openAPI, []server{{strings.TrimRight(publicURL, "/")}})
 }
 
-// AsyncAPI returns the AsyncAPI document of such a server. Without a public URL
-// it names no server.
+// AsyncAPI returns the AsyncAPI document for a server with this public URL. If
+// it is empty, the document names no server.
 func AsyncAPI(publicURL string) []byte {
 	type server struct {
 		Host     string `json:"host"`
@@ -48,8 +49,8 @@ func AsyncAPI(publicURL string) []byte {
 	return filled(asyncAPI, map[string]server{"live": {u.Host, strings.TrimRight(u.EscapedPath(), "/"), u.Scheme}})
 }
 
-// filled returns the document with the version of the program, and with the
-// servers unless they are nil.
+// filled returns the document with the program's version, and with the servers
+// unless they are nil.
 func filled(document []byte, servers any) []byte {
 	document = replaced(document, "version", version.Version())
 	if servers == nil {
@@ -58,21 +59,21 @@ func filled(document []byte, servers any) []byte {
 	return replaced(document, "servers", servers)
 }
 
-// replaced returns the document with another value of a field, the first of that name, and
-// leaves the order of the others as it is written. The document itself stays. It panics for a
-// field that is not there: documents are part of the program.
+// replaced returns the document with a new value for the first field of that name, and keeps
+// the order of all fields. The document itself does not change. It panics if the field is
+// missing, because documents are part of the program.
 func replaced(document []byte, name string, value any) []byte {
 	before, rest, found := bytes.Cut(document, []byte(`"`+name+`": `))
 	decoder := json.NewDecoder(bytes.NewReader(rest))
 	var old json.RawMessage
 	encoded, err := json.Marshal(value)
-	if !found || decoder.Decode(&old) != nil || err != nil { // a mistake in a document, or a value that is no JSON
+	if !found || decoder.Decode(&old) != nil || err != nil { // a mistake in a document, or a value that is not JSON
 		panic("contracts: cannot replace " + name)
 	}
 	return bytes.Join([][]byte{before, []byte(`"` + name + `": `), encoded, rest[decoder.InputOffset():]}, nil)
 }
 
-// Handler serves a document, which must be valid JSON and not change.
+// Handler serves a document, which must be valid JSON and must not change.
 func Handler(document []byte) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, _ *http.Request) error {
 		httpx.WriteJSON(w, http.StatusOK, json.RawMessage(document))

@@ -1,3 +1,3 @@
-// Package deploy tests the files of the folder deploy: each flag, endpoint and metric
-// that they name exists.
+// Package deploy tests the files in the folder deploy: it checks that each flag,
+// endpoint and metric that they name exists.
 package deploy

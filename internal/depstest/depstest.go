@@ -1,7 +1,7 @@
-// Package depstest finds the tests' needs besides Go: Chromium, Redis,
-// Python 3, Node.js, nginx, promtool and PostHog's SDKs. scripts/test-deps.sh
-// installs them. A test whose need is missing fails with a message; it is never
-// skipped.
+// Package depstest finds the tests' dependencies other than Go: Chromium,
+// Redis, Python 3, Node.js, nginx, promtool and PostHog's SDKs.
+// scripts/test-deps.sh installs them. A test with a missing dependency fails
+// with a message; it is never skipped.
 package depstest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The versions of posthog-js there are.
+// The installed versions of posthog-js.
 const (
 	PostHogJSCurrent = "1.434.18"
 	PostHogJSOld     = "1.297.2" // sends single events and arrays, with offsets for times
@@ -24,12 +24,13 @@ func Chromium(t testing.TB) string {
 	return Command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 }
 
-// inDeps has the commands that may be in .deps instead of the system.
+// inDeps maps commands to their paths in .deps, from where they may be used
+// instead of the system's.
 var inDeps = map[string]string{"node": "node/bin/node", "nginx": "nginx/usr/sbin/nginx",
 	"promtool": "promtool/usr/bin/promtool"}
 
-// Command returns the path of the first of the commands there is, such as redis-server, node,
-// nginx, promtool and python3.
+// Command returns the path of the first available command, such as redis-server, node, nginx,
+// promtool and python3.
 func Command(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -45,14 +46,14 @@ func Command(t testing.TB, names ...string) string {
 	return ""
 }
 
-// Predecessor returns the path of the liveactivity-server that must run beside this one:
-// the release before, as scripts/test-deps.sh says.
+// Predecessor returns the path of the liveactivity-server that must be able to run next
+// to this one: the previous release, as defined in scripts/test-deps.sh.
 func Predecessor(t testing.TB) string {
 	t.Helper()
 	return File(t, "predecessor/liveactivity-server")
 }
 
-// The folders of packages for Node.js, for Modules.
+// Folders of Node.js packages, for Modules.
 const (
 	NPM     = "npm"     // PostHog's other SDKs, the MCP SDK, http-proxy and compression
 	Sources = "sources" // the SDKs of Segment, RudderStack and Amplitude
@@ -60,7 +61,7 @@ const (
 	Lint    = "lint"    // TypeScript and Oxlint, which check the pages' scripts
 )
 
-// packages are some that must be in each folder.
+// packages lists some packages that must be in each folder.
 var packages = map[string][]string{
 	NPM:     {"compression", "@modelcontextprotocol/sdk"},
 	Sources: {"@segment/analytics-node", "@amplitude/analytics-node"},
@@ -68,7 +69,7 @@ var packages = map[string][]string{
 	Lint:    {"typescript", "oxlint"},
 }
 
-// Modules returns the path of a folder of packages for Node.js.
+// Modules returns the path of a folder of Node.js packages.
 func Modules(t testing.TB, folder string) string {
 	t.Helper()
 	for _, name := range packages[folder] {
@@ -87,7 +88,7 @@ const (
 )
 
 // File returns the path of a file or folder that must be in .deps, such as a browser SDK, which is
-// all a page needs.
+// all that a page needs.
 func File(t testing.TB, path string) string {
 	t.Helper()
 	path = filepath.Join(root(t), ".deps", path)
@@ -102,7 +103,7 @@ func missing(t testing.TB, what string) {
 	t.Fatalf("%s is missing: run `make test`, which installs it", what)
 }
 
-// root returns the folder of go.mod.
+// root returns the folder with go.mod.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -7,35 +7,35 @@ import (
 	"sync"
 )
 
-// Group commits the values given to Do. While a commit is in flight the values of other calls
-// gather, which are then committed all at once. So there is one commit at a time, in the order
-// of the calls. A goroutine commits while there is something to commit; when idle it does not
-// run. Its methods are safe for concurrent use. mu is not held during a commit.
+// Group commits the values given to Do. While a commit is in flight, the values of other calls
+// queue up, and are then committed together. So there is one commit at a time, in the order of
+// the calls. A goroutine runs only while there is something to commit. Its methods are safe
+// for concurrent use. mu is not held during a commit.
 type Group[T any] struct {
 	commit func([]T)
 	max    int
 
 	mu    sync.Mutex
-	busy  bool       // a goroutine commits
-	queue []*call[T] // waiting for the next commits, in the order of the calls; guarded by mu, like busy
+	busy  bool       // whether a goroutine is committing
+	queue []*call[T] // waiting calls, in order; guarded by mu, like busy
 }
 
-// call is a call of Do.
+// call is one call of Do.
 type call[T any] struct {
 	value T
 	done  chan struct{} // closed after the commit
 }
 
-// New returns a group that calls commit with at least one and at most max values. The outcome
-// for each caller is part of the value. commit may keep the slice.
+// New returns a group that calls commit with at least one and at most max values. Each
+// caller's outcome is part of the value. commit may keep the slice.
 func New[T any](max int, commit func([]T)) *Group[T] {
 	return &Group[T]{commit: commit, max: max}
 }
 
-// Do returns nil when the value was part of a commit, and the context's error
-// when that ends before. The value is then never committed when it was still
-// waiting for its turn; else its commit goes on, its outcome is unknown, and the
-// value belongs to the commit.
+// Do returns nil if the value was part of a commit, or the context's error if
+// that ends first. In that case a value still in the queue is never committed.
+// Otherwise its commit continues with an unknown outcome, and the value belongs
+// to the commit.
 func (g *Group[T]) Do(ctx context.Context, value T) error {
 	c := &call[T]{value: value, done: make(chan struct{})}
 	g.mu.Lock()
@@ -54,7 +54,7 @@ func (g *Group[T]) Do(ctx context.Context, value T) error {
 	}
 }
 
-// withdraw takes a call out of the queue, if it is still there.
+// withdraw removes a call from the queue, if it is still there.
 func (g *Group[T]) withdraw(c *call[T]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +70,7 @@ func (g *Group[T]) run() {
 	}
 }
 
-// next returns the calls to commit together, nil when there are none.
+// next returns the calls to commit together, or nil if there are none.
 func (g *Group[T]) next() []*call[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,7 +84,7 @@ func (g *Group[T]) next() []*call[T] {
 	return calls
 }
 
-// commitAll commits the values of calls, and lets all of them return.
+// commitAll commits the values of calls, and makes all calls return.
 func (g *Group[T]) commitAll(calls []*call[T]) {
 	values := make([]T, len(calls))
 	for i, c := range calls {

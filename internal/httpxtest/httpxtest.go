@@ -1,5 +1,5 @@
 // Package httpxtest is for tests of HTTP handlers. It checks the form of their errors, and compares
-// them with the least that net/http can do.
+// the handlers with the minimum work of net/http.
 package httpxtest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Detail requires that a response is an error as every handler answers one, and
-// returns its sentence.
+// Detail requires that a response is an error in the common form of all
+// handlers, and returns its sentence.
 func Detail(t testing.TB, status int, r *http.Response) string {
 	t.Helper()
 	defer r.Body.Close()
@@ -35,7 +35,8 @@ func Detail(t testing.TB, status int, r *http.Response) string {
 	return problem["detail"]
 }
 
-// Reporter records an answer and the error behind it: it is an [httpx.Reporter].
+// Reporter records an answer and the error behind it: it implements
+// [httpx.Reporter].
 type Reporter struct {
 	*httptest.ResponseRecorder
 	Err *httpx.Error // nil for none
@@ -48,16 +49,16 @@ func NewReporter() *Reporter { return &Reporter{ResponseRecorder: httptest.NewRe
 func (r *Reporter) Report(e *httpx.Error) { r.Err = e }
 
 // comparison is a handler and one that writes the same bytes as a constant, both
-// on the loopback interface.
+// served on the loopback interface.
 type comparison struct {
 	client         *http.Client
 	ours, constant *http.Request
 }
 
-// Compare is a benchmark of GET requests of a target: of the handler, and of one that writes the
-// same bytes as a constant, in short turns, so that both see the same machine. It reports the
-// ratio: the handler's requests per second divided by the constant's, over all turns and as their
-// median.
+// Compare is a benchmark of GET requests for a target: to the handler, and to one that writes the
+// same bytes as a constant, in short alternating turns, so that both see the same machine. It
+// reports the ratio of their requests per second, the handler's divided by the constant's, over
+// all turns and as the turns' median.
 func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.Header = header
@@ -76,7 +77,7 @@ func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 	c.turns(b)
 }
 
-// request returns a request to a server of the handler.
+// request returns a request to a server that serves the handler.
 func request(b *testing.B, h http.Handler, target string, header http.Header) *http.Request {
 	server := httptest.NewServer(h)
 	b.Cleanup(server.Close)
@@ -99,9 +100,10 @@ func (c *comparison) do(b *testing.B, r *http.Request) {
 	}
 }
 
-// turns makes turns of requests to both, the constant's before and after.
+// turns makes turns of requests to both: the constant's before and after the
+// handler's.
 func (c *comparison) turns(b *testing.B) {
-	const clients, requests = 8, 25 // of each client in a turn
+	const clients, requests = 8, 25 // per client and turn
 	turn := func(r *http.Request) time.Duration {
 		start := time.Now()
 		waittest.Together(clients, func(int) {

@@ -1,5 +1,5 @@
-// Package jsontext reads IDs and writes JSON: any value as the service shows it, and, by hand, strings and
-// times where entries and answers are encoded often.
+// Package jsontext reads IDs and writes JSON: any value in the service's form and, by hand, strings
+// and times for entries and answers that are encoded often.
 package jsontext
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Marshal returns the JSON of v without escaping HTML characters, so that URLs
-// stay readable. It is on one line for everyone: U+0085, which ends a line to
+// stay readable. It is one line for every reader: U+0085, which ends a line in
 // Python's httpx_sse before 0.4.2, is escaped as well.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
@@ -29,7 +29,8 @@ func Marshal(v any) ([]byte, error) {
 	return data, nil
 }
 
-// ID is an ID, which is a string or an integer in JSON. A number keeps its digits; null is empty.
+// ID is an ID that is a string or an integer in JSON. A number keeps its digits; null becomes
+// empty.
 type ID string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -44,16 +45,17 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// AppendField appends a text as it is, and a string after it.
+// AppendField appends the text before unchanged, followed by s as a JSON
+// string.
 func AppendField(dst []byte, before, s string) []byte {
 	return AppendString(append(dst, before...), s)
 }
 
-// AppendString appends a string as Marshal writes it, byte for byte: an entry that was encoded
-// by hand equals one that was not. Invalid UTF-8 becomes an escaped U+FFFD.
+// AppendString appends a string in exactly the form of Marshal, so an entry encoded by hand
+// equals one that was not. Invalid UTF-8 becomes an escaped U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	if strings.ContainsFunc(s, mayBeEscaped) {
-		text, _ := Marshal(s) // there is JSON of every string
+		text, _ := Marshal(s) // every string has JSON
 		return append(dst, text...)
 	}
 	dst = append(dst, '"')
@@ -69,10 +71,10 @@ func mayBeEscaped(r rune) bool {
 	return r < ' '
 }
 
-// AppendTime appends a number of seconds as encoding/json writes it. The error is for NaN and
-// infinities; dst is then as it was.
+// AppendTime appends a number of seconds in the form of encoding/json. NaN and infinities are
+// an error; dst is then unchanged.
 func AppendTime(dst []byte, seconds float64) ([]byte, error) {
-	// Up to the year 2112 whole microseconds are the shortest text of their number.
+	// Up to the year 2112, whole microseconds are the shortest form of the number.
 	const exact = 1 << 52
 	if at := int64(math.Round(seconds * 1e6)); at != 0 && -exact < at && at < exact && float64(at)/1e6 == seconds {
 		return AppendSeconds(dst, at), nil

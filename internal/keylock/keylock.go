@@ -1,4 +1,4 @@
-// Package keylock locks by key: one caller at a time holds a key.
+// Package keylock locks by key: only one caller at a time holds a key.
 //
 //	if err := locks.Lock(ctx, "session"); err != nil {
 //		return err
@@ -12,17 +12,17 @@ import (
 	"sync"
 )
 
-// Locks are the locks of any number of keys. The zero value is ready for use, by any number of
-// callers. A key that nobody holds costs nothing.
+// Locks are the locks of any number of keys. The zero value is ready for use, and safe for
+// concurrent use. A key that nobody holds costs nothing.
 type Locks[K comparable] struct {
 	mu sync.Mutex
-	// held has the waiting callers of each key, in order: a key is handed over by closing the
+	// held has each key's waiting callers, in order: a key is passed on by closing the
 	// channel of the first.
 	held map[K][]chan struct{}
 }
 
-// Lock returns when the key is the caller's, or the error of ctx if that ends while the caller
-// waits. Callers get a key in the order in which they asked for it.
+// Lock waits until the caller holds the key. If ctx ends first, it returns ctx's error.
+// Callers get a key in the order in which they asked for it.
 func (l *Locks[K]) Lock(ctx context.Context, key K) error {
 	l.mu.Lock()
 	if l.held == nil {
@@ -48,18 +48,18 @@ func (l *Locks[K]) Lock(ctx context.Context, key K) error {
 	return nil
 }
 
-// leave takes a caller out of those that wait.
+// leave removes a caller from the waiting ones.
 func (l *Locks[K]) leave(key K, handed chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at := slices.Index(l.held[key], handed); at >= 0 {
 		l.held[key] = slices.Delete(l.held[key], at, at+1)
-	} else { // it has just been handed over
+	} else { // the key has just been passed to this caller
 		l.pass(key)
 	}
 }
 
-// Unlock gives back keys that the caller holds.
+// Unlock releases keys that the caller holds.
 func (l *Locks[K]) Unlock(keys ...K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *Locks[K]) Unlock(keys ...K) {
 	}
 }
 
-// pass hands a key over to the first caller that waits for it, or frees it. mu is held.
+// pass passes a key to the first waiting caller, or frees it. mu must be held.
 func (l *Locks[K]) pass(key K) {
 	waiting := l.held[key]
 	if len(waiting) == 0 {

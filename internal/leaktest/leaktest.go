@@ -1,4 +1,4 @@
-// Package leaktest looks for goroutines in tests that leave none behind.
+// Package leaktest finds goroutines that tests leave behind.
 package leaktest
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Goroutines returns how many goroutines there are once their number has
-// settled.
+// Goroutines returns the number of goroutines once it has settled.
 func Goroutines(t testing.TB) int {
 	t.Helper()
 	last, since := runtime.NumGoroutine(), time.Now()
@@ -25,9 +24,9 @@ func Goroutines(t testing.TB) int {
 	return last
 }
 
-// NoneOf waits until no goroutine has one of these functions in its stack, each given by
-// a part of its name that says its package, such as "net/http.(*conn)". Tests themselves
-// do not count.
+// NoneOf waits until no goroutine has one of these functions in its stack. Each is given
+// by a part of its name that includes its package, such as "net/http.(*conn)". It
+// ignores the tests' own goroutines.
 func NoneOf(t testing.TB, functions ...string) {
 	t.Helper()
 	var left []string

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Server is an endpoint of OpenAI's form that keeps the questions to it. It answers 404 to any
-// other request.
+// Server is an endpoint like OpenAI's that keeps the questions it receives. It answers any
+// other request with a 404.
 type Server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -25,7 +25,7 @@ type Question struct {
 	Body          map[string]any
 }
 
-// New returns a server that answers as set until the test ends.
+// New returns a server that answers with answer until the test ends.
 func New(t testing.TB, answer http.HandlerFunc) *Server {
 	t.Helper()
 	s := &Server{answer: answer}
@@ -51,21 +51,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// AnswerWith changes how the model answers.
+// AnswerWith changes the model's answers.
 func (s *Server) AnswerWith(answer http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
 }
 
-// Asked returns the questions to the model.
+// Asked returns the questions received.
 func (s *Server) Asked() []Question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-// Say answers with a text, as OpenAI does.
+// Say returns a handler that answers with a text, in OpenAI's form.
 func Say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -1,4 +1,4 @@
-// Package logtest holds the helpers that tests of logging share.
+// Package logtest holds shared helpers for tests of logging.
 package logtest
 
 import (
@@ -7,7 +7,7 @@ import (
 )
 
 // Buffer is a log that a server may write while a test reads it. The zero
-// Buffer is empty and ready.
+// Buffer is empty and ready for use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -1,5 +1,5 @@
-// Package memlimit finds out how much memory the process may use, so that
-// everything kept in memory can be bounded by a share of it.
+// Package memlimit determines how much memory the process may use, so that all
+// data kept in memory can be limited to a share of it.
 package memlimit
 
 import (
@@ -13,30 +13,31 @@ import (
 	"sync"
 )
 
-// Bytes returns how many bytes of memory the process may use: the least of the
-// limits of its control groups, of the machine's memory, and of the Go runtime (GOMEMLIMIT).
-// Where nothing is known it is 4 GiB. The limits are read once.
+// Bytes returns how many bytes of memory the process may use: the lowest of its control
+// groups' limits, the machine's memory, and the Go runtime's limit (GOMEMLIMIT). If none is
+// known it is 4 GiB. The limits are read once.
 func Bytes() int64 { return limit() }
 
 var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), debug.SetMemoryLimit(-1)) })
 
-// Kept returns how many bytes the process may keep for others in all: two fifths
+// Kept returns how many bytes of data the process may keep in total: two fifths
 // of [Bytes].
 func Kept() int64 { return Bytes() / 5 * 2 }
 
-// Apply makes the garbage collector work harder, from now on, before the process
-// uses more than three quarters of [Bytes]. A GOMEMLIMIT of the user's stays.
+// Apply makes the garbage collector work harder before the process uses more
+// than three quarters of [Bytes]. It does not change a GOMEMLIMIT set by the
+// user.
 func Apply() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(Bytes() / 4 * 3)
 	}
 }
 
-// unknown is the limit of a system that does not say.
+// unknown is the limit if the system does not state one.
 const unknown = 4 << 30
 
-// read finds the least of the runtime's limit, math.MaxInt64 for none, and of the limits below a
-// root folder. A file that is missing or in another form counts as no limit.
+// read finds the lowest of the runtime's limit, math.MaxInt64 for none, and the limits below a
+// root folder. A missing file, or one in an unknown format, counts as no limit.
 func read(root fs.FS, limit int64) int64 {
 	for _, n := range append(groupLimits(root), machine(root)) {
 		if n > 0 {
@@ -49,8 +50,8 @@ func read(root fs.FS, limit int64) int64 {
 	return limit
 }
 
-// groupLimits returns the limits of the process's control groups and of those
-// that hold them, of version 1 and 2, zero for those that have none.
+// groupLimits returns the limits of the process's control groups and their
+// parents, of versions 1 and 2, with zero for no limit.
 func groupLimits(root fs.FS) []int64 {
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
 	var limits []int64
@@ -67,7 +68,8 @@ func groupLimits(root fs.FS) []int64 {
 		default:
 			continue
 		}
-		// In a container the path may be the host's, and the group the root.
+		// In a container the path may be the host's, and the group may be the
+		// root.
 		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
 			limits = append(limits, number(root, path.Join(base, group, file)))
 			if group == "/" {
@@ -78,14 +80,14 @@ func groupLimits(root fs.FS) []int64 {
 	return limits
 }
 
-// number returns the number in a file, zero if there is none ("max").
+// number returns the number in a file, or zero if there is none ("max").
 func number(root fs.FS, name string) int64 {
 	b, _ := fs.ReadFile(root, name)
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 	return n
 }
 
-// machine returns the memory of the machine on Linux, zero elsewhere.
+// machine returns the machine's memory on Linux, or zero elsewhere.
 func machine(root fs.FS) int64 {
 	info, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(info)) {

@@ -1,5 +1,5 @@
-// Package metrics registers collectors so that two of a kind can share a
-// registry.
+// Package metrics registers collectors so that two owners of the same kind can
+// share a registry.
 package metrics
 
 import (
@@ -10,15 +10,15 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Register registers a collector and returns the one to use: c or, where an
-// equal one is registered already, that one, so that two of a kind count
-// together. To keep them apart a caller passes registries of
-// [prometheus.WrapRegistererWith]. A nil registry leaves c unregistered. A
-// registry that holds another collector of the same name is a mistake in the
-// option Metrics.
+// Register registers a collector and returns the one to use: c or, if an equal
+// one is already registered, that one, so that both owners count together. To
+// separate them, pass registries made with [prometheus.WrapRegistererWith]. A
+// nil registry leaves c unregistered. If the registry holds a different
+// collector with the same name, that is a mistake in the option Metrics.
 //
-// It is for collectors that are written to. One that calls a function when it
-// is read, such as a GaugeFunc, would go on reading for the first owner only.
+// It is for collectors that are written to. A collector that calls a function
+// when it is read, such as a GaugeFunc, would only ever read the first owner's
+// values.
 func Register[C prometheus.Collector](wrong *options.Mistakes, reg prometheus.Registerer, c C) C {
 	if reg == nil {
 		return c

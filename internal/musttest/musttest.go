@@ -1,4 +1,4 @@
-// Package musttest is for tests of the results of constructors: the value, or every mistake in the
+// Package musttest is for tests of constructors: it returns the value, or all mistakes in the
 // arguments.
 package musttest
 
@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// New returns the value that a constructor returned. It panics if the constructor returned an
-// error, too.
+// New returns the value that a constructor returned. It panics if the constructor also
+// returned an error.
 func New[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -21,8 +21,8 @@ func New[T any](value T, err error) T {
 	return value
 }
 
-// Mistakes returns the mistakes that a constructor reported, as PACKAGE.OPTION and in their order.
-// It requires that every mistake is typed and has a text.
+// Mistakes returns the mistakes that a constructor reported, as PACKAGE.OPTION, in order. It
+// requires that every mistake is typed and has a text.
 func Mistakes(t *testing.T, err error) (all []string) {
 	t.Helper()
 	for _, err := range options.Split(err) {

@@ -1,4 +1,4 @@
-// Package nearest finds the name that was probably meant by a misspelt one.
+// Package nearest finds the name that a misspelled one probably means.
 package nearest
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// maxName bounds a name that is compared, in bytes: the cost grows with its square.
+// maxName is the maximum length in bytes of a compared name: the cost is quadratic.
 const maxName = 64
 
-// Hint returns the end of a sentence that says that a name is unknown: `; did you mean
-// "webhook_secret"?`, or "" where no known name is near. Near is at most a third of the known
-// name's length, and at most three letters, in any case.
+// Hint returns the end of a sentence about an unknown name: `; did you mean
+// "webhook_secret"?`, or "" if no known name is near. A name is near if it differs, ignoring
+// case, by at most a third of the known name's length and at most three letters.
 func Hint(name string, known []string) string {
 	if len(name) > maxName || len(known) == 0 {
 		return ""

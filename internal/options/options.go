@@ -1,5 +1,5 @@
 // Package options collects the mistakes in a constructor's arguments, so that all
-// are reported at once.
+// are reported together.
 package options
 
 import (
@@ -9,27 +9,28 @@ import (
 	"github.com/liveactivity/liveactivity/activity/option"
 )
 
-// Mistakes are the mistakes of one call. The zero value has none; set Package.
+// Mistakes are the mistakes in the arguments of one call. The zero value has
+// none; set Package.
 type Mistakes struct {
 	Package string
 	all     []error
 }
 
-// Require adds a mistake in an argument or option of that name unless ok.
+// Require adds a mistake in an argument or option with that name, unless ok is
+// true.
 func (m *Mistakes) Require(ok bool, name, problem string) {
 	if !ok {
 		m.all = append(m.all, &option.Error{Package: m.Package, Option: name, Problem: problem})
 	}
 }
 
-// Add adds an error, such as the mistakes of a part; nil adds nothing.
+// Add adds an error, such as the mistakes in a part. It ignores nil.
 func (m *Mistakes) Add(err error) { m.all = append(m.all, err) }
 
-// Err returns the mistakes joined, nil where there are none.
+// Err returns the mistakes joined, or nil if there are none.
 func (m *Mistakes) Err() error { return errors.Join(m.all...) }
 
-// Split returns the errors that are joined in an error, and in those again; err itself where
-// it joins none.
+// Split returns the errors joined in an error, recursively, or err itself if it joins none.
 func Split(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -41,8 +42,8 @@ func Split(err error) (all []error) {
 	return all
 }
 
-// Default returns the value of an option, byDefault where it is zero. A
-// negative value is a mistake.
+// Default returns an option's value, or byDefault if it is zero. A negative
+// value is a mistake.
 func Default[T cmp.Ordered](m *Mistakes, name string, value, byDefault T) T {
 	var zero T
 	m.Require(value >= zero, name, "must not be negative")

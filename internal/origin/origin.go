@@ -1,5 +1,5 @@
-// Package origin decides which web origins a list of them takes in, and which URLs and hosts
-// name a server.
+// Package origin decides which web origins a list allows, and which URLs and hosts name a
+// server.
 package origin
 
 import (
@@ -17,7 +17,7 @@ import (
 // such as files and sandboxed frames.
 const Opaque = "null"
 
-// wildcard stands for any subdomain.
+// wildcard, before a host, stands for any subdomain.
 const wildcard = "*."
 
 var (
@@ -26,16 +26,16 @@ var (
 	labelsForm = regexp.MustCompile(`^[^\s/?#@*\\A-Z:]+$`)
 )
 
-// IsWeb reports whether s is the origin of a web page as browsers send it: http
-// or https, host and port, in lower case.
+// IsWeb reports whether s is a web page's origin in the form that browsers
+// send: http or https, host and port, in lower case.
 func IsWeb(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
 		s == u.Scheme+"://"+u.Host && hostForm.MatchString(u.Host)
 }
 
-// IsPattern reports whether s may stand in a list for [Allows]: a web origin,
-// one with "*." in front of its host, an origin of another scheme such as
+// IsPattern reports whether s may be in a list for [Allows]: a web origin, one
+// with "*." in front of its host, an origin with another scheme such as
 // "capacitor://localhost", or [Opaque].
 func IsPattern(s string) bool {
 	scheme, host, ok := strings.Cut(s, "://")
@@ -50,12 +50,12 @@ func IsPattern(s string) bool {
 	return scheme != "file" && schemeForm.MatchString(scheme) && hostForm.MatchString(host)
 }
 
-// IsHost reports whether s is a host name in lower case, or one with "*." in front
+// IsHost reports whether s is a host name in lower case, optionally after a "*."
 // that stands for any subdomain.
 func IsHost(s string) bool { return labelsForm.MatchString(strings.TrimPrefix(s, wildcard)) }
 
-// Base parses the http or https URL of a server, to which paths are added. It reports false for
-// one with a user, a query, a fragment, or a port that cannot be one.
+// Base parses a server's http or https URL, to which paths are added. It returns false for a
+// URL with a user, a query, a fragment, or an invalid port.
 func Base(s string) (*url.URL, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
@@ -74,15 +74,15 @@ func Hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// IsLoopback reports whether a host, with or without a port, is the machine that asks, by its
-// name or address. It resolves nothing: a name may lead anywhere.
+// IsLoopback reports whether a host, with or without a port, is by its name or address the
+// requesting machine itself. It resolves no names.
 func IsLoopback(host string) bool {
 	name := Hostname(host)
 	addr, err := netip.ParseAddr(name)
 	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// Hosts returns the hosts, without ports, of those patterns that are of web origins.
+// Hosts returns the hosts, without ports, of the patterns that are web origins.
 func Hosts(patterns []string) (hosts []string) {
 	for _, pattern := range patterns {
 		u, err := url.Parse(pattern)
@@ -93,9 +93,8 @@ func Hosts(patterns []string) (hosts []string) {
 	return hosts
 }
 
-// Allows reports whether an origin, as a browser sends it, is one of the
-// patterns or a subdomain of one with a wildcard. The default port of a scheme may stand in
-// either.
+// Allows reports whether an origin, in the form that browsers send, is one of the patterns
+// or a subdomain of one with a wildcard. Either may include the scheme's default port.
 func Allows(patterns []string, origin string) bool {
 	origin = withoutDefaultPort(strings.ToLower(origin))
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -113,7 +112,8 @@ func Allows(patterns []string, origin string) bool {
 	})
 }
 
-// withoutDefaultPort returns an origin or a pattern as browsers spell it.
+// withoutDefaultPort returns an origin or a pattern in the form that browsers
+// send.
 func withoutDefaultPort(s string) string {
 	if strings.HasPrefix(s, "https://") {
 		return strings.TrimSuffix(s, ":443")

@@ -1,6 +1,6 @@
-// Command otelcol is an OpenTelemetry collector for tests, of the parts that its
-// configuration needs: it takes OTLP, and passes it on by HTTP. Its argument is the
-// configuration, in YAML behind "yaml:".
+// Command otelcol is an OpenTelemetry collector for tests, with only the parts that
+// its configuration needs: it receives OTLP, and forwards it over HTTP. Its
+// argument is the configuration, in YAML after "yaml:".
 package main
 
 import (
@@ -38,10 +38,10 @@ func run() error {
 	return collector.Run(context.Background())
 }
 
-// factories has one receiver and one exporter: the tests need no others, and each is a module
-// to build.
+// factories has one receiver and one exporter: the tests need no others, and each adds a
+// module to the build.
 func factories() (f otelcol.Factories, err error) {
-	f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // none of its own
+	f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // no telemetry of its own
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return f, err
 	}

@@ -1,5 +1,6 @@
-// Package outage marks errors of storage that cannot be reached, which logs that itself,
-// at its own pace: an outage makes one line, and not one of every caller.
+// Package outage marks the errors of unreachable storage. The storage logs an outage
+// itself, at its own pace: an outage makes one log line, rather than one for every
+// caller.
 package outage
 
 import (
@@ -7,15 +8,17 @@ import (
 	"log/slog"
 )
 
-// mark unwraps to a list: a library that replaces an error by its cause keeps the mark.
+// mark unwraps to a list, so a library that replaces an error with its cause keeps the
+// mark.
 type mark struct{ error }
 
 func (m mark) Unwrap() []error { return []error{m.error} }
 
-// Mark returns the error, marked.
+// Mark returns the error with a mark.
 func Mark(err error) error { return mark{err} }
 
-// Level returns the level to log an error at: debug if it or a cause of it is marked.
+// Level returns the level at which to log an error: debug if the error or one of its
+// causes is marked, and usual otherwise.
 func Level(err error, usual slog.Level) slog.Level {
 	var m mark
 	if errors.As(err, &m) {

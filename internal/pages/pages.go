@@ -1,5 +1,5 @@
 // Package pages serves embedded pages with their scripts and styles, under one strict
-// policy: files and endpoints of their own origin, and nothing else.
+// policy: they may use only files and endpoints of their own origin.
 package pages
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// policy is the Content-Security-Policy. Trusted types, of which there are none, keep
-// text from becoming HTML.
+// policy is the Content-Security-Policy. It requires trusted types and allows none,
+// so that text cannot become HTML.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 const html = "text/html; charset=utf-8"
 
-// contentTypes of files, by the end of their names.
+// contentTypes maps file name extensions to content types.
 var contentTypes = map[string]string{
 	".html": html,
 	".css":  "text/css; charset=utf-8",
@@ -40,7 +40,7 @@ func setHeaders(h http.Header, contentType, cache string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Write writes a page, which is not to be stored: it may hold secrets.
+// Write writes a page and forbids storing it, because it may contain secrets.
 func Write(w http.ResponseWriter, status int, page []byte) {
 	setHeaders(w.Header(), html, "no-store")
 	write(w, status, page)
@@ -49,12 +49,12 @@ func Write(w http.ResponseWriter, status int, page []byte) {
 func write(w http.ResponseWriter, status int, page []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
-	_, _ = w.Write(page) // an error means that the client is gone
+	_, _ = w.Write(page) // on an error the client is gone
 }
 
-// WriteForm writes a page whose form leads to these targets, sources of a policy: the
-// redirects behind the form count, too. The page has no scripts, and no frame shows it,
-// in old browsers either.
+// WriteForm writes a page whose form leads to these targets, which are sources in the
+// policy; redirects after the form must also be included. The page has no scripts, and
+// cannot be framed, even in old browsers.
 func WriteForm(w http.ResponseWriter, status int, page []byte, targets string) {
 	h := w.Header()
 	setHeaders(h, html, "no-store")
@@ -65,8 +65,8 @@ func WriteForm(w http.ResponseWriter, status int, page []byte, targets string) {
 	write(w, status, page)
 }
 
-// Handler serves page/index.html of the files and, where the path has a {file}, the file of that
-// name in a folder beside it.
+// Handler serves page/index.html in files and, if the path has a {file}, the file with that name
+// in a folder next to it.
 func Handler(files fs.FS, folder string) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		name := "page/index.html"
@@ -80,9 +80,9 @@ func Handler(files fs.FS, folder string) http.Handler {
 //go:embed shared
 var shared embed.FS
 
-// ServeFile serves a file of a page or, where it is not among those, the file that all pages
-// share under this name, which is dom.js. It is revalidated at every use, by its digest. One
-// that is not there is 404. The name is a path in files; fs.FS lets none lead outside.
+// ServeFile serves a page's file or, if it is missing, the file with this name that all
+// pages share, which is dom.js. Clients revalidate it by its digest at every use. A missing
+// file is a 404. The name is a path in files; fs.FS allows no path that leads outside.
 func ServeFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) error {
 	body, err := fs.ReadFile(files, name)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Listener accepts the connections that Dial makes. They do not buffer: a write ends when it has
-// been read.
+// Listener accepts the connections that Dial makes. They do not buffer: a write returns once it
+// has been read.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exitTime is how long a command that has nothing to do may take to end.
+// exitTime is the maximum time for a command with nothing to do to exit.
 const exitTime = 20 * time.Second
 
-// Flags are the flags of a command, each with its variable, its default, and a
-// value that it refuses ("" where any will do).
+// Flags are a command's flags, each with its variable, its default, and a value
+// that it refuses ("" if it accepts any).
 type Flags []struct{ Name, Env, Default, Bad string }
 
-// CheckHelp checks that --help shows these flags, each with its variable and its default, and no
-// others. The environment does not change it, and is not printed.
+// CheckHelp checks that --help shows exactly these flags, each with its variable and its
+// default. The environment does not change the help, and is not printed.
 func (c *Command) CheckHelp(t *testing.T, env []string, flags Flags) {
 	t.Helper()
 	p := c.Launch(t, env, "--help")
@@ -43,7 +43,8 @@ func (c *Command) CheckHelp(t *testing.T, env []string, flags Flags) {
 
 var flagName = regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`)
 
-// helpEntries returns the text about each flag, from its name to the next one's, on one line.
+// helpEntries returns the text about each flag, from its name to the next flag's, on one
+// line.
 func helpEntries(help string) map[string]string {
 	entries := map[string]string{}
 	_, help, _ = strings.Cut(help, "\nFlags:\n")
@@ -59,9 +60,9 @@ func helpEntries(help string) map[string]string {
 	return entries
 }
 
-// CheckRefusals checks that the command, which starts with the environment env, does not start with
-// a bad value of any of the flags. It must name the flag or the variable, whichever was set, or the
-// value.
+// CheckRefusals checks that the command, with the environment env, refuses to start with a bad
+// value for any of the flags. Its message must name the flag or the variable, whichever was set, or
+// the value.
 func (c *Command) CheckRefusals(t *testing.T, env []string, flags Flags) {
 	t.Helper()
 	for _, f := range flags {
@@ -87,8 +88,8 @@ func (c *Command) CheckVersion(t *testing.T) {
 	assert.Empty(t, p.Stderr.String())
 }
 
-// CheckPortTaken checks two processes on one port, both with this environment and arguments: the
-// second reports it, and does not disturb the first.
+// CheckPortTaken starts two processes on one port, both with this environment and arguments. It
+// checks that the second reports the conflict and does not disturb the first.
 func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	first := c.Launch(t, env, append(slices.Clone(args), AnyPort)...)
@@ -101,7 +102,7 @@ func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {
 }
 
 // CheckStartTime checks that the command listens within a second of its start.
-// It starts several times, for other tests may keep the machine busy.
+// It tries several times, since other tests may keep the machine busy.
 func (c *Command) CheckStartTime(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	const attempts = 5
@@ -119,7 +120,7 @@ func (c *Command) CheckStartTime(t *testing.T, env []string, args ...string) {
 	assert.Less(t, least, time.Second, "in the best of %d starts", attempts)
 }
 
-// Refused checks that the command ended with exit code 1, a message on stderr and none on stdout,
+// Refused checks that the command exited with code 1, a message on stderr and nothing on stdout,
 // and returns the message.
 func Refused(t *testing.T, p *Process) string {
 	t.Helper()

@@ -15,11 +15,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// AnyPort is the flag that lets a command listen on any free port.
+// AnyPort is the flag that makes a command listen on any free port.
 const AnyPort = "--addr=127.0.0.1:0"
 
 // Request sends a request with headers given as "Name: value", and returns the
-// status and the body of the answer.
+// answer's status and body.
 func Request(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
 	resp := Do(t, method, url, body, headers...)
@@ -28,8 +28,8 @@ func Request(t *testing.T, method, url, body string, headers ...string) (int, st
 	return resp.StatusCode, string(got)
 }
 
-// Do sends a request as Request does, and returns the answer, whose body is
-// closed at the end of the test.
+// Do sends a request like Request, and returns the answer, whose body is closed
+// when the test ends.
 func Do(t *testing.T, method, url, body string, headers ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -45,8 +45,8 @@ func Do(t *testing.T, method, url, body string, headers ...string) *http.Respons
 }
 
 // UnderWay opens a connection and sends half of a POST request, up to the
-// middle of its body. The function returned sends the rest and returns the
-// status of the answer.
+// middle of its body. The returned function sends the rest and returns the
+// answer's status.
 func UnderWay(t *testing.T, url, path, body string, headers ...string) (finish func() int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))

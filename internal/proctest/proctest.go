@@ -1,5 +1,5 @@
-// Package proctest runs the commands of the module as separate processes, and checks the properties
-// that all of them share.
+// Package proctest runs the module's commands as separate processes, and checks the properties that
+// all of them share.
 package proctest
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Command is a command of the module, built once.
+// Command is one of the module's commands, built once.
 type Command struct{ path string }
 
 // BuildAndRun builds the command in a folder of the module at root and runs the
-// tests: it is for TestMain.
+// tests. It is for TestMain.
 func (c *Command) BuildAndRun(m *testing.M, root, folder string) int {
 	dir, err := os.MkdirTemp("", "liveactivity")
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Command) BuildAndRun(m *testing.M, root, folder string) int {
 	return m.Run()
 }
 
-// Build builds the command in a folder of the module at root for the length of a
-// test.
+// Build builds the command in a folder of the module at root for the duration of
+// a test.
 func Build(t *testing.T, root, folder string) *Command {
 	t.Helper()
 	c := &Command{}
@@ -53,7 +53,7 @@ func Build(t *testing.T, root, folder string) *Command {
 	return c
 }
 
-// Predecessor returns the liveactivity-server of the release before.
+// Predecessor returns the previous release's liveactivity-server.
 func Predecessor(t *testing.T) *Command {
 	t.Helper()
 	return &Command{depstest.Predecessor(t)}
@@ -62,20 +62,20 @@ func Predecessor(t *testing.T) *Command {
 // Path returns the path of the command, for tests that run it on their own.
 func (c *Command) Path() string { return c.path }
 
-// watch looks at every file that may be part of a command, so that go test does not
-// repeat a result of older sources from its cache.
+// watch stats every file that may be part of a command, so that go test does not
+// reuse a cached result of older sources.
 func watch(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
 			return filepath.SkipDir
 		}
-		_, _ = os.Stat(path) // go test takes note of it
+		_, _ = os.Stat(path) // go test records the access
 		return err
 	})
 }
 
-// build builds the command of the module's folder into another one, without the data that only a
-// debugger needs.
+// build builds the command in the module's folder into dir, without data that only a debugger
+// needs.
 func (c *Command) build(root, folder, dir string) error {
 	if err := watch(root); err != nil {
 		return err
@@ -98,15 +98,15 @@ type Process struct {
 	exited chan struct{}
 }
 
-// Launch starts the command in an empty folder, with these arguments and no
-// environment but env. It is killed at the end of the test.
+// Launch starts the command in an empty folder, with these arguments and only
+// env as its environment. It is killed when the test ends.
 func (c *Command) Launch(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	return launch(t, exec.Command(c.path, args...), env)
 }
 
-// LaunchOnTerminal is Launch with a terminal of 80 columns as standard error. Stderr holds the
-// output on the terminal, with the control characters.
+// LaunchOnTerminal is like Launch, with a terminal of 80 columns as standard error. Stderr
+// then holds the terminal output, including control characters.
 func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
 	screen, tty, err := pty.Open()
@@ -116,13 +116,13 @@ func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *
 	cmd := exec.Command(c.path, args...)
 	cmd.Stderr = tty
 	p := launch(t, cmd, env)
-	require.NoError(t, tty.Close()) // the process has its own
+	require.NoError(t, tty.Close()) // the process has its own copy
 	go func() { _, _ = io.Copy(&p.Stderr, screen) }()
 	return p
 }
 
-// LaunchBy is Launch by a line of bash, which finds the command and its arguments
-// in "$0" and "$@" and must exec it.
+// LaunchBy is like Launch, but through a line of bash, which finds the command
+// and its arguments in "$0" and "$@" and must exec it.
 func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
 	t.Helper()
 	return launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
@@ -149,10 +149,10 @@ func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the exit code says enough
+		_ = p.cmd.Wait() // the exit code is enough
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // most have exited by now
+		_ = p.cmd.Process.Kill() // most have already exited
 		<-p.exited
 		if t.Failed() {
 			t.Logf("%s wrote\n%s", cmd.Path, &p.Stderr)
@@ -163,7 +163,7 @@ func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 
 var listening = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
 
-// URL waits until the process listens and returns the URL.
+// URL waits until the process listens and returns its URL.
 func (p *Process) URL() string {
 	p.t.Helper()
 	var url string
@@ -181,7 +181,7 @@ func (p *Process) URL() string {
 // HasExited reports whether the process has ended.
 func (p *Process) HasExited() bool { return waittest.Fired(p.exited) }
 
-// Wait waits for the end and returns the exit code.
+// Wait waits for the process to end and returns its exit code.
 func (p *Process) Wait(limit time.Duration) int {
 	p.t.Helper()
 	select {
@@ -204,20 +204,20 @@ func (p *Process) Signal(sig os.Signal) {
 func (p *Process) SignalUntilExit(sig os.Signal) int {
 	p.t.Helper()
 	waittest.Until(p.t, "it has ended", func() bool {
-		_ = p.cmd.Process.Signal(sig) // it may have ended this moment
+		_ = p.cmd.Process.Signal(sig) // it may have just ended
 		return p.HasExited()
 	})
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Stop ends the process as an operator would.
+// Stop ends the process in the way an operator would.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
 	assert.Zero(p.t, p.Wait(20*time.Second), "%s", &p.Stderr)
 }
 
-// Kill ends the process as kill -9 does.
+// Kill ends the process like kill -9.
 func (p *Process) Kill() {
 	p.t.Helper()
 	require.False(p.t, p.HasExited(), "it has ended by itself: %s", &p.Stderr)

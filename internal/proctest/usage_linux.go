@@ -13,7 +13,7 @@ import (
 
 var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// PeakMemory returns the most bytes of memory that the process ever had.
+// PeakMemory returns the process's peak memory, in bytes.
 func (p *Process) PeakMemory() int64 {
 	p.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -28,7 +28,7 @@ func (p *Process) PeakMemory() int64 {
 // clockTick is the unit of processor time in /proc.
 const clockTick = 10 * time.Millisecond
 
-// CPUTime returns how much processor time the process has taken.
+// CPUTime returns the processor time that the process has used.
 func (p *Process) CPUTime() time.Duration {
 	p.t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))

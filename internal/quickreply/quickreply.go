@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Bounds of the texts, in characters.
+// Maximum lengths of the texts, in characters.
 const (
 	MaxBody  = 1000
 	MaxLabel = 80
@@ -25,13 +25,13 @@ const (
 // space and case don't matter.
 func SameLabel(a, b string) bool { return fold(a) == fold(b) }
 
-// fold maps all spellings of a label to one: "Straße" and "STRASSE" are the same.
+// fold maps all spellings of a label to one: "Straße" and "STRASSE" are equal.
 func fold(label string) string { return cases.Fold().String(strings.TrimSpace(label)) }
 
-// CleanLabels makes labels from any source safe to show. It folds white space, drops
-// control characters and angle brackets, cuts each label at [MaxLabel], and skips
-// empty and duplicate ones. At most [helpdesk.MaxLabels] are left; the result is never
-// nil.
+// CleanLabels makes labels from any source safe to show. It collapses white space,
+// drops control characters and angle brackets, cuts each label to [MaxLabel], and
+// skips empty and duplicate ones. It keeps at most [helpdesk.MaxLabels]; the result is
+// never nil.
 func CleanLabels(labels []string) []string {
 	clean := make([]string, 0, min(len(labels), helpdesk.MaxLabels))
 	for _, label := range labels {
@@ -48,8 +48,8 @@ func CleanLabels(labels []string) []string {
 
 var withoutBrackets = strings.NewReplacer("<", " ", ">", " ")
 
-// CleanBody makes a body from any source safe to show: no angle brackets, no control
-// characters but line feeds, at most [MaxBody] characters.
+// CleanBody makes a body from any source safe to show: without angle brackets and
+// control characters other than line feeds, and with at most [MaxBody] characters.
 func CleanBody(body string) string {
 	body = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if isControl(r) {
@@ -63,10 +63,10 @@ func CleanBody(body string) string {
 	return body
 }
 
-// BodyProblem says why a body can't be shown as it is, "" if it can.
+// BodyProblem explains why a body cannot be shown unchanged, or returns "".
 func BodyProblem(body string) string { return problem(body, MaxBody, isControl) }
 
-// LabelProblem says why a label can't be shown as it is, "" if it can.
+// LabelProblem explains why a label cannot be shown unchanged, or returns "".
 func LabelProblem(label string) string {
 	if strings.TrimSpace(label) == "" {
 		return "must not be empty"
@@ -87,7 +87,7 @@ func problem(text string, most int, forbidden func(rune) bool) string {
 	return ""
 }
 
-// isControl reports whether a character changes the way the text around it is
+// isControl reports whether a character changes how the surrounding text is
 // displayed.
 func isControl(r rune) bool {
 	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d')

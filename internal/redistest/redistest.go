@@ -1,9 +1,9 @@
 // Package redistest runs real Redis servers for tests: single ones, small
-// clusters, and servers that speak TLS. They keep an append-only file in a folder
-// of the test and are killed at its end.
+// clusters, and servers that speak TLS. They keep an append-only file in the
+// test's folder and are killed when the test ends.
 //
 // A server starts in a few hundredths of a second, a cluster in a few seconds.
-// Tests that share one keep apart by the prefixes of their keys.
+// Tests that share one use different key prefixes.
 package redistest
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// tick is the pause between two looks at a server that is awaited.
+// tick is the interval between checks of a server that a test waits for.
 const tick = 10 * time.Millisecond
 
-// Server is a Redis server of a test's own.
+// Server is a Redis server that belongs to a test.
 type Server struct {
 	Addr string // HOST:PORT on the loopback interface
 
@@ -46,14 +46,15 @@ type Server struct {
 	exited chan struct{} // closed when the process is gone
 }
 
-// Start runs redis-server with further arguments, and returns when it answers.
+// Start runs redis-server with additional arguments, and returns once it
+// answers.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return StartBinary(tb, depstest.Command(tb, "redis-server"), args...)
 }
 
-// StartReplica runs redis-server as a replica of another, and returns when it has all data of the
-// other. It needs no password.
+// StartReplica runs redis-server as a replica of another, and returns once it has all of the
+// other's data. It needs no password.
 func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(of.Addr)
@@ -66,15 +67,15 @@ func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
 	return s
 }
 
-// StartBinary is Start for another program that takes the same arguments, such
-// as valkey-server.
+// StartBinary is like Start for another program that takes the same arguments,
+// such as valkey-server.
 func StartBinary(tb testing.TB, binary string, args ...string) *Server {
 	tb.Helper()
 	return start(&Server{tb: tb, binary: binary, args: args})
 }
 
-// StartTLS runs redis-server so that it speaks nothing but TLS, with a certificate that only
-// trusts accepts, and returns when it answers.
+// StartTLS runs redis-server with TLS only, with a certificate that only the pool trusts
+// accepts, and returns once it answers.
 func StartTLS(tb testing.TB, args ...string) (s *Server, trusts *x509.CertPool) {
 	tb.Helper()
 	web := httptest.NewTLSServer(nil) // has a certificate for the loopback interface
@@ -96,7 +97,7 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, trusts *x509.CertPool) 
 		tls: &tls.Config{RootCAs: trusts, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}), trusts
 }
 
-// attempts is how many ports are tried: another process may take one first.
+// attempts is the number of ports to try: another process may take one first.
 const attempts = 10
 
 func start(s *Server) *Server {
@@ -114,10 +115,11 @@ func start(s *Server) *Server {
 	return s
 }
 
-// busOffset is how far above its port a cluster node talks to the others.
+// busOffset is the difference between a cluster node's port and the port of its
+// cluster bus.
 const busOffset = 10000
 
-// freePort returns a port that is free, as is the one busOffset above.
+// freePort returns a free port for which the one busOffset above is also free.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	for {
@@ -144,7 +146,8 @@ func (s *Server) run() error {
 	if s.tls != nil {
 		ports = []string{"--port", "0", "--tls-port", port}
 	}
-	// It starts no child processes, which would outlive it when it is killed.
+	// It must start no child processes, since they would outlive it when it is
+	// killed.
 	args := append(ports, "--bind", "127.0.0.1", "--dir", s.dir, "--appendonly", "yes",
 		"--auto-aof-rewrite-percentage", "0",
 		"--save", "", "--logfile", "server.log")
@@ -155,7 +158,7 @@ func (s *Server) run() error {
 	exited := make(chan struct{})
 	s.exited = exited
 	go func() {
-		_ = s.cmd.Wait() // it is killed
+		_ = s.cmd.Wait() // fails, since it was killed
 		close(exited)
 	}()
 	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); {
@@ -172,14 +175,15 @@ func (s *Server) run() error {
 	return fmt.Errorf("redistest: server does not answer: %s", s.tail())
 }
 
-// answers reports whether the server is ready, if only to ask for a password.
+// answers reports whether the server is ready, even if it only asks for a
+// password.
 func (s *Server) answers() bool {
 	conn, err := s.dial()
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second)) // then it does not answer
+	_ = conn.SetDeadline(time.Now().Add(time.Second)) // after that it counts as silent
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
@@ -208,25 +212,25 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr
 }
 
-// Client returns a client of the server, closed at the end of the test. The
-// server must need no password.
+// Client returns a client of the server, closed when the test ends. The server
+// must require no password.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, TLSConfig: s.tls})
 	s.tb.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// Kill ends the server as a power cut would end it, and returns when it is gone.
+// Kill ends the server like a power failure, and returns once it is gone.
 func (s *Server) Kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // it may be gone
+	_ = s.cmd.Process.Kill() // it may already be gone
 	<-s.exited
 }
 
-// Snapshot returns a function by which the server forgets everything written since, as does the promotion of a
-// replica that has not received it.
+// Snapshot returns a function that makes the server lose everything written since, like the
+// promotion of a replica that has not received it.
 func (s *Server) Snapshot() (lose func()) {
 	s.tb.Helper()
 	client, ctx := s.Client(), s.tb.Context()
@@ -244,7 +248,7 @@ func (s *Server) Snapshot() (lose func()) {
 	}
 }
 
-// AppendOnlyFile returns the path of the file that the server appends to.
+// AppendOnlyFile returns the path of the server's append-only file.
 func (s *Server) AppendOnlyFile() string {
 	s.tb.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonly*", "*.incr.aof")) // from Redis 7 on
@@ -256,8 +260,8 @@ func (s *Server) AppendOnlyFile() string {
 	return files[0]
 }
 
-// Restart runs a killed server again, with its port and the data that it has kept, and returns when
-// it answers.
+// Restart runs a killed server again, with its port and its saved data, and returns once it
+// answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	waittest.Until(s.tb, "Redis starts", func() bool {
@@ -269,14 +273,14 @@ func (s *Server) Restart() {
 	})
 }
 
-// clusterNodes is the fewest a cluster can have.
+// clusterNodes is the minimum number of nodes in a cluster.
 const clusterNodes = 3
 
-// clusterSlots is how many slots a cluster has.
+// clusterSlots is the number of slots in a cluster.
 const clusterSlots = 16384
 
-// Cluster runs a cluster of three redis-servers, each of which has a third of
-// the slots, and returns when all of them answer.
+// Cluster runs a cluster of three redis-servers, each with a third of the
+// slots, and returns once all of them answer.
 func Cluster(tb testing.TB, args ...string) []*Server {
 	tb.Helper()
 	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)
@@ -292,8 +296,9 @@ func Cluster(tb testing.TB, args ...string) []*Server {
 	return nodes
 }
 
-// isCluster reports whether every node says that the cluster works. A node that does not know all
-// others meets them again and again: a node forgets one that has not answered within the timeout.
+// isCluster reports whether every node states that the cluster works. A node that does not know
+// all others meets them repeatedly, because a node forgets one that has not answered within the
+// timeout.
 func isCluster(ctx context.Context, nodes []*redis.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -302,7 +307,7 @@ func isCluster(ctx context.Context, nodes []*redis.Client) bool {
 		info, err := node.ClusterInfo(ctx).Result()
 		works = works && err == nil && strings.Contains(info, "cluster_state:ok")
 		_, known, _ := strings.Cut(info, "cluster_known_nodes:")
-		if known != "" && int(known[0]-'0') < len(nodes) { // itself included
+		if known != "" && int(known[0]-'0') < len(nodes) { // including itself
 			meet(ctx, node, nodes)
 		}
 	}
@@ -314,7 +319,7 @@ func meet(ctx context.Context, node *redis.Client, all []*redis.Client) {
 	for _, other := range all {
 		if other != node {
 			host, port, _ := net.SplitHostPort(other.Options().Addr)
-			_ = node.ClusterMeet(ctx, host, port).Err() // else the next time
+			_ = node.ClusterMeet(ctx, host, port).Err() // otherwise next time
 		}
 	}
 }

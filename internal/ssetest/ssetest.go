@@ -12,21 +12,21 @@ import (
 // Frame is one server-sent event.
 type Frame struct{ ID, Event, Data string }
 
-// errLine is of a line that has no place in a stream.
+// errLine is the error for a line that must not be in a stream.
 var errLine = errors.New("unexpected line")
 
-// Reader reads a stream strictly: first how soon to reconnect, then of each event the
-// fields in use, each at most once, a space after the colon, line feeds only. The rest of
-// the stream may be read as it is.
+// Reader reads a stream strictly: first the reconnection time, then each event with only
+// the fields in use, each at most once, with a space after the colon and line feeds only.
+// The rest of the stream may be read directly.
 type Reader struct {
 	*bufio.Reader
-	begun bool // it was read how soon to reconnect
+	begun bool // whether the reconnection time has been read
 }
 
-// NewReader returns a reader of a stream from its beginning.
+// NewReader returns a reader that starts at the beginning of a stream.
 func NewReader(stream io.Reader) *Reader { return &Reader{Reader: bufio.NewReader(stream)} }
 
-// Begin reads the time to reconnect after, which a stream sends at once. [Reader.Next] calls it if
+// Begin reads the reconnection time, which a stream sends immediately. [Reader.Next] calls it if
 // the caller did not.
 func (r *Reader) Begin() error {
 	if r.begun {
@@ -70,7 +70,7 @@ func (r *Reader) Next() (f Frame, err error) {
 	}
 }
 
-// field returns the field of that name, nil if there is none.
+// field returns the field with that name, or nil.
 func (f *Frame) field(name string) *string {
 	switch name {
 	case "id":

@@ -1,5 +1,5 @@
-// Package suitetest tests conformance suites: each mistake that an engine can
-// have must be found.
+// Package suitetest tests conformance suites: a suite must find each mistake
+// that an engine can have.
 package suitetest
 
 import (
@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variable names the mistake to build into the engine under test.
+// variable is the environment variable with the mistake to build into the
+// engine under test.
 const variable = "BROKEN_ENGINE"
 
-// Mistake returns the name of the mistake that the engine of this process must
-// have, empty for none.
+// Mistake returns the name of the mistake that this process's engine must have,
+// or "".
 func Mistake() string { return os.Getenv(variable) }
 
-// FindsEach runs a test that runs the suite once for every mistake, in a
+// FindsEach runs a test, which runs the suite, once for every mistake, in a
 // separate process, and requires that it fails. Mistakes are given by name,
 // each with the pattern of the subtests that find it.
 func FindsEach(t *testing.T, test string, mistakes map[string]string) {

@@ -37,12 +37,12 @@ Write one summary that takes the place of the summary so far and covers the new 
 // called. The zero History is empty.
 type History struct {
 	Recent []Action         `json:"recent,omitempty"` // the newest, for a model
-	Digest *activity.Digest `json:"digest,omitempty"` // of those before; nil for none
+	Digest *activity.Digest `json:"digest,omitempty"` // of earlier actions; nil for none
 }
 
 // Action is the part of an action that a summary uses.
 type Action struct {
-	At    float64 `json:"at"` // of its start, in epoch seconds
+	At    float64 `json:"at"` // start, in epoch seconds
 	Type  string  `json:"type"`
 	Title string  `json:"title,omitempty"`
 	Text  string  `json:"text"` // its sentence

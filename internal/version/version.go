@@ -1,4 +1,4 @@
-// Package version says which version of liveactivity this is.
+// Package version reports the version of liveactivity.
 package version
 
 import (
@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/liveactivity/liveactivity"
 
-// Version returns the version of the module that the program was built from,
-// such as "v1.2.3", or "devel" where the build does not know it.
+// Version returns the version of the module from which the program was built,
+// such as "v1.2.3", or "devel" if the build does not know it.
 var Version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -19,7 +19,7 @@ var Version = sync.OnceValue(func() string {
 	return of(info)
 })
 
-// of returns the version of the module in a build: as a dependency, or as the main module,
+// of returns the module's version in a build: as a dependency, or as the main module,
 // whose version is "(devel)" without a release.
 func of(info *debug.BuildInfo) string {
 	version := ""

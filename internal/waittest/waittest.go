@@ -1,5 +1,5 @@
-// Package waittest waits for the events that a test expects, and fails the test when they do not
-// come.
+// Package waittest waits for the events that a test expects, and fails the test if they do not
+// happen.
 package waittest
 
 import (
@@ -12,8 +12,7 @@ import (
 )
 
 // Patience is how long a test waits for an expected event. It is longer than the machine can be
-// busy with something else. A test of a conformance suite, which must fail, shortens it before it
-// begins.
+// busy with something else. A test of a conformance suite that must fail shortens it first.
 var Patience = 30 * time.Second
 
 // Receive returns the next value of a channel.
@@ -38,7 +37,7 @@ func Fired(c <-chan struct{}) bool {
 	}
 }
 
-// Within fails the test if do has not returned after that time.
+// Within fails the test if do has not returned within limit.
 func Within(t testing.TB, limit time.Duration, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -72,7 +71,7 @@ func Equal[T any](t testing.TB, want T, get func() T) {
 	}
 }
 
-// Together calls do with each number below n at the same time, and returns when all calls have
+// Together calls do concurrently with each number below n, and returns once all calls have
 // returned. A call must not end the test.
 func Together(n int, do func(i int)) {
 	var running sync.WaitGroup
@@ -82,7 +81,7 @@ func Together(n int, do func(i int)) {
 	running.Wait()
 }
 
-// holds reports whether a condition holds within Patience.
+// holds reports whether a condition becomes true within Patience.
 func holds(condition func() bool) bool {
 	pause, longest := time.Millisecond, 20*time.Millisecond
 	for began := time.Now(); !condition(); time.Sleep(pause) {

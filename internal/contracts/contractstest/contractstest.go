@@ -1,5 +1,5 @@
 // Package contractstest reads the contracts of package contracts for tests: it
-// resolves their references and validates values by their schemas.
+// resolves their references and validates values against their schemas.
 package contractstest
 
 import (
@@ -23,10 +23,10 @@ type Object = map[string]any
 // Document is an OpenAPI or AsyncAPI document.
 type Document struct {
 	Root     Object
-	compiled map[string]*jsonschema.Resolved // by the JSON of the schemas
+	compiled map[string]*jsonschema.Resolved // keyed by the schemas' JSON
 }
 
-// Parse returns the document.
+// Parse returns the document in data.
 func Parse(t testing.TB, data []byte) *Document {
 	t.Helper()
 	d := &Document{compiled: map[string]*jsonschema.Resolved{}}
@@ -34,14 +34,13 @@ func Parse(t testing.TB, data []byte) *Document {
 	return d
 }
 
-// at returns the object in a field, an empty one where there is none.
+// at returns the object in a field, or an empty one.
 func at(o Object, field string) Object {
 	inner, _ := o[field].(Object)
 	return inner
 }
 
-// Follow returns the object itself or, where it is a reference, what it refers
-// to.
+// Follow returns the object itself or, if it is a reference, its target.
 func (d *Document) Follow(t testing.TB, value any) Object {
 	t.Helper()
 	object, ok := value.(Object)
@@ -60,10 +59,10 @@ func (d *Document) Follow(t testing.TB, value any) Object {
 	return object
 }
 
-// Validate returns what is wrong with a decoded JSON value by a schema of the
-// document. An object may have the properties that its schema names and no
-// others, unless the schema says something else: a document may leave open what
-// comes one day, and a test wants to know what comes today.
+// Validate returns the mistakes in a decoded JSON value according to a schema
+// of the document. An object may have only the properties that its schema
+// names, unless the schema states otherwise: a document may allow future
+// properties, but a test checks the present ones.
 func (d *Document) Validate(t testing.TB, schema, value any) error {
 	t.Helper()
 	encoded, err := json.Marshal(schema)
@@ -76,7 +75,7 @@ func (d *Document) Validate(t testing.TB, schema, value any) error {
 	return resolved.Validate(value)
 }
 
-// compile returns the schema, closed, with all that it refers to.
+// compile returns the schema, closed, with everything to which it refers.
 func (d *Document) compile(t testing.TB, schema any) *jsonschema.Resolved {
 	t.Helper()
 	defs := Object{}
@@ -89,8 +88,8 @@ func (d *Document) compile(t testing.TB, schema any) *jsonschema.Resolved {
 	return resolved
 }
 
-// local returns the schema, closed, with references into defs, to which it adds
-// what it refers to.
+// local returns the schema, closed, with references into defs. It adds their
+// targets to defs.
 func (d *Document) local(t testing.TB, schema any, defs Object) any {
 	t.Helper()
 	switch schema := schema.(type) {
@@ -104,7 +103,7 @@ func (d *Document) local(t testing.TB, schema any, defs Object) any {
 				definition := path.Base(value.(string))
 				result[name] = "#/$defs/" + definition
 				if defs[definition] == nil {
-					defs[definition] = Object{} // it may refer to itself
+					defs[definition] = Object{} // reserve the name: it may refer to itself
 					defs[definition] = d.local(t, d.Follow(t, schema), defs)
 				}
 			default:
@@ -128,11 +127,11 @@ func (d *Document) local(t testing.TB, schema any, defs Object) any {
 
 // Operation is an operation of an OpenAPI document.
 type Operation struct {
-	ID, Method, Path string // the path with names in braces
+	ID, Method, Path string // Path has names in braces
 	Fields           Object
 }
 
-// Operations returns the operations of an OpenAPI document, by path and method.
+// Operations returns an OpenAPI document's operations, by path and method.
 func (d *Document) Operations(t testing.TB) (all []Operation) {
 	t.Helper()
 	paths := at(d.Root, "paths")
@@ -147,8 +146,8 @@ func (d *Document) Operations(t testing.TB) (all []Operation) {
 	return all
 }
 
-// Security returns the names of the schemes of which a request needs one, none
-// for an open operation.
+// Security returns the names of the schemes of which a request needs one, or
+// nil for an open operation.
 func (op Operation) Security() (schemes []string) {
 	requirements, _ := op.Fields["security"].([]any)
 	for _, requirement := range requirements {
@@ -172,7 +171,7 @@ func (d *Document) Parameters(t testing.TB, op Operation) (all []Object) {
 	return all
 }
 
-// Statuses returns the statuses that an operation may be answered with.
+// Statuses returns the statuses that an operation's answers may have.
 func (op Operation) Statuses(t testing.TB) (all []int) {
 	t.Helper()
 	for _, status := range slices.Sorted(maps.Keys(at(op.Fields, "responses"))) {
@@ -190,8 +189,8 @@ type Example struct {
 	Value     any
 }
 
-// Bodies returns the examples of an operation's request body, none where it has
-// no body.
+// Bodies returns the examples of an operation's request body, or nil if it has
+// none.
 func (d *Document) Bodies(t testing.TB, op Operation) []Example {
 	t.Helper()
 	if op.Fields["requestBody"] == nil {
@@ -200,7 +199,7 @@ func (d *Document) Bodies(t testing.TB, op Operation) []Example {
 	return Examples(at(d.Follow(t, op.Fields["requestBody"]), "content"))
 }
 
-// Examples returns the examples of the media types of a body, by their names.
+// Examples returns the examples of a body's media types, by name.
 func Examples(content Object) (all []Example) {
 	for _, mediaType := range slices.Sorted(maps.Keys(content)) {
 		media := content[mediaType].(Object)
@@ -215,8 +214,8 @@ func Examples(content Object) (all []Example) {
 	return all
 }
 
-// ValidateAnswer returns what is wrong with an answer to an operation: its
-// status, its media type, its headers or its body.
+// ValidateAnswer returns the mistakes in an answer to an operation: in its
+// status, media type, headers or body.
 func (d *Document) ValidateAnswer(t testing.TB, op Operation, status int, header http.Header, body []byte) error {
 	t.Helper()
 	documented, ok := at(op.Fields, "responses")[strconv.Itoa(status)]
