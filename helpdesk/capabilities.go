@@ -162,9 +162,9 @@ type Checker interface {
 
 // Rehearser begins conversations of its own, for the commands "zendesk test" and "intercom test".
 type Rehearser interface {
-	// BeginRehearsal creates a person with this email address who opens a conversation
-	// with a message. After an error it returns whatever was created, for
-	// EndRehearsal.
+	// BeginRehearsal creates a person with this email address and, in the person's
+	// name, opens a conversation with a message. After an error it returns whatever
+	// was created, for EndRehearsal.
 	BeginRehearsal(ctx context.Context, email, message string) (Rehearsal, error)
 
 	// Notes returns the text of each note in a conversation.

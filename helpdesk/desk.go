@@ -13,7 +13,7 @@ import (
 // reads its webhooks. A desk stores nothing and starts no goroutines; the service decides
 // when to write each note, and keeps the record.
 //
-// Calls overlap: all methods, including those of the [Capabilities], must be safe for concurrent
+// Calls overlap: all methods, including the [Capabilities]' methods, must be safe for concurrent
 // use. The service makes one call at a time for each conversation, but may read webhooks and
 // contacts at any time. After a server is lost, another may repeat a call that the first still has
 // in flight.
@@ -91,7 +91,7 @@ var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
 var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
 
 // PayloadError describes the problem with a webhook's body, in a sentence for the person
-// who configures it. It never contains any part of the body.
+// configuring it. It never contains any part of the body.
 type PayloadError struct{ Problem string }
 
 func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }

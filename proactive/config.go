@@ -55,8 +55,8 @@ const (
 )
 
 // Validate returns all mistakes in the configuration, joined, each a
-// *[helpdesk.ConfigError]. Its list of triggers may name those of this package and the
-// custom ones.
+// *[helpdesk.ConfigError]. Its list may name this package's triggers and the custom
+// ones.
 func (c *Config) Validate(custom ...Trigger) error {
 	var m mistakes
 	m.within("interaction_timeout_s", c.InteractionTimeoutS, 1)

@@ -1,6 +1,6 @@
 // Package proactive offers help at the moment when a user seems to need it: a
 // quick reply in the conversation that the user's session is linked to, such as
-// "Need a hand?" for a user who goes back and forth between two pages.
+// "Need a hand?" for a user going back and forth between two pages.
 //
 // A [Trigger] recognizes the moment. Pass yours to the service:
 //
@@ -30,7 +30,7 @@
 //
 // An offer is made at most once, within ten seconds of the action that triggered it. The
 // actions that triggered it are consumed, and the trigger cools down in that
-// conversation. A user who chooses one of the labels is guided; any other message is
+// conversation. Choosing one of the labels leads to guidance; any other message is
 // answered. An ignored offer is deleted together with its conversation, unless
 // [KeepOnIdle] is set. After the first dismissal no offer is made for ten minutes, after
 // the second for fifteen, and after the third never again.

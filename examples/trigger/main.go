@@ -1,4 +1,4 @@
-// Command trigger is the service with a custom trigger: a user who visits the
+// Command trigger is the service with a custom trigger: a user visiting the
 // cart for the third time without going to the checkout is asked in the
 // Messenger whether something is missing, and gets advice on request.
 //

@@ -120,9 +120,10 @@ func (r *reading) of(userID, sessionID string) {
 	r.userID = cmp.Or(r.userID, userID)
 }
 
-// findEmail finds the user with an address: that of the session in which it was last
-// seen. If another user has appeared in that session since, it looks for the address
-// among the session's earlier users, and the session itself is not the person's.
+// findEmail finds the user with an address: the user of the session in which it was
+// last seen. If another user has appeared in that session since, it looks for the
+// address among the session's earlier users, and the session itself is not the
+// person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
 	id, ok, err := r.dir.SessionOf(r.ctx, r.productID, email)

@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// know reads the person's sessions: those of the query, the conversation and the actions. It
-// removes others' actions.
+// know reads the person's sessions: the sessions in the query, the conversation and the
+// actions. It removes others' actions.
 func (r *reading) know() error {
 	ids := r.ids
 	if id := r.query.SessionID; id != "" {
@@ -73,8 +73,8 @@ func (r *reading) ordered(ids []string) []string {
 	return ids
 }
 
-// address finds the person's address: the requested one, else that of the user's newest session
-// with one, else the one recorded for the user.
+// address finds the person's address: the requested one, else the one in the user's newest
+// session with an address, else the one recorded for the user.
 func (r *reading) address() error {
 	c := &r.answer
 	c.Email = r.query.Email
@@ -93,8 +93,8 @@ func (r *reading) address() error {
 	return err
 }
 
-// converse finds the person's conversation, unless the query named it: that of the newest
-// session with a link, if the link is the person's. The summary comes from the newest
+// converse finds the person's conversation, unless the query named it: the newest
+// session's with a link, if the link is the person's. The summary comes from the newest
 // session that has one.
 func (r *reading) converse() error {
 	for _, id := range slices.Backward(r.ids) {

@@ -116,7 +116,7 @@ func (a *account) withdraw(conversationID, partID string) {
 }
 
 // change changes a conversation under the lock, which the function must not take again. If
-// there is no such conversation, the error is like that of a desk's API.
+// there is no such conversation, the error is the same as from a desk's API.
 func (a *account) change(id string, change func(*conversation)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Shares divides a number of bytes among owners. Its methods, and those of [Share], are safe
-// for concurrent use. Excess and the eviction that follows are separate steps, so owners that
+// Shares divides a number of bytes among owners. Its methods, and [Share]'s, are safe for
+// concurrent use. Excess and the eviction that follows are separate steps, so owners that
 // evict concurrently may evict more than needed.
 type Shares[P any] struct {
 	limit int64

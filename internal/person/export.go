@@ -38,7 +38,7 @@ const (
 	readTimeout = 4 * time.Second
 )
 
-// Session is a session in an [Export]. The identity is that of the whole
+// Session is a session in an [Export]. The identity applies to the whole
 // session.
 type Session struct {
 	SessionID      string            `json:"session_id"`

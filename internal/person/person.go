@@ -19,7 +19,7 @@ import (
 // after the actions have expired; the list of live sessions and the store of actions know the
 // sessions in which a user acted. Several people on one machine may share a session, so a
 // person's session can contain actions by others, which are kept. Those are identified by the
-// user ID with which an action was appended (As), not by the user to whom it is now attributed
+// user ID with which an action was appended (As), not by the user of its current attribution
 // (User), because the log has only the former.
 
 // Query names a person by a user ID or an email address; the other field is
@@ -108,8 +108,8 @@ func (p *People) byEmail(ctx context.Context, productID, email string) ([]string
 	return ids, nil
 }
 
-// usersOf returns the users of these sessions to whom, by the directory, the address belongs:
-// others may have acted in the same sessions.
+// usersOf returns the users of these sessions that have the address according to the
+// directory: others may have acted in the same sessions.
 func (p *People) usersOf(ctx context.Context, productID, email string, ids []string) (users []string, err error) {
 	known, err := p.dir.Sessions(ctx, productID, ids...)
 	if err != nil {
@@ -265,7 +265,7 @@ func (f *found) visitors() (ids []string) {
 }
 
 // isOthers reports whether everything that one of the person's IDs did in a session belongs to
-// somebody else, who was identified later, and nothing else there is the person's.
+// somebody else, identified later, and nothing else there is the person's.
 func (f *found) isOthers(s *session) bool {
 	return slices.ContainsFunc(s.kept, f.hasUser) && len(f.own(s)) == 0 &&
 		!f.hasUser(s.known.UserID) && !slices.ContainsFunc(s.known.Identified(), f.hasUser)

@@ -155,8 +155,8 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 }
 
 // remainder returns the rest of a row after an erasure: the newest action by others, under the user
-// ID that it had at that time. The store may know from a later entry who the visitor was; that
-// entry also brings the address, and names only the visitor's row.
+// ID that it had at that time. The store may know the visitor's user from a later entry; that entry
+// also brings the address, and names only the visitor's row.
 func remainder(
 	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *activity.Erasure,
 ) sessions.Entry {

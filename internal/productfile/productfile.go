@@ -22,7 +22,7 @@ type File struct {
 	Keys     []Key     `json:"keys"`
 }
 
-// Product is an app whose users' activity is separate from that of all other products.
+// Product is an app whose users' activity is kept separate from all other products.
 // Without a secret and tokens, nothing can be reported to it over HTTP.
 type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment

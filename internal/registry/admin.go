@@ -61,7 +61,7 @@ const adminTimeout = 4 * time.Second
 const maxRegistration = 256 << 10
 
 // registerRequest is the body of POST /admin/products: a product whose credentials are
-// generated here. Fields without a JSON name hide those of the credentials, so a request that
+// generated here. Fields without a JSON name hide the credentials' fields, so a request that
 // sets them is refused.
 type registerRequest struct {
 	productfile.Product
@@ -191,8 +191,8 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// List serves GET /admin/products: all products, including those of the file, sorted by
-// ID, without secrets.
+// List serves GET /admin/products: all products, including the file's, sorted by ID,
+// without secrets.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
 	if err := a.products.loadReadable(r.Context()); err != nil {
 		return httpx.Unavailable(err)

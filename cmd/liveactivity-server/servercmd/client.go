@@ -33,7 +33,7 @@ type client struct {
 	product   liveactivity.Product
 }
 
-// client returns the client for the flags. Its key is that of the flags, or else the file's
+// client returns the client for the flags. Its key comes from the flags, or else is the file's
 // first key with the scope. Mistakes are added to the call's; after one, the client must not be
 // used.
 func (f clientFlags) client(scope access.Scope, of call) client {
