@@ -17,7 +17,7 @@ var statuses = []string{string(Pending), string(InReview), string(Blocked), stri
 // Vendor is the compliance state of a vendor, as the page last reported it.
 type Vendor struct {
 	ID     string `json:"id"`
-	Name   string `json:"name"` // empty if the page does not say
+	Name   string `json:"name"` // empty if the page does not state it
 	Status Status `json:"status"`
 	// MissingDocuments has the names that a person would use: "W-9 form". It is
 	// never nil.

@@ -82,7 +82,7 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	s.apiKey = wrong.Given("--api-key", f.APIKey)
 	if err := checkKey(s.apiKey); err != nil {
 		wrong.Check("--api-key", err)
-		s.apiKey = "" // else it is named as the stream's, too
+		s.apiKey = "" // otherwise it is reported twice, also for the stream
 	}
 	s.summarizer.Threshold = int(wrong.Count("--threshold", f.Threshold))
 	s.store.MaxChunks = int(wrong.Count("--max-chunks", f.MaxChunks))

@@ -23,7 +23,7 @@ const (
 	ZendeskOAuthToken    = "zendesk-oauth-token" // never expires
 	ZendeskClientID      = "zendesk-client"
 	ZendeskClientSecret  = "zendesk-client-secret"
-	ZendeskSigningSecret = "zendesk-signing-secret" // of webhooks that were not created by the API
+	ZendeskSigningSecret = "zendesk-signing-secret" // for webhooks not created through the API
 )
 
 // The default limits of a [Zendesk], the same as for most accounts.

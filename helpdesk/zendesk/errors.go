@@ -91,7 +91,7 @@ func parseProblem(body []byte) (p problem) {
 			Description string `json:"description"`
 		} `json:"details"`
 		Errors  []struct{ Code, Title, Detail string } `json:"errors"`
-		Message string                                 `json:"message"` // of gateways
+		Message string                                 `json:"message"` // from gateways
 	}
 	err := json.Unmarshal(body, &answer)
 	var long struct{ Title, Message string }

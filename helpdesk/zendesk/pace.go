@@ -113,7 +113,7 @@ func (l limits) ticketPause() time.Duration {
 	return l.ticket.Resets / time.Duration(l.ticket.Remaining+1)
 }
 
-// isTickets reports whether a 429 is about the ticket's limit. If Zendesk does
+// isTickets reports whether a 429 concerns the ticket's limit. If Zendesk does
 // not state this, the wait decides: the account's limits are per minute.
 func (l limits) isTickets(wait time.Duration, body string) bool {
 	switch {

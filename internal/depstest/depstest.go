@@ -15,7 +15,7 @@ import (
 const (
 	PostHogJSCurrent = "1.434.18"
 	PostHogJSOld     = "1.297.2" // sends single events and arrays, with offsets for times
-	PostHogJSOldest  = "1.121.0" // autocaptures only if the answer of /decide/ says so
+	PostHogJSOldest  = "1.121.0" // autocaptures only if the answer of /decide/ enables it
 )
 
 // Chromium returns the path of Chromium, or else of Google Chrome.
@@ -80,7 +80,7 @@ func Modules(t testing.TB, folder string) string {
 
 // Browser SDKs, for File.
 const (
-	PostHogJSFull = "posthog-js/" + PostHogJSCurrent + "/dist/array.full.js" // with its extensions
+	PostHogJSFull = "posthog-js/" + PostHogJSCurrent + "/dist/array.full.js" // including its extensions
 	Segment       = "@segment/analytics-next/1.84.3/dist/umd/index.js"
 	RudderStack   = "@rudderstack/analytics-js/3.34.1/dist/npm/legacy/bundled/umd/index.js"
 	Jitsu         = "@jitsu/js/1.11.0/dist/jitsu.es.js"

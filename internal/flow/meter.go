@@ -37,7 +37,7 @@ type Config struct {
 type Backlog struct {
 	// Lag is how long the oldest due note has had something to write; zero if none is due.
 	Lag   time.Duration   `json:"lag,omitempty"`   // in nanoseconds
-	Desks map[string]Desk `json:"desks,omitempty"` // by the desk's name; nil for none
+	Desks map[string]Desk `json:"desks,omitempty"` // keyed by desk name; nil for none
 }
 
 // Desk counts the conversations that wait for a desk.

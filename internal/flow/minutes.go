@@ -15,7 +15,7 @@ const minuteSeconds = 60
 
 // Minute is a product's counts for one minute.
 type Minute struct {
-	Begin int64 `json:"minute"` // the epoch second that it begins at
+	Begin int64 `json:"minute"` // the epoch second at which it begins
 	activity.Flow
 }
 
@@ -62,7 +62,7 @@ func (w window) add(m minutes) {
 type report struct {
 	Minutes minutes `json:"minutes"`
 	gauges
-	Until int64 `json:"until_ms"` // when the gauges are no longer true, in epoch milliseconds
+	Until int64 `json:"until_ms"` // when the gauges expire, in epoch milliseconds
 }
 
 // gauges are current values. Desks is never modified after creation, so copies may share

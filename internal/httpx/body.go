@@ -166,9 +166,9 @@ func (b *Body) Admit(ctx context.Context, productID string, n int64) (err error)
 	return err
 }
 
-// Wait acquires n of a pool, in time for an answer, while the request holds that many decoded
-// bytes. The time counts from the body's arrival, over all waits of a request together. The
-// error is a 503.
+// Wait acquires n of a pool, in time for an answer. holds is the number of decoded bytes that
+// the request holds during the wait. The time counts from the body's arrival, over all waits
+// of a request together. The error is a 503.
 func (b *Body) Wait(ctx context.Context, pool *admission.Pool, key string, n, holds int64) (release func(), err error) {
 	release, err = pool.Acquire(ctx, b.arrived.Add(MaxWait), key, n, int64(cap(b.raw))+holds)
 	if err != nil {

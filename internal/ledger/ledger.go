@@ -42,7 +42,7 @@ import (
 //	state      its entries                     leaves it by
 //	in flight  are worked on                   Finish of the last → none; a failure or Hold → behind
 //	behind     are skipped until it is due     BeginPass → passing
-//	held       are skipped until Resume        Resume → behind, due at once
+//	held       are skipped until Resume        Resume → behind, due immediately
 //	passing    come again, from the pass       newest is finished → none, or ahead; a failure → behind
 //	ahead      were finished by the pass       the live reader has caught up → none
 //

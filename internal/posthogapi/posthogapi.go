@@ -61,7 +61,7 @@ const (
 	Created Outcome = "created"
 	Updated Outcome = "updated"
 	Removed Outcome = "removed"
-	Present Outcome = "is there" // as it must be
+	Present Outcome = "is there" // and as required
 	Absent  Outcome = "is not there"
 )
 

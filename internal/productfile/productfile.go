@@ -26,7 +26,7 @@ type File struct {
 // Without a secret and tokens, nothing can be reported to it over HTTP.
 type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment
-	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // signs PostHog's webhook
+	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // sent with PostHog's webhook
 	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
 	AllowedOrigins    []string          `json:"allowed_origins"`              // of pages that may report; all if none
 	LinkHosts         []string          `json:"link_hosts,omitempty"`         // more hosts to which replies may link

@@ -89,8 +89,9 @@ type Service struct {
 	// Stopping is called when the shutdown begins, before the wait for requests
 	// in flight; it may be nil.
 	Stopping func()
-	// Run are functions that outlive the requests. Each returns some time after
-	// its context has ended, or earlier with the reason why it cannot continue.
+	// Run has the functions that outlive the requests. Each returns some time
+	// after its context has ended, or earlier with the reason why it cannot
+	// continue.
 	Run []func(ctx context.Context) error
 }
 
