@@ -70,13 +70,11 @@ type job struct {
 	from eventlog.ID // the lane's, when the job began
 	// erasures is the lane's count from before the document was read.
 	erasures int
-	// wants are in the order of the first action that each found. Settling a note removes its
-	// actions from them.
-	wants   []*want
-	settles time.Time // the lane's, when the job began
-	calm    time.Time // see view
-	strange time.Time
-	going   string
+	wants    []*want   // settled notes take their actions out
+	settles  time.Time // the lane's, when the job began
+	calm     time.Time // see view
+	strange  time.Time
+	going    string
 }
 
 const (

@@ -208,7 +208,6 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, j := range ready {
-		j.wants = inOrder(j.wants)
 		d.spawn(j.run)
 	}
 	return nil

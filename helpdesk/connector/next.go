@@ -108,7 +108,7 @@ type view struct {
 	desk  helpdesk.Desk
 	can   helpdesk.Capabilities
 	notes Notes
-	wants []*want // the conversation's ranges of the log, in its order
+	wants []*want // the conversation's ranges of the log
 
 	models   bool // a model writes the summaries
 	draft    *draft

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +86,8 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 	return nil
 }
 
-// pass is one pass over a part of the log. A want waits until the pass reaches its start. Then
-// it is open until it has all of its range, takes no more, or the pass ends.
+// pass is one pass over a part of the log. A want waits until the pass comes to it, and is open
+// until it takes no more, or the pass ends.
 type pass struct {
 	wants []*want            // not reached yet, in the order of their starts
 	open  map[string][]*want // by session: the open ones
@@ -241,19 +240,6 @@ func (w *want) add(f found, marked bool) {
 		w.room = max(0, w.room-len(f.Sentence())-lineExtra)
 	}
 	w.found = append(w.found, f)
-}
-
-// inOrder returns the wants sorted by the first entry they found. Empty ones come last. The slice
-// is a new one.
-func inOrder(wants []*want) []*want {
-	wants = slices.Clone(wants)
-	slices.SortStableFunc(wants, func(a, b *want) int {
-		if len(a.found) == 0 || len(b.found) == 0 {
-			return cmp.Compare(len(b.found), len(a.found))
-		}
-		return cmp.Or(a.found[0].entry.Compare(b.found[0].entry), cmp.Compare(a.session, b.session))
-	})
-	return wants
 }
 
 // laterID returns the later of two IDs.
