@@ -39,23 +39,23 @@ func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (
 	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
 }
 
-// JSON unpacks the JSON inside the body: from gzip, and from a form's base64 or lz-string. It
-// detects the format by content, but a Content-Encoding other than gzip is a 415. More than
-// MaxDecoded bytes are a 413. It does not validate the JSON. The result is valid until Decoded or
-// Release, and further calls return the same.
+// JSON returns the JSON inside the body: gunzipped, and taken out of a form's base64 or
+// lz-string. The content decides, but a Content-Encoding other than gzip is 415. More than
+// MaxDecoded bytes are 413. Whether it is valid JSON is not checked. The result is valid until
+// Decoded or Release, and the same at each call. A large body keeps its turn until Admit or Release.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	if b.json != nil {
 		return b.json, nil
 	}
 	u := unpacker{limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
-	defer func() { b.endTurn(int64(len(b.json))) }()
+	defer func() { b.shrinkTo(int64(len(b.json))) }()
 	b.json, err = u.unpack(b.Bytes(), b.encoding)
 	return b.json, err
 }
 
-// awaitTurn waits for a turn to unpack a large body, unless the body has one, and reserves room for
-// the largest possible result. The product is not known yet, so all large bodies wait in one
-// queue.
+// awaitTurn waits until a large body may be unpacked and checked, unless it may already, and holds
+// room for the most that can come out. The turn lasts until endPass. The product is not known yet,
+// so all such bodies wait in one line.
 func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	if b.pass != nil {
 		return nil
@@ -66,21 +66,19 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return b.Hold(b.in.opts.MaxDecoded)
 }
 
-// endTurn ends the turn and keeps n bytes of its reserved room. Without a turn it does nothing.
-func (b *Body) endTurn(n int64) {
-	if b.endPass() {
+// shrinkTo keeps room for n of the bytes that awaitTurn held. Without a turn it does nothing.
+func (b *Body) shrinkTo(n int64) {
+	if b.pass != nil {
 		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))
 	}
 }
 
 // endPass ends the body's turn, if it has one.
-func (b *Body) endPass() bool {
-	if b.pass == nil {
-		return false
+func (b *Body) endPass() {
+	if b.pass != nil {
+		b.pass()
+		b.pass = nil
 	}
-	b.pass()
-	b.pass = nil
-	return true
 }
 
 // Admit waits for room for the JSON and the decoded events of a product's request. JSON must have
@@ -88,6 +86,7 @@ func (b *Body) endPass() bool {
 // waits for a turn to be decoded, which Decoded ends.
 func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 	n := int64(len(b.json))
+	b.endPass()
 	if err = b.Body.Admit(ctx, productID, n); err == nil && n > smallBody {
 		b.pass, err = b.Wait(ctx, b.in.room.Passes, productID, 1, n)
 	}

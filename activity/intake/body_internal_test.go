@@ -29,14 +29,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		in := musttest.New(New(noSink{}, noProducts{}, nil))
-		packed := func(json string) []byte {
-			var buf bytes.Buffer
-			z := gzip.NewWriter(&buf)
-			_, err := z.Write([]byte(json))
-			require.NoError(t, err)
-			require.NoError(t, z.Close())
-			return buf.Bytes()
-		}
+		packed := func(json string) []byte { return gzipped(t, json) }
 		pass := func(body []byte) (unpacked, admitted error) {
 			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)))
 			require.NoError(t, err)
@@ -73,15 +66,55 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 	})
 }
 
+func gzipped(t *testing.T, json string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	_, err := z.Write([]byte(json))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return buf.Bytes()
+}
+
+// A large body is checked in the turn in which it was unpacked, and the turn ends with that: a
+// token may have to be looked up in storage.
+func TestIntake_checksLargeBodiesInTurn(t *testing.T) {
+	in := musttest.New(New(noSink{}, noProducts{}, nil))
+	isFree := func() bool {
+		release, err := in.room.Passes.Acquire(t.Context(), time.Now(), "globex", admission.MaxPasses(), 0)
+		if err == nil {
+			release()
+		}
+		return err == nil
+	}
+	checked := 0
+	source := NewSource(Form{Trim: func(string) string {
+		checked++
+		assert.False(t, isFree())
+		return ""
+	}}, func(*Reader) Decoder { return nil })
+	for _, check := range []func(b *Body){
+		func(b *Body) {
+			_, err := source.open(t.Context(), b)
+			assert.NoError(t, err)
+		},
+		func(b *Body) { assert.Len(t, signable(t.Context(), b, []*Source{source}), 1) },
+	} {
+		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/",
+			bytes.NewReader(gzipped(t, "["+strings.Repeat(" ", smallBody)+"{}]"))))
+		require.NoError(t, err)
+		check(b)
+		assert.True(t, isFree())
+		b.Release()
+	}
+	assert.Equal(t, 4, checked, "of two tokens each")
+}
+
 // A request gives its room back in every outcome.
 func TestIntake_releasesItsRoom(t *testing.T) {
 	in := musttest.New(New(noSink{}, noProducts{}, &Options{MaxDecoded: 1 << 20}))
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, err := z.Write(make([]byte, 2<<20))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	for _, body := range [][]byte{bomb.Bytes(), bomb.Bytes()[:bomb.Len()-9],
+	bomb := gzipped(t, string(make([]byte, 2<<20)))
+	for _, body := range [][]byte{bomb, bomb[:len(bomb)-9],
 		[]byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
 		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)))
 		require.NoError(t, err)

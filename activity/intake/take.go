@@ -65,8 +65,9 @@ func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err er
 	return in.CheckOrigin(w, r, t.productID)
 }
 
-// open returns the payload of a body.
+// open returns the payload of a body. A large one is unpacked and checked in its turn.
 func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
+	defer b.endPass()
 	json, err := b.JSON(ctx)
 	if err != nil {
 		return payload{}, err

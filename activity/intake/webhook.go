@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -117,6 +118,7 @@ type webhookProof struct {
 func (in *Intake) prove(
 	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
 ) (limit int, err error) {
+	parts := sync.OnceValue(func() [][]byte { return signable(ctx, b, sources) })
 	err = access.CheckCurrent(in.products, productID, func() error {
 		product, err := in.product(productID)
 		if err != nil {
@@ -128,7 +130,7 @@ func (in *Intake) prove(
 			return nil
 		}
 		limit = 1
-		if secret == "" || proof.signature == "" || !proof.signs(ctx, secret, b, sources) {
+		if secret == "" || proof.signature == "" || !proof.signs(secret, parts) {
 			return errSecret
 		}
 		return nil
@@ -136,26 +138,32 @@ func (in *Intake) prove(
 	return limit, err
 }
 
-// signs reports whether the signature signs the first event as the body's source finds it, since a
-// batch has another name in another source. Segment signs the bytes that it sends, so the raw event
-// is tried and, for a body with one event, the whole body with its white space. If the body cannot
-// be unpacked, the received bytes are tried, so that its error is not reported as a wrong secret.
-func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, sources []*Source) bool {
+// signs reports whether the signature signs one of the parts.
+func (p *webhookProof) signs(secret string, parts func() [][]byte) bool {
 	got, err := hex.DecodeString(p.signature)
-	if err != nil {
-		return false
-	}
-	isSigned := func(part []byte) bool {
+	return err == nil && slices.ContainsFunc(parts(), func(part []byte) bool {
 		mac := hmac.New(sha1.New, []byte(secret))
 		mac.Write(part)
 		return len(part) > 0 && hmac.Equal(got, mac.Sum(nil))
-	}
+	})
+}
+
+// signable returns the parts of a body that a signature may be of: the first event, as the body's
+// source reads it, since a batch under another source's name would be no event there. Segment
+// signs the bytes that it sends, so the event as it stands is tried, and for a body of one event
+// the body with its white space. Of a body that cannot be unpacked, the bytes that arrived are
+// tried, so its error is not reported as a wrong secret.
+func signable(ctx context.Context, b *Body, sources []*Source) [][]byte {
+	defer b.endPass()
 	json, err := b.JSON(ctx)
 	if err != nil {
-		return isSigned(b.Bytes())
+		return [][]byte{b.Bytes()}
 	}
 	read, _ := recognize(json, sources).parse(json)
-	return isSigned(read.first()) || json[0] == '{' && isSigned(b.Bytes())
+	if json[0] == '{' {
+		return [][]byte{read.first(), b.Bytes()}
+	}
+	return [][]byte{read.first()}
 }
 
 // recognize returns the source that recognizes the first event, or else the last source. sources must
