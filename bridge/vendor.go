@@ -11,7 +11,7 @@ const (
 	Approved Status = "approved"
 )
 
-// statuses are all of them, in the order listed to clients.
+// statuses lists all statuses in the order shown to clients.
 var statuses = []string{string(Pending), string(InReview), string(Blocked), string(Approved)}
 
 // Vendor is the compliance state of a vendor, as the page last reported it.

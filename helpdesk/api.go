@@ -55,14 +55,15 @@ type API struct {
 	Explain func(e *APIError, r Request, header http.Header, body []byte)
 
 	mu     sync.Mutex // guards the fields below
-	until  time.Time  // before it requests are refused
-	answer APIError   // that named the time
-	near   time.Time  // before it a request would come near a rate limit
+	until  time.Time  // no request is made before it
+	answer APIError   // the answer that set until
+	near   time.Time  // a request before it would come near a rate limit
 	rate   int        // the lowest limit, in requests; zero while unknown
 }
 
-// Pause returns how long to make no request: the desk has asked for none, or no more than a
-// twentieth is left of one of its Limits, which is for others. It is zero if the desk takes requests.
+// Pause returns how long to make no request: until the pause that the desk asked for is over, or
+// until a limit with no more than a twentieth left resets. That reserve is for others. It is zero
+// if the desk takes requests.
 func (a *API) Pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,8 +17,8 @@ type Limit struct {
 // integrations, and requests in flight: one in twenty.
 const reserve = 20
 
-// limited takes in the limits that an answer states. Answers may arrive in another order than they
-// were made in, so a pause only grows. The lowest limit is the rate: it is hit first.
+// limited records the limits that an answer states. Answers may arrive in a different order than
+// they were made, so a pause only grows. The lowest limit becomes the rate, since it is hit first.
 func (a *API) limited(limits []Limit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,8 +34,8 @@ func (a *API) limited(limits []Limit) {
 	a.rate = cmp.Or(rate, a.rate)
 }
 
-// observe takes in a failed request: one that concerns the whole account holds all. A shorter
-// pause than the present one changes nothing.
+// observe records a failed request. If the failure concerns the whole account, it holds all
+// requests; a pause that would end before the present one changes nothing.
 func (a *API) observe(e *APIError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,9 +44,9 @@ func (a *API) observe(e *APIError) {
 	}
 }
 
-// refuse returns the error of a request that must not be made yet: the desk's last
-// answer, with the rest of its time. It is not ambiguous, as nothing is sent. It is nil where the
-// request may be made.
+// refuse returns the error for a request that must not be made yet: the desk's last answer, with
+// the remaining wait. The error is not ambiguous, as nothing is sent. It is nil if the request
+// may be made.
 func (a *API) refuse(op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

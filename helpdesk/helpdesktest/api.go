@@ -10,8 +10,8 @@ import (
 // object is a JSON object.
 type object map[string]any
 
-// endpoint answers a request with a status and a body: nil for none, a text as it is, and anything
-// else as JSON.
+// endpoint answers a request with a status and a body: nil for none, a string sent as is, and
+// anything else as JSON.
 type endpoint func(r *http.Request) (status int, body any)
 
 // ServeHTTP implements [http.Handler].
@@ -27,8 +27,8 @@ func (serve endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newAPI returns an API of endpoints by their patterns. It takes one request at a time, with the
-// mutex held. admit returns the answer to a request that it refuses, and a status of zero for others.
+// newAPI returns an API with endpoints by pattern. It serves one request at a time, with mu held.
+// admit returns the answer for a request that it refuses, and a zero status for any other.
 func newAPI(mu *sync.Mutex, admit func(answer http.Header, r *http.Request) (refused int, body any),
 	endpoints map[string]endpoint) http.Handler {
 	mux := http.NewServeMux()
@@ -47,8 +47,8 @@ func newAPI(mu *sync.Mutex, admit func(answer http.Header, r *http.Request) (ref
 	})
 }
 
-// about returns an endpoint that is about what find returns for the ID in the path. What is nil is
-// missing.
+// about returns an endpoint that passes the object that find returns for the ID in the path to
+// serve. If that is nil, missing answers.
 func about[T any](find func(id string) *T, missing endpoint, serve func(*http.Request, *T) (int, any)) endpoint {
 	return func(r *http.Request) (int, any) {
 		if found := find(r.PathValue("id")); found != nil {
@@ -58,15 +58,15 @@ func about[T any](find func(id string) *T, missing endpoint, serve func(*http.Re
 	}
 }
 
-// decodeStrictly decodes a request's body, which must have no other fields and no
-// other types.
+// decodeStrictly decodes a request's body and refuses unknown fields and wrong
+// types.
 func decodeStrictly(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	return d.Decode(v)
 }
 
-// mustMarshal encodes a value that always can be.
+// mustMarshal encodes a value that can always be encoded.
 func mustMarshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

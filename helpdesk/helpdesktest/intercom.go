@@ -236,7 +236,7 @@ func (f *Intercom) DeleteConversation(conversationID string) {
 	delete(f.conversations, conversationID)
 }
 
-// conversation returns a conversation, nil if there is none of this id.
+// conversation returns the conversation with this ID, or nil.
 func (f *Intercom) conversation(id string) *intercomConversation { return f.conversations[id] }
 
 func (f *Intercom) mustConversation(id string) *intercomConversation {
@@ -291,7 +291,7 @@ func (f *Intercom) setBody(p *IntercomPart, html string) {
 	}
 }
 
-// show returns a conversation, with these of its parts, as the API shows it.
+// show returns a conversation as the API shows it, with the given parts.
 func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email bool) object {
 	shown := []object{}
 	for _, p := range parts {

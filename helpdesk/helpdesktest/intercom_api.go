@@ -11,13 +11,13 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// intercomError is an error as Intercom answers it.
+// intercomError is an error in Intercom's format.
 func intercomError(status int, code, message string) (int, any) {
 	return status, object{"type": "error.list", "request_id": uuid.NewString(),
 		"errors": []object{{"code": code, "message": message}}}
 }
 
-// invalidParameter is the answer that a part of a request is not valid.
+// invalidParameter is the answer to a request with an invalid parameter.
 func invalidParameter(message string) (int, any) {
 	return intercomError(http.StatusBadRequest, "parameter_invalid", message)
 }
@@ -42,7 +42,7 @@ func intercomRefusal(status int) (int, any) {
 	return intercomError(status, "parameter_invalid", http.StatusText(status))
 }
 
-// intercomNotFound answers a request for what does not exist.
+// intercomNotFound answers a request for a missing object.
 func intercomNotFound(*http.Request) (int, any) { return intercomRefusal(http.StatusNotFound) }
 
 // handler is the API.
@@ -166,7 +166,7 @@ func (f *Intercom) deleteContact(r *http.Request) (int, any) {
 	return http.StatusOK, object{"type": "contact", "id": id, "external_id": nil, "deleted": true}
 }
 
-// createConversation begins a conversation in the name of a contact, and reports it.
+// createConversation begins a conversation on behalf of a contact, and reports it.
 func (f *Intercom) createConversation(r *http.Request) (int, any) {
 	var in struct {
 		From struct{ Type, ID string }

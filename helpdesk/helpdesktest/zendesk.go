@@ -336,7 +336,7 @@ func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string,
 
 func (c *Comment) setHTML(html string) { c.HTML, c.Text = html, plainText(html) }
 
-// window is a rate limit by the clock.
+// window is a rate limit per time window.
 type window struct {
 	limit  int // negative for no limit
 	length time.Duration

@@ -351,7 +351,7 @@ func (z *Zendesk) createWebhook(r *http.Request) (int, any) {
 	return http.StatusCreated, object{"webhook": hook}
 }
 
-// webhook returns a webhook, nil if there is none of this id.
+// webhook returns the webhook with this ID, or nil.
 func (z *Zendesk) webhook(id string) *zendeskWebhook {
 	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
 	if i < 0 {
@@ -370,7 +370,7 @@ func (z *Zendesk) moveWebhook(r *http.Request, hook *zendeskWebhook) (int, any) 
 	return http.StatusNoContent, nil
 }
 
-// deleteWebhook removes a webhook that no trigger calls.
+// deleteWebhook removes a webhook, unless a trigger calls it.
 func (z *Zendesk) deleteWebhook(_ *http.Request, hook *zendeskWebhook) (int, any) {
 	if strings.Contains(fmt.Sprint(z.triggers), hook.ID) {
 		return invalidWebhook()

@@ -79,8 +79,8 @@ func (s *Scanner) Kind() byte {
 	}
 }
 
-// next returns the next byte without reading it, 0 at the end of the input, as for a byte that
-// may be nowhere.
+// next returns the next byte without reading it. At the end of the input it returns 0, a
+// byte that is never valid.
 func (s *Scanner) next() byte {
 	if s.pos < len(s.buf) {
 		return s.buf[s.pos]
@@ -88,7 +88,8 @@ func (s *Scanner) next() byte {
 	return 0
 }
 
-// fail notes a mistake at the next byte, or that the input breaks off. There is no more after it.
+// fail records a mistake at the next byte, or that the input ends too soon. Later mistakes are
+// ignored.
 func (s *Scanner) fail() {
 	switch {
 	case s.err != nil:

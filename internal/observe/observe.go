@@ -104,7 +104,7 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p a
 // done measures and logs a served request. It never logs a body, but it does log an
 // error's sentence and cause.
 func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
-	code := cmp.Or(w.status, http.StatusOK) // as net/http answers for a handler that wrote nothing
+	code := cmp.Or(w.status, http.StatusOK) // net/http's answer if a handler wrote nothing
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
 	level := slog.LevelDebug
 	switch {

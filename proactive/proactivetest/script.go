@@ -187,7 +187,7 @@ func parseStep(tokens []token) (s step, err error) {
 	return s, err
 }
 
-// cut cuts tokens at the first that is this sign.
+// cut splits tokens at the first one that is this sign.
 func cut(tokens []token, sign string) (before, after []token, found bool) {
 	i := slices.IndexFunc(tokens, func(t token) bool { return !t.quoted && t.text == sign })
 	if i < 0 {
