@@ -271,8 +271,8 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 	return sessionIDs[0], sessionIDs[0] != "", nil
 }
 
-// EmailsOf returns the newest address of each user, in their order, of the highest standing
-// there is; "" for none. It reads them all at once.
+// EmailsOf returns each user's newest address of the highest standing, in the order of the users;
+// "" for none. The store is read once.
 func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
 	return d.facts(ctx, productID, ofUser, userIDs)
 }

@@ -39,10 +39,10 @@ func (in *Intake) receive(w http.ResponseWriter, r *http.Request, limit int64) (
 	return &Body{Body: body, in: in, encoding: r.Header.Get("Content-Encoding")}, nil
 }
 
-// JSON returns the JSON inside the body: gunzipped, and taken out of a form's base64 or
-// lz-string. The content decides, but a Content-Encoding other than gzip is 415. More than
-// MaxDecoded bytes are 413. Whether it is valid JSON is not checked. The result is valid until
-// Decoded or Release, and the same at each call. A large body keeps its turn until Admit or Release.
+// JSON unpacks the JSON inside the body: from gzip, and from a form's base64 or lz-string. It
+// detects the format by content, but a Content-Encoding other than gzip is a 415. More than
+// MaxDecoded bytes are a 413. It does not validate the JSON. The result is valid until Decoded or
+// Release, and further calls return the same. A large body keeps its turn until Admit or Release.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	if b.json != nil {
 		return b.json, nil
@@ -53,9 +53,9 @@ func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	return b.json, err
 }
 
-// awaitTurn waits until a large body may be unpacked and checked, unless it may already, and holds
-// room for the most that can come out. The turn lasts until endPass. The product is not known yet,
-// so all such bodies wait in one line.
+// awaitTurn waits for a turn to unpack and validate a large body, unless the body has one, and
+// reserves room for the largest possible result. The turn lasts until endPass. The product is not
+// known yet, so all large bodies wait in one queue.
 func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	if b.pass != nil {
 		return nil
@@ -66,7 +66,7 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return b.Hold(b.in.opts.MaxDecoded)
 }
 
-// shrinkTo keeps room for n of the bytes that awaitTurn held. Without a turn it does nothing.
+// shrinkTo reduces the room that awaitTurn reserved to n bytes. Without a turn it does nothing.
 func (b *Body) shrinkTo(n int64) {
 	if b.pass != nil {
 		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))

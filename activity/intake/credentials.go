@@ -57,9 +57,9 @@ func (in *Intake) product(productID string) (Product, error) {
 	return product, nil
 }
 
-// verify checks headers: one must hold the secret, or "sha256=" and the hexadecimal HMAC-SHA256
-// of the body under it. An empty secret fits nothing. The time it takes tells nothing about the
-// secret: of the secret itself, digests are compared, which have the same length.
+// verify reports whether one of the headers contains the secret, or "sha256=" and the hexadecimal
+// HMAC-SHA256 of the body under it. An empty secret never matches. Its time reveals nothing about the
+// secret: digests of secrets are compared, since they have the same length.
 func verify(secret string, headers []string, body []byte) bool {
 	signature, digest := Sign(secret, body), sha256.Sum256([]byte(secret))
 	return secret != "" && slices.ContainsFunc(headers, func(header string) bool {

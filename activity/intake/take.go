@@ -65,7 +65,7 @@ func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err er
 	return in.CheckOrigin(w, r, t.productID)
 }
 
-// open returns the payload of a body. A large one is unpacked and checked in its turn.
+// open returns the payload of a body. A large body is unpacked and validated in its turn.
 func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
 	defer b.endPass()
 	json, err := b.JSON(ctx)
@@ -97,9 +97,9 @@ func isClientError(err error) bool {
 	return ok && answer.Status < http.StatusInternalServerError
 }
 
-// Discard reads a body of at most limit bytes and forgets it. It refuses one from
-// a page that may not report to the product that the body names. A body that does not hold
-// events, or no room is left to unpack, names none. A body without a page holds no room.
+// Discard reads and drops a body of at most limit bytes. It refuses a request from a page that may
+// not send events to the product of the body's token. A body without events, or one that there is
+// no room to unpack, has no token. A request without an Origin is not from a page and takes no room.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
 	if r.Header.Get("Origin") == "" && r.ContentLength <= limit {
 		switch _, err := io.CopyN(io.Discard, r.Body, limit+1); err {

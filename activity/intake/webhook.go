@@ -148,11 +148,10 @@ func (p *webhookProof) signs(secret string, parts func() [][]byte) bool {
 	})
 }
 
-// signable returns the parts of a body that a signature may be of: the first event, as the body's
-// source reads it, since a batch under another source's name would be no event there. Segment
-// signs the bytes that it sends, so the event as it stands is tried, and for a body of one event
-// the body with its white space. Of a body that cannot be unpacked, the bytes that arrived are
-// tried, so its error is not reported as a wrong secret.
+// signable returns the parts of a body that may be signed: the raw first event as the body's source
+// finds it, since a batch has another name in another source and, if the body is one event, the
+// whole body with its white space, since Segment signs the bytes that it sends. If the body cannot
+// be unpacked, that is the received bytes, so that its error is not reported as a wrong secret.
 func signable(ctx context.Context, b *Body, sources []*Source) [][]byte {
 	defer b.endPass()
 	json, err := b.JSON(ctx)

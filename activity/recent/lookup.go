@@ -93,7 +93,7 @@ func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(l.serve).ServeHTTP(w, r)
 }
 
-// bodies are buffers of answers, to use again where they are not larger than maxPooled bytes.
+// bodies are reusable buffers for responses of up to maxPooled bytes.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxPooled = 256 << 10

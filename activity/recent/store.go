@@ -84,9 +84,9 @@ type Record struct {
 // maxSeconds is the largest valid time in epoch seconds, in the year 5138.
 const maxSeconds = 1e11
 
-// NewRecord encodes an action of a session. The record ends where it starts.
+// NewRecord encodes an action of a session. The record ends at its start.
 func NewRecord(session string, a activity.Action) (Record, error) {
-	var most [1 << 10]byte // of them do not allocate
+	var most [1 << 10]byte // most actions do not allocate
 	encoded, err := appendRecord(most[:0], &a)
 	if err != nil {
 		return Record{}, err

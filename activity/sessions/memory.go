@@ -122,14 +122,14 @@ func (m *Memory) unlist(held *fair.Entry[string, session]) {
 	}
 }
 
-// maxExamined is how many sessions a call of List looks at, which takes a few milliseconds at most.
+// maxExamined is the number of sessions that a call of List examines, in a few milliseconds at most.
 const maxExamined = 10_000
 
-// List returns the sessions of a product that are there now. It looks at no more than 10,000 of
-// them: with a prefix, a listing that is not the last may have fewer sessions than asked for,
-// or none. Its error is a *[activity.QueryError].
+// List returns live sessions of a product. It examines at most 10,000 of them, so with a prefix, a
+// listing other than the last may have fewer sessions than requested, or none. Its error is a
+// *[activity.QueryError].
 func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
-	at, err := q.check() // the session that was looked at last
+	at, err := q.check() // the session examined last
 	if err != nil {
 		return Listing{}, err
 	}

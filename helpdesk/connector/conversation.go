@@ -39,8 +39,8 @@ type conversation struct {
 	Said     []said    `json:"said,omitempty"`     // the last replies in a chat, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
 	Machine *assistance.Machine `json:"machine,omitempty"`
-	// Heard says that the machine took a message, so the conversation is not deleted, whatever the
-	// desk shows of it.
+	// Heard means that the machine has received a message. The conversation is then never deleted,
+	// even if the desk does not show the message.
 	Heard bool `json:"heard,omitempty"`
 }
 

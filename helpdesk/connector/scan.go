@@ -86,8 +86,8 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 	return nil
 }
 
-// pass is one pass over a part of the log. A want waits until the pass comes to it, and is open
-// until it takes no more, or the pass ends.
+// pass is one pass over a part of the log. A want waits until the pass reaches its start, and is
+// then open until it takes no more or the pass ends.
 type pass struct {
 	wants []*want            // not reached yet, in the order of their starts
 	open  map[string][]*want // by session: the open ones

@@ -15,11 +15,10 @@ type pace struct {
 	orChange bool
 }
 
-// follow is the loop of everything that follows a product's log: readers of
-// the stream and consumers in this process. It calls
-// step, which reads after its cursor, processes the entries and advances, at
-// the pace that step returns. It returns the first error of step, or ctx's error
-// once ctx has ended.
+// follow is the loop of every follower of a product's log: readers of the stream and consumers in
+// this process. It calls step, which reads after its cursor, processes the entries and advances, at
+// the pace that step returns. It returns the first error of step, or ctx's error once ctx has
+// ended.
 func follow(ctx context.Context, log Log, productID string, step func(ctx context.Context) (pace, error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -131,12 +131,12 @@ func (p *product) entries() int {
 	return int(p.state.Entries)
 }
 
-// filedAtOnce is how many entries are filed at a time, at most.
+// filedAtOnce is the largest number of entries that are filed together.
 const filedAtOnce = 512
 
-// fileAll files the entries of a product until there are no others, or ctx ends; then it
-// returns false. Where entries are trimmed meanwhile it goes on behind them. After an error it
-// goes on behind the last entries filed, every fileRetry.
+// fileAll files the entries of a product until none are left. It returns false if ctx ends before.
+// It skips entries that are trimmed in the meantime. After an error it continues after the last
+// filed entry, every fileRetry.
 func (l *Log) fileAll(
 	ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress),
 ) bool {
@@ -180,8 +180,8 @@ func (p *product) endFiling(cursor eventlog.ID) bool {
 	return true
 }
 
-// fileOld files entries that were read back, but those that are dropped meanwhile. The lock
-// keeps a drop from coming between the look and the filing.
+// fileOld files entries that were read back, except those dropped in the meantime. The lock prevents
+// a drop between the check and the filing.
 func (l *Log) fileOld(p *product, entries []eventlog.Entry) (err error) {
 	for i := range entries {
 		if entries[i].Batch, err = entries[i].Decode(); err != nil {

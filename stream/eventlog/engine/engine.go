@@ -26,9 +26,9 @@
 //	users.File(productID, filings...)
 //	tail.Add(entries...)
 //
-// Everything that can fail comes before the entries last, so an append happens as
-// a whole or not at all. A [recent.Memory] keeps the users' actions; an engine whose
-// entries survive a restart fills it from them, in order, while it runs.
+// Everything that can fail comes before the entries become durable, so an append is atomic. A
+// [recent.Memory] stores the users' actions; an engine whose entries survive a restart fills it
+// from them, in order, while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and finds the
 // entries to expire. [Erasures] remove from the entries read everything that later entries

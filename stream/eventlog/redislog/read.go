@@ -57,8 +57,8 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 	}
 }
 
-// view is the answer of the memory to a reader: one of n entries, done, err and fetch, or
-// nothing, which is the answer to a cursor before the tail.
+// view is the result of a read from memory: n entries, done, err or fetch. It is the zero view for a
+// cursor before the tail.
 type view struct {
 	n     int
 	done  bool // there is nothing to read
