@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -27,13 +26,6 @@ func (s *Service) newMeter(isNew bool) *flow.Meter {
 		config.Documents = s.engine.Documents()
 	}
 	return flow.New(config)
-}
-
-// drop removes all data of a product and its counts, and ends its generations up to through:
-// see Drop of [eventlog.Log], whose errors it returns.
-func (s *Service) drop(ctx context.Context, productID string, through document.Version) error {
-	s.meter.Forget(productID) // first, so that no document is written after the drop
-	return s.engine.Drop(ctx, productID, through)
 }
 
 // flowAnswer is the response of GET /flow/{product_id}. The counts are summed over all servers.

@@ -105,7 +105,7 @@ func New(opts *Options) (*Service, error) {
 	}
 	var err error
 	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(),
-		&helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
+		&helpdesk.Options{Logger: s.log}, s.engine); err != nil {
 		return nil, err
 	}
 	// The meter queries the products, and parts of the routes use the meter.

@@ -92,7 +92,7 @@ func (r *Registry) Register(
 	err := r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
 		switch {
 		case isRemoved(doc): // and some data may be left
-			if err := r.drop(ctx, p.ProductID, doc.Version); err != nil {
+			if err := r.log.Drop(ctx, p.ProductID, doc.Version); err != nil {
 				return document.Change{}, fmt.Errorf("registry: remove the product's data: %w", err)
 			}
 		case doc.Exists() && !force:
@@ -144,7 +144,7 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	case !isRemoved(docs[0]):
 		return nil // others have already dropped it
 	}
-	if err := r.drop(ctx, productID, docs[0].Version); err != nil {
+	if err := r.log.Drop(ctx, productID, docs[0].Version); err != nil {
 		return fmt.Errorf("registry: remove the product's data: %w", err)
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {

@@ -319,7 +319,7 @@ func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds,
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slowLog{newMemoryLog()}
-		r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log, log.Drop)
+		r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
 		require.NoError(t, err)
 		var guesses sync.WaitGroup
 		for n := range 500 {
@@ -481,7 +481,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log, log.Drop)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
 	require.NoError(t, err)
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
@@ -657,7 +657,7 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	product := productfile.Product{ProductID: "acme", IntegrationConfig: productfile.IntegrationConfig{
 		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
 	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil,
-		log, log.Drop)
+		log)
 	require.NoError(t, err)
 	c, err := both.Register(t.Context(), product, "", false)
 	require.NoError(t, err)
@@ -672,7 +672,7 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	}
 	assert.Equal(t, []string{"new", "old"}, names(both), "in the order of preference")
 
-	one, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log, log.Drop)
+	one, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log)
 	require.NoError(t, err)
 	err = one.Load(t.Context())
 	require.ErrorIs(t, err, ErrUnreadable)

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -53,7 +52,6 @@ type Registry struct {
 	extensions productfile.Extensions
 	opened     *helpdesk.Options // for every desk
 	log        eventlog.Log
-	drop       func(ctx context.Context, productID string, through document.Version) error
 	taken      uint64        // counts registrations put; see product.taken; guarded by mu
 	changed    schedule.Wake // see Changed
 	loading    chan struct{} // holds a value during a look at the log; never filled with mu held
@@ -116,15 +114,14 @@ var ErrUnreadable = errors.New("registry: a registration cannot be read")
 
 // New returns a registry of the products and keys of a file, which must be valid. It opens
 // their desks with these options and omits desks that cannot be opened. It keeps
-// registrations in the documents of log, and serves existing ones after Load. The function
-// drop is [eventlog.Log]'s, and may remove more; it must be idempotent, since it is called
-// again after a failure. New reads nothing and starts nothing.
-func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
-	drop func(ctx context.Context, productID string, through document.Version) error,
+// registrations in the documents of log, and serves existing ones after Load. New reads nothing and
+// starts nothing.
+func New(
+	file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
 ) (*Registry, error) {
 	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]*product{},
 		tokens: map[string]string{},
-		log:    log, drop: drop, loading: make(chan struct{}, 1), changed: schedule.NewWake()}
+		log:    log, loading: make(chan struct{}, 1), changed: schedule.NewWake()}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
 		opened, _ := r.open(p)

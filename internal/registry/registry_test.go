@@ -28,7 +28,7 @@ func file() productfile.File {
 
 // registryOn returns a registry on the log that has loaded nothing.
 func registryOn(log eventlog.Log) *Registry {
-	r, err := New(productfile.File{}, productfile.NewExtensions(nil, nil), nil, log, log.Drop)
+	r, err := New(productfile.File{}, productfile.NewExtensions(nil, nil), nil, log)
 	if err != nil {
 		panic(err)
 	}
@@ -86,7 +86,7 @@ func TestNew_knowsNothing(t *testing.T) {
 }
 
 func TestFromFile_opensTheProductsOfTheFile(t *testing.T) {
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())
 	reports, ok, _ := r.ProductOfID("acme")
@@ -111,7 +111,7 @@ func TestFromFile_opensTheProductsOfTheFile(t *testing.T) {
 func TestFromFile_refusesAKeyThatIsThereTwice(t *testing.T) {
 	f := file()
 	f.Keys = append(f.Keys, productfile.Key{Key: "both", ExternalID: "acme"})
-	_, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	_, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "both")
 }
@@ -190,7 +190,7 @@ func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
-			r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+			r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 			require.NoError(t, err)
 			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
 			assert.ErrorIs(t, err, ErrFixed)
@@ -207,7 +207,7 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	f := file()
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
-	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
 	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex",
 		AllowedOrigins: []string{"https://globex.example"}}, "", false)
@@ -226,7 +226,7 @@ func TestProduct_hasItsTrust(t *testing.T) {
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
 	f.Products[0].LinkHosts = []string{"help.acme.test"}
 	f.Products[0].Identity.Unverified = productfile.UnverifiedReplies
-	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
 	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex"}, "", false)
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ func TestUnregister_endsCredentialsAndRemovesData(t *testing.T) {
 }
 
 func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), ErrFixed)
 	require.ErrorIs(t, r.Unregister(t.Context(), "none"), ErrUnknown)
@@ -60,6 +60,16 @@ func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
 	})
 }
 
+// droppingLog is a log with another Drop.
+type droppingLog struct {
+	eventlog.Log
+	drop func(ctx context.Context, productID string, through document.Version) error
+}
+
+func (l droppingLog) Drop(ctx context.Context, productID string, through document.Version) error {
+	return l.drop(ctx, productID, through)
+}
+
 // The next call removes the documents that storage could not remove. A new registration removes
 // them first and starts empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
@@ -75,14 +85,13 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 			log := newMemoryLog()
 			var fails bool
 			dropped := 0
-			r := registryOn(log)
-			r.drop = func(ctx context.Context, id string, through document.Version) error {
+			r := registryOn(droppingLog{log, func(ctx context.Context, id string, through document.Version) error {
 				if fails {
 					return errAway
 				}
 				dropped++
 				return log.Drop(ctx, id, through)
-			}
+			}})
 			c := register(t, r, "acme", false)
 			fails = true
 			require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errAway)
@@ -98,16 +107,16 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 // A product that was registered again meanwhile loses nothing.
 func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
 	log := newMemoryLog()
-	r := registryOn(log)
+	var r *Registry
 	var fresh Credentials
 	removing := true
-	r.drop = func(context.Context, string, document.Version) error {
+	r = registryOn(droppingLog{log, func(context.Context, string, document.Version) error {
 		if removing {
 			removing = false
 			fresh = register(t, r, "acme", false)
 		}
 		return nil
-	}
+	}})
 	register(t, r, "acme", false)
 	require.NoError(t, r.Unregister(t.Context(), "acme"))
 	assertOpen(t, r, fresh, "acme")

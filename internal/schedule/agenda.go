@@ -109,6 +109,9 @@ type Backoff struct{ Min, Max time.Duration }
 // After returns the pause after at least one failure in a row: Min, doubled with
 // every further failure up to Max, plus up to a fifth at random.
 func (b Backoff) After(failures int) time.Duration {
-	pause := min(b.Min<<min(max(0, failures-1), 16), b.Max)
+	pause, doublings := b.Max, min(max(0, failures-1), 16)
+	if b.Min <= b.Max>>doublings {
+		pause = b.Min << doublings
+	}
 	return pause + rand.N(pause/5+1)
 }

@@ -548,6 +548,17 @@ func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 	}
 }
 
+func TestBackoff_staysWithinItsBounds(t *testing.T) {
+	for failures := range 100 {
+		for _, b := range []schedule.Backoff{{Min: time.Second, Max: time.Minute}, {Min: 48 * time.Hour, Max: 72 * time.Hour},
+			{Min: time.Minute, Max: time.Second}} {
+			pause := b.After(failures)
+			assert.GreaterOrEqual(t, pause, min(b.Min, b.Max), "%v after %d", b, failures)
+			assert.LessOrEqual(t, pause, b.Max+b.Max/5, "%v after %d", b, failures)
+		}
+	}
+}
+
 func BenchmarkScheduler(b *testing.B) {
 	keys := make([]string, 1000)
 	for i := range keys {
