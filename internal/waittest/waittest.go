@@ -37,8 +37,8 @@ func Fired(c <-chan struct{}) bool {
 	}
 }
 
-// Within fails the test if do has not returned within limit.
-func Within(t testing.TB, limit time.Duration, what string, do func()) {
+// Within fails the test if do has not returned within Patience.
+func Within(t testing.TB, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -47,8 +47,8 @@ func Within(t testing.TB, limit time.Duration, what string, do func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("%s has not returned after %s", what, limit)
+	case <-time.After(Patience):
+		t.Fatalf("%s has not returned after %s", what, Patience)
 	}
 }
 

@@ -138,12 +138,6 @@ func (f fixture) inTime(do func(ttl time.Duration) bool) {
 	f.Fatal("no time to live is long enough")
 }
 
-// within fails the test if do takes too long.
-func (f fixture) within(what string, do func()) {
-	f.Helper()
-	waittest.Within(f, waittest.Patience, what, do)
-}
-
 // item is a document in comparable form.
 type item struct {
 	Name, Value string

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 var writeTests = []test{
@@ -126,13 +127,13 @@ func testAllOrNone(f fixture) {
 func testCancelledCalls(f fixture) {
 	cancelled, cancel := context.WithCancel(f.Context())
 	cancel()
-	f.within("calls with a cancelled context", func() {
+	waittest.Within(f, "calls with a cancelled context", func() {
 		_, _ = f.store.Write(cancelled, f.product, document.Put(named("a"), nil, 0),
 			document.Put(named("b"), nil, 0)) // may succeed or fail
 		_, _ = f.store.Get(cancelled, f.product, "a")
 		_, _ = f.store.List(cancelled, f.product, "", "", 10)
 	})
-	f.within("the next calls", func() {
+	waittest.Within(f, "the next calls", func() {
 		docs, err := f.store.Get(f.Context(), f.product, "a", "b")
 		if assert.NoError(f, err) && assert.Len(f, docs, 2) {
 			assert.Equal(f, docs[0].Version, docs[1].Version)

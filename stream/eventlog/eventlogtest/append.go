@@ -130,12 +130,12 @@ func testCancelledAppend(f fixture) {
 	start := f.bounds().Newest
 	cancelled, cancel := context.WithCancel(f.Context())
 	cancel()
-	f.within("a call with a cancelled context", func() {
+	waittest.Within(f, "a call with a cancelled context", func() {
 		_ = f.log.Append(cancelled, product, Entries("a", 3)) // may succeed or fail
 		_, _ = f.log.Read(cancelled, product, start, make([]eventlog.Entry, 1))
 		_, _ = f.log.Bounds(cancelled, product)
 	})
-	f.within("the next append", func() {
+	waittest.Within(f, "the next append", func() {
 		err := f.log.Append(f.Context(), product, Entries("a", 3))
 		var duplicate *eventlog.DuplicateError
 		if errors.As(err, &duplicate) {

@@ -142,16 +142,10 @@ func (f fixture) follow(after eventlog.ID, n int, each func(eventlog.Entry)) ([]
 	return got, nil
 }
 
-// within fails the test if do takes too long.
-func (f fixture) within(what string, do func()) {
-	f.Helper()
-	waittest.Within(f, waittest.Patience, what, do)
-}
-
 // fires fails the test if the channel is not closed.
 func (f fixture) fires(changed <-chan struct{}) {
 	f.Helper()
-	f.within("waiting for a change", func() { <-changed })
+	waittest.Within(f, "waiting for a change", func() { <-changed })
 }
 
 // item is an entry as a reader sees it.

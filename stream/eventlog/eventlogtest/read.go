@@ -106,7 +106,7 @@ func (f fixture) readsAsMuchAsItMay(after eventlog.ID, want []eventlog.Entry) {
 // readsNothing fails the test unless a read finds nothing and does not wait.
 func (f fixture) readsNothing(after eventlog.ID) {
 	f.Helper()
-	f.within("Read", func() {
+	waittest.Within(f, "Read", func() {
 		entries, err := f.read(after, 10)
 		assert.NoError(f, err)
 		assert.Empty(f, entries)

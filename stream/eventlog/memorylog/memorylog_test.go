@@ -163,7 +163,7 @@ func TestLog_takesNoMoreThanItMay(t *testing.T) {
 // next one of its product comes.
 func TestLog_keepsTheNewestEntryOfEachProductDespiteTheTotal(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 4000}}))
-	waittest.Within(t, waittest.Patience, "Append", func() {
+	waittest.Within(t, "Append", func() {
 		for n := range 3 {
 			for _, productID := range []string{"acme", "other"} {
 				assert.NoError(t, log.Append(t.Context(), productID,
