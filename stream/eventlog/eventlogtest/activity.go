@@ -28,11 +28,9 @@ func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) 
 	t.Run("Store", func(t *testing.T) { activitytest.TestStore(t, openFiler) })
 	t.Run("Bounds", func(t *testing.T) { activitytest.TestBounds(t, openFiler) })
 	t.Run("Append", func(t *testing.T) {
-		for _, test := range filingTests {
-			t.Run(test.name, func(t *testing.T) {
-				test.run(fixture{T: t, log: open(t, activitytest.Options{TTL: time.Hour, MaxEvents: 50})})
-			})
-		}
+		runAll(t, filingTests, func(t *testing.T, _ eventlog.Retention) eventlog.Log {
+			return open(t, activitytest.Options{TTL: time.Hour, MaxEvents: 50})
+		})
 	})
 }
 
@@ -100,16 +98,13 @@ func (f fixture) filed(user string) int {
 	return len(found)
 }
 
-var filingTests = []struct {
-	name string
-	run  func(f fixture)
-}{
-	{"several entries", func(f fixture) {
+var filingTests = []test{
+	{name: "several entries", run: func(f fixture) {
 		f.append(f.click("ada"), Entry("a", 0), f.click("bob"), f.click("ada"))
 		require.Equal(f, 2, f.filed("ada"))
 		require.Equal(f, 1, f.filed("bob"))
 	}},
-	{"a refused append is not filed", func(f fixture) {
+	{name: "a refused append is not filed", run: func(f fixture) {
 		first := f.append(f.click("ada"))[0]
 		other, wrong := f.click("ada"), f.click("ada")
 		wrong.Batch.Actions[0].TimestampStart = 1e300
@@ -125,14 +120,14 @@ var filingTests = []struct {
 		f.change([]eventlog.Entry{other}, put)
 		require.Equal(f, 2, f.filed("ada"))
 	}},
-	{"a drop forgets them", func(f fixture) {
+	{name: "a drop forgets them", run: func(f fixture) {
 		f.append(f.click("ada"))
 		f.drop()
 		require.Zero(f, f.filed("ada"))
 		f.append(f.click("ada"))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
-	{"a retry is a duplicate only once the action is filed", testRetries},
+	{name: "a retry is a duplicate only once the action is filed", run: testRetries},
 }
 
 // testRetries appends with a caller that may give up at any moment, and then appends again.

@@ -81,7 +81,7 @@ func (f fixture) sessionActions(session string) int {
 }
 
 var eraseTests = []test{
-	{"earlier entries are gone, of the sessions and of the user", eventlog.Retention{}, func(f fixture) {
+	{name: "earlier entries are gone, of the sessions and of the user", run: func(f fixture) {
 		summary := eventlog.Entry{SessionID: "s1", Data: []byte(`{"type":"summary","session_id":"s1","summary":"x"}`)}
 		entries := f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s1", "ada", ""), summary,
 			f.act("", "ada"), f.act("s2", "ada"), f.act("s3", "bob"), f.act("", "bob"))
@@ -99,7 +99,7 @@ var eraseTests = []test{
 			f.refused(e)
 		}
 	}},
-	{"a session keeps the actions of others", eventlog.Retention{}, func(f fixture) {
+	{name: "a session keeps the actions of others", run: func(f fixture) {
 		f.append(f.act("s1", "ada", "anon-2", "grace", ""), f.identity("s1", "anon-2", "grace"), f.act("s1", "ada"))
 		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"},
 			Kept: map[string][]string{"s1": {"anon-2", "grace"}}}))
@@ -108,7 +108,7 @@ var eraseTests = []test{
 		require.Equal(f, 2, f.filed("grace"))
 		require.Equal(f, 2, f.sessionActions("s1"))
 	}},
-	{"a visitor's actions are kept for the user who signed in", eventlog.Retention{}, func(f fixture) {
+	{name: "a visitor's actions are kept for the user who signed in", run: func(f fixture) {
 		f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s2", "anon"), f.act("", "anon"))
 		told := [][]string{{"anon"}, {"identity"}, {"erased"}, {"erased"}}
 		for _, sessions := range [][]string{{"s2"}, {}, {"s1"}} {
@@ -128,7 +128,7 @@ var eraseTests = []test{
 		require.Zero(f, f.filed("ada"))
 		require.Zero(f, f.sessionActions("s1"))
 	}},
-	{"erasures without a user, and repeated ones", eventlog.Retention{}, func(f fixture) {
+	{name: "erasures without a user, and repeated ones", run: func(f fixture) {
 		f.append(f.act("s1", ""), f.act("", "ada"))
 		for range 2 {
 			f.append(EraseEntry(f, activity.Erasure{SessionIDs: []string{"s1", "none"}}))
@@ -137,17 +137,17 @@ var eraseTests = []test{
 		require.Zero(f, f.sessionActions("s1"))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
-	{"a product that is dropped forgets them", eventlog.Retention{}, func(f fixture) {
+	{name: "a product that is dropped forgets them", run: func(f fixture) {
 		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
 		f.drop()
 		f.append(f.act("s1", "ada"))
 		require.Equal(f, [][]string{{"ada"}}, Told(f, f.log, product))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
-	{"a trimmed log", eventlog.Retention{MaxBytes: smallLog}, func(f fixture) {
+	{name: "a trimmed log", retention: small, run: func(f fixture) {
 		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
-		erased := Bounds(f, f.log, product).Newest
-		f.appendUntil(func() bool { return Bounds(f, f.log, product).TrimmedTo.Compare(erased) >= 0 })
+		erased := f.bounds().Newest
+		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(erased) >= 0 })
 		f.append(f.act("s1", "ada"))
 		told := Told(f, f.log, product)
 		require.Equal(f, []string{"ada"}, told[len(told)-1])

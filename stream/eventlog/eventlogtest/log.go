@@ -30,14 +30,17 @@ func TestLog(t *testing.T, open func(t *testing.T, r eventlog.Retention) eventlo
 		{"Close", closeTests},
 		{"Concurrency", concurrencyTests},
 	} {
-		t.Run(chapter.name, func(t *testing.T) {
-			for _, test := range chapter.tests {
-				t.Run(test.name, func(t *testing.T) {
-					log := open(t, test.retention)
-					t.Cleanup(func() { require.NoError(t, log.Close()) })
-					test.run(fixture{T: t, log: log})
-				})
-			}
+		t.Run(chapter.name, func(t *testing.T) { runAll(t, chapter.tests, open) })
+	}
+}
+
+// runAll runs each test as a subtest with a log of its own, which it closes.
+func runAll(t *testing.T, tests []test, open func(t *testing.T, r eventlog.Retention) eventlog.Log) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			log := open(t, test.retention)
+			t.Cleanup(func() { require.NoError(t, log.Close()) })
+			test.run(fixture{T: t, log: log})
 		})
 	}
 }

@@ -21,13 +21,10 @@ import (
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.
 func TestState(t *testing.T, open func(t *testing.T, r eventlog.Retention) eventlog.Log) {
-	for _, test := range stateTests {
-		t.Run(test.name, func(t *testing.T) {
-			log := open(t, eventlog.Retention{StateMaxBytes: 2 * documentBytes})
-			t.Cleanup(func() { require.NoError(t, log.Close()) })
-			test.run(fixture{T: t, log: log})
-		})
-	}
+	runAll(t, stateTests, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		r.StateMaxBytes = 2 * documentBytes
+		return open(t, r)
+	})
 }
 
 const (
@@ -107,10 +104,8 @@ var stateTests = []test{
 			}
 		}
 		total := 0
-		docs, err := f.log.Documents().List(f.Context(), product, "", "", 1<<20)
-		require.NoError(f, err)
-		for _, d := range docs {
-			total += len(d.Value)
+		for _, value := range f.documents() {
+			total += len(value)
 		}
 		require.LessOrEqual(f, total, documentBytes*5/4)
 		require.True(f, f.document(filler(growing-1)).Exists())

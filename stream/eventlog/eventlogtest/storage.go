@@ -15,33 +15,29 @@ import (
 // report must name the given engine. Every call of open must return a new empty log, which the
 // suite closes.
 func TestStorage(t *testing.T, engine string, open func(t *testing.T, r eventlog.Retention) eventlog.Log) {
-	limits := eventlog.Storage{Engine: engine, LogMaxBytes: smallLog, StateMaxBytes: 2 * documentBytes}
-	for _, test := range storageTests {
-		t.Run(test.name, func(t *testing.T) {
-			log := open(t, eventlog.Retention{MaxBytes: limits.LogMaxBytes, StateMaxBytes: limits.StateMaxBytes})
-			t.Cleanup(func() { require.NoError(t, log.Close()) })
-			test.run(storageFixture{fixture{T: t, log: log}, limits})
-		})
-	}
+	empty := eventlog.Storage{Engine: engine, LogMaxBytes: smallLog, StateMaxBytes: 2 * documentBytes}
+	alone := test{name: "is the product's alone, and empty again after a drop", run: func(f fixture) {
+		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
+		f.append(Entries("a", 10)...)
+		require.Equal(f, empty, f.storage("unknown"))
+		f.drop()
+		require.Equal(f, empty, f.storage(product))
+	}}
+	runAll(t, append(storageTests, alone), func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		r.MaxBytes, r.StateMaxBytes = empty.LogMaxBytes, empty.StateMaxBytes
+		return open(t, r)
+	})
 }
 
-type storageFixture struct {
-	fixture
-	empty eventlog.Storage // of a product without entries or documents
-}
-
-func (f storageFixture) storage(productID string) eventlog.Storage {
+func (f fixture) storage(productID string) eventlog.Storage {
 	f.Helper()
 	s, err := f.log.Storage(f.Context(), productID)
 	require.NoError(f, err)
 	return s
 }
 
-var storageTests = []struct {
-	name string
-	run  func(f storageFixture)
-}{
-	{"grows with the log, up to its limit", func(f storageFixture) {
+var storageTests = []test{
+	{name: "grows with the log, up to its limit", run: func(f fixture) {
 		f.append(Sized(Entry("a", 0), 1000))
 		one := f.storage(product)
 		require.GreaterOrEqual(f, one.LogBytes, int64(1000))
@@ -54,7 +50,7 @@ var storageTests = []struct {
 		require.LessOrEqual(f, full, int64(smallLog*5/4))
 		require.Greater(f, full, int64(smallLog/2))
 	}},
-	{"grows and shrinks with documents", func(f storageFixture) {
+	{name: "grows and shrinks with documents", run: func(f fixture) {
 		version := f.write(product, document.Put(named("a"), make([]byte, 5000), time.Hour))
 		full := f.storage(product)
 		require.GreaterOrEqual(f, full.StateBytes, int64(5000))
@@ -63,7 +59,7 @@ var storageTests = []struct {
 		f.write(product, document.Delete(document.Document{Name: "a", Version: version}))
 		require.Less(f, f.storage(product).StateBytes, full.StateBytes-4000)
 	}},
-	{"counts no action that has expired on arrival", func(f storageFixture) {
+	{name: "counts no action that has expired on arrival", run: func(f fixture) {
 		act := func(age time.Duration) int64 {
 			old := activitytest.Click(time.Now().Add(-age), "Save", page)
 			f.append(BatchEntry(f, activitytest.NewBatch(product, "s", "ada", old)))
@@ -72,14 +68,7 @@ var storageTests = []struct {
 		require.Zero(f, act(2*eventlog.DefaultTTL))
 		require.Positive(f, act(0))
 	}},
-	{"is the product's alone, and empty again after a drop", func(f storageFixture) {
-		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
-		f.append(Entries("a", 10)...)
-		require.Equal(f, f.empty, f.storage("unknown"))
-		f.drop()
-		require.Equal(f, f.empty, f.storage(product))
-	}},
-	{"can be asked of a log that is closed", func(f storageFixture) {
+	{name: "can be asked of a log that is closed", run: func(f fixture) {
 		f.append(Entry("a", 0))
 		require.NoError(f, f.log.Close())
 		require.Positive(f, f.storage(product).LogBytes)
