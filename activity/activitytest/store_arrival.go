@@ -3,13 +3,13 @@ package activitytest
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // follower reads the actions of a subject that arrived since it read last.
@@ -111,24 +111,19 @@ var arrivalTests = []test{
 func testArrivalWhileWriting(f fixture) {
 	const each = maxEvents / writers
 	ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
-	var writing sync.WaitGroup
-	for w := range writers {
-		writing.Go(func() {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		waittest.Together(writers, func(w int) {
 			for i := range each {
 				second := float64((each-i)*writers + w) // backwards
 				assert.NoError(f, f.store.Add(f.Context(), NewBatch(product, fmt.Sprint("s", w%2), "ada", f.click(second))))
 			}
 		})
-	}
-	written := make(chan struct{})
-	go func() { writing.Wait(); close(written) }()
+	}()
 	seen := map[string]int{}
 	for done := false; !done; {
-		select {
-		case <-written:
-			done = true
-		default:
-		}
+		done = waittest.Fired(written)
 		for _, label := range strings.Fields(labels(f, ada.news())) {
 			seen[label]++
 		}

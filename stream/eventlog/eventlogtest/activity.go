@@ -55,12 +55,17 @@ func (f Filer) Add(ctx context.Context, b activity.Batch) error {
 
 // Identify appends the identity as an entry.
 func (f Filer) Identify(ctx context.Context, who activity.Identity) error {
-	data, err := json.Marshal(who)
+	e, err := identityEntry(who)
 	if err != nil {
 		return err
 	}
-	return f.log.Append(ctx, who.ProductID, []eventlog.Entry{{SessionID: who.SessionID, Data: data,
-		Keys: []activity.Key{activity.EventKey(uuid.NewString())}}})
+	return f.log.Append(ctx, who.ProductID, []eventlog.Entry{e})
+}
+
+// identityEntry returns an entry with the identity and a new key.
+func identityEntry(who activity.Identity) (eventlog.Entry, error) {
+	data, err := json.Marshal(who)
+	return eventlog.Entry{SessionID: who.SessionID, Data: data, Keys: keysNamed(uuid.NewString())}, err
 }
 
 // batchEntry returns an entry like the ones that a recorder makes.
@@ -87,7 +92,7 @@ const page = "https://app.acme.example/reports/42"
 // click returns an entry with one click of a user.
 func (f fixture) click(user string) eventlog.Entry {
 	f.Helper()
-	return BatchEntry(f, activitytest.NewBatch(product, "s", user, activitytest.Click(time.Now(), "Save", page)))
+	return f.act("s", user)
 }
 
 // filed returns how many actions of a user can be looked up.

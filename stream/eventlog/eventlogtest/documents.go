@@ -98,9 +98,7 @@ var documentTests = []test{
 		docs, err := f.log.Documents().Get(f.Context(), "new", "a")
 		require.NoError(f, err)
 		require.True(f, docs[0].Exists())
-		b, err := f.log.Bounds(f.Context(), "new")
-		require.NoError(f, err)
-		require.Zero(f, b.Oldest)
+		require.Zero(f, Bounds(f, f.log, "new").Oldest)
 	}},
 	{name: "in conflict add no entry", run: testConflict},
 	{name: "do not change with duplicate keys", run: func(f fixture) {

@@ -52,13 +52,9 @@ func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 // act returns an entry with one action of each user in a session.
 func (f fixture) act(session string, users ...string) eventlog.Entry {
 	f.Helper()
-	var b activity.Batch
-	for i, user := range users {
+	b := activitytest.NewBatch(product, session, users[0])
+	for _, user := range users {
 		one := activitytest.NewBatch(product, session, user, activitytest.Click(time.Now(), "Save", page))
-		if i == 0 {
-			b = one
-			continue
-		}
 		b.Actions, b.Count = append(b.Actions, one.Actions...), b.Count+1
 	}
 	return BatchEntry(f, b)
@@ -66,11 +62,10 @@ func (f fixture) act(session string, users ...string) eventlog.Entry {
 
 func (f fixture) identity(session, anonymous, user string) eventlog.Entry {
 	f.Helper()
-	data, err := json.Marshal(activity.Identity{Type: activity.IdentityType, ProductID: product, SessionID: session,
+	e, err := identityEntry(activity.Identity{Type: activity.IdentityType, ProductID: product, SessionID: session,
 		AnonymousID: anonymous, UserID: user, At: time.Now().UnixMicro()})
 	require.NoError(f, err)
-	return eventlog.Entry{SessionID: session, Data: data,
-		Keys: []activity.Key{activity.EventKey(session + anonymous + user)}}
+	return e
 }
 
 func (f fixture) sessionActions(session string) int {

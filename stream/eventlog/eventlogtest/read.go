@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -60,14 +58,11 @@ var readTests = []test{
 	}},
 	{name: "omits the batch", run: func(f fixture) {
 		start := f.bounds().Newest
-		b := activitytest.NewBatch(product, "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
-		data, err := jsontext.Marshal(b)
-		require.NoError(f, err)
-		f.append(eventlog.Entry{SessionID: "s", Keys: keysNamed(b.Actions[0].ID), Data: data, Batch: &b})
+		e := f.append(f.click("ada"))[0]
 		got := f.readAll(start, 1)
 		require.Len(f, got, 1)
 		require.Nil(f, got[0].Batch)
-		require.JSONEq(f, string(data), string(got[0].Data))
+		require.JSONEq(f, string(e.Data), string(got[0].Data))
 	}},
 	{name: "stops when the entries' data have reached ReadBytes", run: func(f fixture) {
 		start := f.bounds().Newest
@@ -189,16 +184,19 @@ var boundsTests = []test{
 		require.Equal(f, eventlog.Bounds{TrimmedTo: start.TrimmedTo, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
 	}},
 	{name: "stay consistent and move forward under concurrent appends", retention: small, run: func(f fixture) {
-		done := make(chan error, 1)
-		go func() { done <- f.churn(8 * smallLog / 1024) }()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for n := range 8 * smallLog / 1024 {
+				err := f.log.Append(f.Context(), product, []eventlog.Entry{Sized(Entry("a", n), 1024)})
+				if !assert.NoError(f, err) {
+					return
+				}
+			}
+		}()
 		last := f.bounds()
 		for running := true; running; {
-			select {
-			case err := <-done:
-				require.NoError(f, err)
-				running = false
-			default:
-			}
+			running = !waittest.Fired(done)
 			b := f.bounds()
 			requireConsistent(f, b)
 			require.GreaterOrEqual(f, b.TrimmedTo.Compare(last.TrimmedTo), 0, "TrimmedTo moved back")
@@ -206,17 +204,6 @@ var boundsTests = []test{
 			last = b
 		}
 	}},
-}
-
-// churn appends n entries of a kilobyte. It may be called from any goroutine.
-func (f fixture) churn(n int) error {
-	for i := range n {
-		err := f.log.Append(f.Context(), product, []eventlog.Entry{Sized(Entry("churn", i), 1024)})
-		if err != nil {
-			return fmt.Errorf("append %d: %w", i, err)
-		}
-	}
-	return nil
 }
 
 func requireConsistent(f fixture, b eventlog.Bounds) {
