@@ -126,14 +126,19 @@ func (f fixture) outlive(ttl time.Duration) {
 	f.gone("witness")
 }
 
-// inTime calls do with longer and longer times to live until do reports that
-// one was long enough for it to finish.
-func (f fixture) inTime(do func(ttl time.Duration) bool) {
+// inTime puts the document "a", makes the change while it exists, calls then with the document
+// that was put, and waits until the document's first time to live is over.
+func (f fixture) inTime(change func(a document.Document) document.Change, then func(a document.Document)) {
 	f.Helper()
 	for ttl := brief; ttl < waittest.Patience/2; ttl *= 2 {
-		if do(ttl) {
+		a := f.put("a", "1", ttl)
+		_, err := f.store.Write(f.Context(), f.product, change(a))
+		if err == nil {
+			then(a)
+			f.outlive(ttl)
 			return
 		}
+		require.True(f, document.IsConflict(err), "%v", err)
 	}
 	f.Fatal("no time to live is long enough")
 }
@@ -158,13 +163,6 @@ func names(docs []document.Document) []string {
 		list[i] = d.Name
 	}
 	return list
-}
-
-// requireNone fails the test if the named document exists.
-func (f fixture) requireNone(name string) {
-	f.Helper()
-	require.Equal(f, []item{{Name: name}}, items(f.get(name)))
-	require.NotContains(f, names(f.all()), name)
 }
 
 // named returns a document that does not exist yet.

@@ -16,7 +16,8 @@ var timeToLiveTests = []test{
 		f.put("a", "1", ttl)
 		f.gone("a")
 		require.GreaterOrEqual(f, time.Since(start), ttl-time.Millisecond, "to the millisecond")
-		f.requireNone("a")
+		require.Equal(f, []item{{Name: "a"}}, items(f.get("a")))
+		require.Empty(f, f.all())
 	}},
 	{name: "may be as short or as long as a duration", run: func(f fixture) {
 		for _, ttl := range []time.Duration{time.Hour, 100 * 365 * 24 * time.Hour, math.MaxInt64} {
@@ -49,21 +50,21 @@ var timeToLiveTests = []test{
 		}
 	}},
 	{name: "is left alone by a check and by a conflict", run: func(f fixture) {
-		f.inTime(func(ttl time.Duration) bool {
-			a := f.put("a", "1", ttl)
-			if _, err := f.store.Write(f.Context(), f.product, document.Check(a)); err != nil {
-				require.True(f, document.IsConflict(err))
-				return false
-			}
+		f.inTime(document.Check, func(a document.Document) {
 			f.conflict(document.Put(document.Document{Name: "a", Version: a.Version + 1}, nil, 0))
-			f.outlive(ttl)
-			return !f.one("a").Exists()
 		})
+		require.False(f, f.one("a").Exists())
 	}},
 	{name: "is extended and removed by touch and by put", run: func(f fixture) {
 		for _, ttl := range []time.Duration{time.Hour, 0} {
-			f.testChangedInTime(func(a document.Document) document.Change { return document.Touch(a, ttl) })
-			f.testChangedInTime(func(a document.Document) document.Change { return document.Put(a, a.Value, ttl) })
+			for _, change := range []func(a document.Document) document.Change{
+				func(a document.Document) document.Change { return document.Touch(a, ttl) },
+				func(a document.Document) document.Change { return document.Put(a, a.Value, ttl) },
+			} {
+				f.inTime(change, func(document.Document) {})
+				require.Equal(f, "1", string(f.one("a").Value))
+				require.Equal(f, []string{"a"}, names(f.all()))
+			}
 		}
 	}},
 	{name: "is shortened by touch and by put", run: func(f fixture) {
@@ -76,35 +77,9 @@ var timeToLiveTests = []test{
 		}
 	}},
 	{name: "does not carry over to a document created later", run: func(f fixture) {
-		f.inTime(func(ttl time.Duration) bool {
-			a := f.put("a", "1", ttl)
-			if _, err := f.store.Write(f.Context(), f.product, document.Delete(a)); err != nil {
-				require.True(f, document.IsConflict(err))
-				return false
-			}
-			f.put("a", "2", 0)
-			f.outlive(ttl)
-			require.Equal(f, "2", string(f.one("a").Value))
-			f.write(document.Delete(f.one("a")))
-			return true
-		})
+		f.inTime(document.Delete, func(document.Document) { f.put("a", "2", 0) })
+		require.Equal(f, "2", string(f.one("a").Value))
 	}},
-}
-
-// testChangedInTime requires that the document outlives its first time to live
-// after the change.
-func (f fixture) testChangedInTime(change func(document.Document) document.Change) {
-	f.inTime(func(ttl time.Duration) bool {
-		a := f.put("a", "1", ttl)
-		if _, err := f.store.Write(f.Context(), f.product, change(a)); err != nil {
-			require.True(f, document.IsConflict(err))
-			return false
-		}
-		f.outlive(ttl)
-		require.Equal(f, "1", string(f.one("a").Value))
-		require.Equal(f, []string{"a"}, names(f.all()))
-		return true
-	})
 }
 
 // Each change is the first access to an expired document.
