@@ -2,6 +2,7 @@ package activitytest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/assert"
@@ -37,39 +38,45 @@ func (f *follower) news() (found recent.Records) {
 	return found
 }
 
+// arrival is a step of a test, and the news after it, as labels, of the users ada and bob and of
+// the session s.
+type arrival struct {
+	happens           any // a did or a said
+	ada, bob, session string
+}
+
+// requireNews requires the news of each step, once.
+func (f fixture) requireNews(steps ...arrival) {
+	f.Helper()
+	ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
+	bob := &follower{fixture: f, of: recent.Subject{UserID: "bob"}}
+	session := &follower{fixture: f, of: recent.Subject{SessionID: "s"}}
+	for _, step := range steps {
+		f.happen(step.happens)
+		require.Equal(f, step, arrival{step.happens, labels(f, ada.news()), labels(f, bob.news()), labels(f, session.news())})
+		require.Empty(f, slices.Concat(ada.news(), bob.news(), session.news()), "after %v", step.happens)
+	}
+}
+
 var arrivalTests = []test{
 	{name: "late", run: func(f fixture) {
-		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
-		session := &follower{fixture: f, of: recent.Subject{SessionID: "s"}}
-		for _, step := range []struct {
-			add          did
-			ada, session string
-		}{
-			{did{"ada", "s", 10}, "10", "10"},
-			{did{"ada", "s", 5}, "5", "5"},
-			{did{"ada", "s2", 1}, "1", ""},
-			{did{"bob", "s", 7}, "", "7"},
-			{did{"ada", "", 8}, "8", ""},
-		} {
-			f.happen(step.add)
-			require.Equal(f, step.ada, labels(f, ada.news()))
-			require.Equal(f, step.session, labels(f, session.news()))
-			require.Empty(f, ada.news())
-		}
+		f.requireNews(
+			arrival{did{"ada", "s", 10}, "10", "", "10"},
+			arrival{did{"ada", "s", 5}, "5", "", "5"},
+			arrival{did{"ada", "s2", 1}, "1", "", ""},
+			arrival{did{"bob", "s", 7}, "", "7", "7"},
+			arrival{did{"ada", "", 8}, "8", "", ""},
+		)
 		require.Empty(f, (&follower{fixture: f, of: recent.Subject{UserID: "nobody"}}).news())
 		require.Empty(f, (&follower{fixture: f}).news())
 	}},
-	{name: "named afterwards", run: func(f fixture) {
-		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
-		session := &follower{fixture: f, of: recent.Subject{SessionID: "s"}}
-		f.happen(did{"anon", "s", 1}, did{"ada", "s", 2})
-		require.Equal(f, "2", labels(f, ada.news()))
-		require.Equal(f, "1 2", labels(f, session.news()))
-		f.happen(said{"anon", "ada", "s", 3, 0})
-		require.Equal(f, "1", labels(f, ada.news()), "it is news of the user, and none of the session")
-		require.Empty(f, session.news())
-		f.happen(said{"anon", "ada", "s", 3, 0})
-		require.Empty(f, ada.news(), "an identity that is repeated")
+	{name: "named afterwards is news of the user, and none of the session", run: func(f fixture) {
+		f.requireNews(
+			arrival{did{"anon", "s", 1}, "", "", "1"},
+			arrival{did{"ada", "s", 2}, "2", "", "2"},
+			arrival{said{"anon", "ada", "s", 3, 0}, "1", "", ""},
+			arrival{said{"anon", "ada", "s", 3, 0}, "", "", ""},
+		)
 	}},
 	{name: "named again and again", max: 10, run: func(f fixture) {
 		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
@@ -84,25 +91,16 @@ var arrivalTests = []test{
 		require.Equal(f, "3-3", f.spans(product, "bob"))
 	}},
 	{name: "named at a higher standing", run: func(f fixture) {
-		ada := &follower{fixture: f, of: recent.Subject{UserID: "ada"}}
-		bob := &follower{fixture: f, of: recent.Subject{UserID: "bob"}}
-		for _, step := range []struct {
-			happens  any
-			ada, bob string
-		}{
-			{did{"anon", "s", 1}, "", ""},
-			{said{"anon", "ada", "s", 3, activity.Claimed}, "1", ""},
-			{said{"anon", "ada", "s", 4, activity.Reported}, "", ""},
-			{said{"anon", "ada", "s", 2, activity.Reported}, "", ""},
-			{signed("anon", "bob", 6), "", "1"},
-			{signed("anon", "bob", 7), "", ""},
-			{signed("anon", "ada", 5), "1", ""},
-			{did{"anon", "s", 1.5}, "1.5", ""},
-		} {
-			f.happen(step.happens)
-			require.Equal(f, step.ada, labels(f, ada.news()), "ada after %v", step.happens)
-			require.Equal(f, step.bob, labels(f, bob.news()), "bob after %v", step.happens)
-		}
+		f.requireNews(
+			arrival{did{"anon", "s", 1}, "", "", "1"},
+			arrival{said{"anon", "ada", "s", 3, activity.Claimed}, "1", "", ""},
+			arrival{said{"anon", "ada", "s", 4, activity.Reported}, "", "", ""},
+			arrival{said{"anon", "ada", "s", 2, activity.Reported}, "", "", ""},
+			arrival{signed("anon", "bob", 6), "", "1", ""},
+			arrival{signed("anon", "bob", 7), "", "", ""},
+			arrival{signed("anon", "ada", 5), "1", "", ""},
+			arrival{did{"anon", "s", 1.5}, "1.5", "", "1.5"},
+		)
 	}},
 	{name: "while others write", run: testArrivalWhileWriting},
 }
