@@ -48,13 +48,6 @@ func NewReporter() *Reporter { return &Reporter{ResponseRecorder: httptest.NewRe
 // Report implements [httpx.Reporter].
 func (r *Reporter) Report(e *httpx.Error) { r.Err = e }
 
-// comparison is a handler and one that writes the same bytes as a constant, both
-// served on the loopback interface.
-type comparison struct {
-	client         *http.Client
-	ours, constant *http.Request
-}
-
 // Compare is a benchmark of GET requests for a target: to the handler, and to one that writes the
 // same bytes as a constant, in short alternating turns, so that both see the same machine. It
 // reports the ratio of their requests per second, the handler's divided by the constant's, over
@@ -66,15 +59,11 @@ func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
 	h.ServeHTTP(w, r)
 	require.Equal(b, http.StatusOK, w.Code)
 	constant := w.Body.Bytes()
-	c := comparison{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
-	b.Cleanup(c.client.CloseIdleConnections)
-	c.ours = request(b, h, target, header)
-	c.constant = request(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	turns(b, request(b, h, target, header), request(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
 		_, _ = w.Write(constant)
-	}), target, header)
-	c.turns(b)
+	}), target, header))
 }
 
 // request returns a request to a server that serves the handler.
@@ -88,8 +77,8 @@ func request(b *testing.B, h http.Handler, target string, header http.Header) *h
 }
 
 // do makes a request.
-func (c *comparison) do(b *testing.B, r *http.Request) {
-	response, err := c.client.Do(r.Clone(b.Context()))
+func do(b *testing.B, client *http.Client, r *http.Request) {
+	response, err := client.Do(r.Clone(b.Context()))
 	if err != nil {
 		b.Error(err)
 		return
@@ -100,25 +89,26 @@ func (c *comparison) do(b *testing.B, r *http.Request) {
 	}
 }
 
-// turns makes turns of requests to both: the constant's before and after the
-// handler's.
-func (c *comparison) turns(b *testing.B) {
+// turns makes turns of both requests: the constant's before and after the handler's.
+func turns(b *testing.B, handlers, constants *http.Request) {
 	const clients, requests = 8, 25 // per client and turn
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	b.Cleanup(client.CloseIdleConnections)
 	turn := func(r *http.Request) time.Duration {
 		start := time.Now()
 		waittest.Together(clients, func(int) {
 			for range requests {
-				c.do(b, r)
+				do(b, client, r)
 			}
 		})
 		return time.Since(start)
 	}
-	turn(c.ours)
-	turn(c.constant)
+	turn(handlers)
+	turn(constants)
 	var ours, constant time.Duration
 	var ratios []float64
 	for b.Loop() {
-		before, took, after := turn(c.constant), turn(c.ours), turn(c.constant)
+		before, took, after := turn(constants), turn(handlers), turn(constants)
 		ours, constant = ours+took, constant+(before+after)/2
 		ratios = append(ratios, float64(before+after)/2/float64(took))
 	}
