@@ -53,20 +53,6 @@ func Start(tb testing.TB, args ...string) *Server {
 	return StartBinary(tb, depstest.Command(tb, "redis-server"), args...)
 }
 
-// StartReplica runs redis-server as a replica of another, and returns once it has all of the
-// other's data. It needs no password.
-func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
-	tb.Helper()
-	host, port, _ := net.SplitHostPort(of.Addr)
-	s := Start(tb, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...)...)
-	client := s.Client()
-	waittest.Until(tb, "the replica follows", func() bool {
-		info, err := client.Info(tb.Context(), "replication").Result()
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	})
-	return s
-}
-
 // StartBinary is like Start for another program that takes the same arguments,
 // such as valkey-server.
 func StartBinary(tb testing.TB, binary string, args ...string) *Server {
@@ -246,18 +232,6 @@ func (s *Server) Snapshot() (lose func()) {
 		_, err := back.Exec(ctx)
 		require.NoError(s.tb, err)
 	}
-}
-
-// AppendOnlyFile returns the path of the server's append-only file.
-func (s *Server) AppendOnlyFile() string {
-	s.tb.Helper()
-	files, err := filepath.Glob(filepath.Join(s.dir, "appendonly*", "*.incr.aof")) // from Redis 7 on
-	if len(files) == 0 {
-		files, err = filepath.Glob(filepath.Join(s.dir, "appendonly.aof"))
-	}
-	require.NoError(s.tb, err)
-	require.Len(s.tb, files, 1)
-	return files[0]
 }
 
 // Restart runs a killed server again, with its port and its saved data, and returns once it

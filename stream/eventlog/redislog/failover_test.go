@@ -29,8 +29,12 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 	t.Helper()
 	master := redistest.Start(t)
 	before(master)
-	replica := redistest.StartReplica(t, master)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
 	client := replica.Client()
+	waittest.Until(t, "the replica follows", func() bool {
+		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
 	require.Equal(t, int64(1), master.Client().Do(t.Context(), "wait", 1, 10_000).Val())
 	require.NoError(t, client.ReplicaOf(t.Context(), "no", "one").Err())
 	lose(master)

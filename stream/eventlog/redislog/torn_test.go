@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -82,11 +83,12 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 		return log.Append(t.Context(), product, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
 			document.Delete(gone), document.Put(fresh, nil, 0))
 	}
-	written, err := os.ReadFile(server.AppendOnlyFile())
+	file := appendOnlyFile(t, server)
+	written, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, appendDoc(unheard(t, server)))
 	server.Kill()
-	if !tear(t, server.AppendOnlyFile(), len(written), i) {
+	if !tear(t, file, len(written), i) {
 		server.Restart()
 		return false
 	}
@@ -115,6 +117,19 @@ func unheard(t *testing.T, server *redistest.Server) *redislog.Log {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Release()) })
 	return log
+}
+
+// appendOnlyFile returns the path of the server's append-only file.
+func appendOnlyFile(t *testing.T, server *redistest.Server) string {
+	t.Helper()
+	dir := server.Client().ConfigGet(t.Context(), "dir").Val()["dir"]
+	files, err := filepath.Glob(filepath.Join(dir, "appendonly*", "*.incr.aof")) // from Redis 7 on
+	require.NoError(t, err)
+	if len(files) == 0 {
+		return filepath.Join(dir, "appendonly.aof")
+	}
+	require.Len(t, files, 1)
+	return files[0]
 }
 
 // tear cuts off a file in the middle of its command i after a position, if there is
