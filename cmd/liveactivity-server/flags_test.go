@@ -63,7 +63,10 @@ func TestReference_listsEveryFlag(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	command.CheckVersion(t)
+	p := launch(t, nil, "--version")
+	assert.Zero(t, p.Wait(waittest.Patience))
+	assert.Regexp(t, `^(devel|v\d+\.\d+\.\d+\S*)\n$`, p.Stdout.String())
+	assert.Empty(t, p.Stderr.String())
 }
 
 func TestFlags_areRefusedWhenWrong(t *testing.T) {

@@ -2,16 +2,20 @@ package main_test
 
 import (
 	"fmt"
+	"io"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -53,12 +57,28 @@ func largeLog(t *testing.T) (dir string) {
 
 var barShown = regexp.MustCompile(`\r\x1b\[K\[ *=* *\] +\d+ %  reading the log back: [ \d,]{5} of 1,200 entries`)
 
+// launchOnTerminal starts the command with a terminal of 80 columns as standard error. Stderr
+// then holds the terminal output, including control characters.
+func launchOnTerminal(t *testing.T, env []string, args ...string) *proctest.Process {
+	t.Helper()
+	screen, tty, err := pty.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = screen.Close() })
+	require.NoError(t, pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 80}))
+	cmd := exec.Command(command.Path(), args...)
+	cmd.Stderr = tty
+	p := proctest.Launch(t, cmd, env)
+	require.NoError(t, tty.Close()) // the process has its own copy
+	go func() { _, _ = io.Copy(&p.Stderr, screen) }()
+	return p
+}
+
 // On a terminal the progress through a large log is a bar. Elsewhere it is plain text.
 func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 	t.Parallel()
 	args := []string{anyPort, "--config=" + acme(t), "--data-dir=" + largeLog(t)}
 	const readBack = `msg="the log was read back" entries=1200`
-	shown := command.LaunchOnTerminal(t, []string{"GOMAXPROCS=1", "TERM=xterm"}, args...)
+	shown := launchOnTerminal(t, []string{"GOMAXPROCS=1", "TERM=xterm"}, args...)
 	waittest.Until(t, "the log is read back", func() bool { return strings.Contains(shown.Stderr.String(), readBack) })
 	shown.URL()
 	shown.Stop()
@@ -85,7 +105,7 @@ func TestStart_saysNothingOfAnEmptyLog(t *testing.T) {
 			if isFirst {
 				dir = t.TempDir()
 			}
-			p := command.LaunchOnTerminal(t, []string{"TERM=xterm"}, anyPort, "--config="+acme(t), "--data-dir="+dir)
+			p := launchOnTerminal(t, []string{"TERM=xterm"}, anyPort, "--config="+acme(t), "--data-dir="+dir)
 			p.URL()
 			time.Sleep(500 * time.Millisecond) // longer than anything quick
 			p.Stop()

@@ -79,15 +79,6 @@ func (c *Command) CheckRefusals(t *testing.T, env []string, flags Flags) {
 	}
 }
 
-// CheckVersion checks that --version prints the version and nothing else.
-func (c *Command) CheckVersion(t *testing.T) {
-	t.Helper()
-	p := c.Launch(t, nil, "--version")
-	assert.Zero(t, p.Wait(exitTime))
-	assert.Regexp(t, `^(devel|v\d+\.\d+\.\d+\S*)\n$`, p.Stdout.String())
-	assert.Empty(t, p.Stderr.String())
-}
-
 // CheckPortTaken starts two processes on one port, both with this environment and arguments. It
 // checks that the second reports the conflict and does not disturb the first.
 func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {

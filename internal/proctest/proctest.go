@@ -3,9 +3,7 @@
 package proctest
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -102,43 +99,18 @@ type Process struct {
 // env as its environment. It is killed when the test ends.
 func (c *Command) Launch(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
-	return launch(t, exec.Command(c.path, args...), env)
-}
-
-// LaunchOnTerminal is like Launch, with a terminal of 80 columns as standard error. Stderr
-// then holds the terminal output, including control characters.
-func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *Process {
-	t.Helper()
-	screen, tty, err := pty.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = screen.Close() })
-	require.NoError(t, pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 80}))
-	cmd := exec.Command(c.path, args...)
-	cmd.Stderr = tty
-	p := launch(t, cmd, env)
-	require.NoError(t, tty.Close()) // the process has its own copy
-	go func() { _, _ = io.Copy(&p.Stderr, screen) }()
-	return p
+	return Launch(t, exec.Command(c.path, args...), env)
 }
 
 // LaunchBy is like Launch, but through a line of bash, which finds the command
 // and its arguments in "$0" and "$@" and must exec it.
 func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
 	t.Helper()
-	return launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
+	return Launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
 }
 
-// Pipe runs the command with this input, and returns its output.
-func (c *Command) Pipe(t *testing.T, input []byte) []byte {
-	t.Helper()
-	cmd := exec.Command(c.path)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), t.Output()
-	output, err := cmd.Output()
-	require.NoError(t, err)
-	return output
-}
-
-func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
+// Launch starts cmd like [Command.Launch]. If cmd has a standard error, Stderr stays empty.
+func Launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
@@ -177,6 +149,9 @@ func (p *Process) URL() string {
 	require.NotEmpty(p.t, url, "it did not start: %s", &p.Stderr)
 	return url
 }
+
+// PID returns the process's ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // HasExited reports whether the process has ended.
 func (p *Process) HasExited() bool { return waittest.Fired(p.exited) }
