@@ -45,12 +45,11 @@ func NewFiler(log eventlog.Log) Filer { return Filer{log.Activity(), log} }
 
 // Add appends the batch as an entry without keys.
 func (f Filer) Add(ctx context.Context, b activity.Batch) error {
-	e, err := batchEntry(b)
+	data, err := b.AppendJSON(nil)
 	if err != nil {
 		return err
 	}
-	e.Keys = nil
-	return f.log.Append(ctx, b.ProductID, []eventlog.Entry{e})
+	return f.log.Append(ctx, b.ProductID, []eventlog.Entry{{SessionID: b.SessionID, Data: data, Batch: &b}})
 }
 
 // Identify appends the identity as an entry.
@@ -68,22 +67,16 @@ func identityEntry(who activity.Identity) (eventlog.Entry, error) {
 	return eventlog.Entry{SessionID: who.SessionID, Data: data, Keys: keysNamed(uuid.NewString())}, err
 }
 
-// batchEntry returns an entry like the ones that a recorder makes.
-func batchEntry(b activity.Batch) (eventlog.Entry, error) {
+// BatchEntry returns an entry that is made from a batch as a recorder makes it,
+// with the keys of its actions.
+func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
+	t.Helper()
 	data, err := b.AppendJSON(nil)
+	require.NoError(t, err)
 	e := eventlog.Entry{SessionID: b.SessionID, Data: data, Batch: &b}
 	for i := range b.Actions {
 		e.Keys = append(e.Keys, activity.EventKey(b.Actions[i].ID))
 	}
-	return e, err
-}
-
-// BatchEntry returns an entry that is made from a batch, with the keys of its
-// actions.
-func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
-	t.Helper()
-	e, err := batchEntry(b)
-	require.NoError(t, err)
 	return e
 }
 
@@ -145,12 +138,11 @@ func testRetries(f fixture) {
 		user := e.Batch.Actions[0].ID
 		e.Batch.Actions[0].UserID = user
 		ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n)*10*time.Microsecond)
-		again := e
 		_ = f.log.Append(ctx, product, []eventlog.Entry{e}) // it may have happened
 		cancel()
 		var seen *eventlog.DuplicateError
 		waittest.Until(f, "the retry is answered", func() bool {
-			err := f.log.Append(f.Context(), product, []eventlog.Entry{again})
+			err := f.log.Append(f.Context(), product, []eventlog.Entry{e})
 			if errors.As(err, &seen) {
 				duplicates++
 				return true

@@ -45,23 +45,19 @@ func testNoWakeUpMissed(f fixture) {
 	const rounds = 300
 	start := f.bounds().Newest
 	taken := make(chan struct{}, rounds)
-	appended := make(chan error, 1)
-	go func() {
+	var appending sync.WaitGroup
+	appending.Go(func() {
 		for n := range rounds {
-			if err := f.log.Append(f.Context(), product, []eventlog.Entry{Entry("a", n)}); err != nil {
-				appended <- err
+			if !assert.NoError(f, f.log.Append(f.Context(), product, []eventlog.Entry{Entry("a", n)})) {
 				return
 			}
 			<-taken
 		}
-		appended <- nil
-	}()
+	})
 	got, err := f.follow(start, rounds, func(eventlog.Entry) { taken <- struct{}{} })
-	if err != nil {
-		close(taken)
-	}
+	close(taken)
+	appending.Wait()
 	require.NoError(f, err)
-	require.NoError(f, <-appended)
 	require.Len(f, got, rounds)
 }
 
