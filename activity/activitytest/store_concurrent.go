@@ -49,7 +49,11 @@ func testConcurrentWriters(f fixture, user func(writer int) string) {
 	wg.Wait()
 	for name, seconds := range newest {
 		slices.Sort(seconds)
-		f.requireNewest(name, seconds[len(seconds)-kept:])
+		var got []float64
+		for _, r := range f.recent(product, name, maxEvents) {
+			got = append(got, secondsAfter(f.base, r.Start))
+		}
+		require.Equal(f, seconds[len(seconds)-kept:], got)
 	}
 }
 
@@ -74,14 +78,4 @@ func (f fixture) readWhileWriting(user string) {
 		_, err = found.Actions()
 		assert.NoError(f, err)
 	}
-}
-
-func (f fixture) requireNewest(user string, seconds []float64) {
-	f.Helper()
-	found := f.recent(product, user, maxEvents)
-	got := make([]float64, len(found))
-	for i, r := range found {
-		got[i] = secondsAfter(f.base, r.Start)
-	}
-	require.Equal(f, seconds, got)
 }
