@@ -58,21 +58,22 @@ func play(script string, config *proactive.Config, triggers []proactive.Trigger)
 	if err != nil {
 		return err
 	}
-	p := &player{core: core, works: true, page: Site + "/"}
-	p.replay = p.newReplay()
+	p := &player{works: true, page: Site + "/"}
+	p.replay = assistance.NewReplay(core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"},
+		&assistance.ReplayOptions{
+			Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },
+			Desk:    p.desk,
+		})
 	var errs []error
 	for _, s := range steps {
 		p.play(s)
-		for _, failure := range p.failures(s) {
-			errs = append(errs, fmt.Errorf("%v: %s\n\t%s", failure.position, failure.problem, s.source))
-		}
+		errs = append(errs, p.failures(s)...)
 	}
 	return errors.Join(errs...)
 }
 
 // player plays a script.
 type player struct {
-	core   *assistance.Core
 	replay *assistance.Replay
 	page   string
 	works  bool // whether the desk works
@@ -87,14 +88,6 @@ type seen struct {
 	effects   []assistance.Effect
 	offers    []assistance.Send // shown to the user
 	refused   error
-}
-
-func (p *player) newReplay() *assistance.Replay {
-	return assistance.NewReplay(p.core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"},
-		&assistance.ReplayOptions{
-			Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },
-			Desk:    p.desk,
-		})
 }
 
 // desk answers an effect as the script demands.
@@ -166,28 +159,23 @@ func (p *player) restart() error {
 	return nil
 }
 
-// failure is an unmet expectation with its position in the script.
-type failure struct {
-	position position
-	problem  string
-}
-
-// failures returns the unmet expectations of a step.
-func (p *player) failures(s step) (all []failure) {
+// failures returns the unmet expectations of a step, each with its position.
+func (p *player) failures(s step) (all []error) {
+	fail := func(at position, problem string) { all = append(all, at.errorf("%s\n\t%s", problem, s.source)) }
 	expected := map[string]bool{}
 	for _, e := range s.expect {
 		expected[e.kind], expected["offer "+e.object] = true, true
 		if problem := p.check(e); problem != "" {
-			all = append(all, failure{e.position, problem})
+			fail(e.position, problem)
 		}
 	}
 	for _, offer := range p.offers {
 		if !expected["offer "+offer.TriggerID] && !expected["no offer"] {
-			all = append(all, failure{s.position, "nothing expects the offer " + offer.TriggerID})
+			fail(s.position, "nothing expects the offer "+offer.TriggerID)
 		}
 	}
 	if p.refused != nil && !expected["refused"] {
-		all = append(all, failure{s.position, p.refused.Error()})
+		fail(s.position, p.refused.Error())
 	}
 	return all
 }
@@ -246,12 +234,7 @@ func (p *player) checkNoOffer(reason assistance.Reason) string {
 	if len(p.offers) > 0 {
 		return "there is an offer " + p.offers[0].TriggerID
 	}
-	for _, d := range p.decisions {
-		if d.Reason == reason {
-			return ""
-		}
-	}
-	if reason == "" {
+	if reason == "" || slices.ContainsFunc(p.decisions, func(d assistance.Decision) bool { return d.Reason == reason }) {
 		return ""
 	}
 	return fmt.Sprintf("the reason is not %s: %s", reason, p.whyNot())

@@ -70,15 +70,12 @@ var states = map[string]assistance.State{
 	"conservative": assistance.Conservative,
 }
 
-var reasons = map[string]assistance.Reason{}
+var reasons = []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy,
+	assistance.HoldingBack, assistance.CoolingDown}
 
 func init() {
 	for _, s := range states {
 		states[string(s)] = s
-	}
-	for _, r := range []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy,
-		assistance.HoldingBack, assistance.CoolingDown} {
-		reasons[string(r)] = r
 	}
 }
 
@@ -258,25 +255,20 @@ func parseExpectation(tokens []token) (expectation, error) {
 	switch form := words[0]; {
 	case form == "offer" && len(words) == 2 && words[1] != `"`:
 		e.kind, e.object = "offer", last
-		return e, nil
 	case form == "offer" && len(words) == 3 && words[1] != `"` && words[2] == `"`:
 		e.kind, e.object, e.label = "offer", words[1], last
-		return e, nil
 	case form == "no" && len(words) == 2 && words[1] == "offer":
 		e.kind = "no offer"
-		return e, nil
-	case form == "no" && len(words) == 3 && words[1] == "offer" && reasons[last] != "":
+	case form == "no" && len(words) == 3 && words[1] == "offer" && slices.Contains(reasons, assistance.Reason(last)):
 		e.kind, e.object = "no offer", last
-		return e, nil
 	case form == "state" && len(words) == 2 && states[last] != "":
 		e.kind, e.object = "state", string(states[last])
-		return e, nil
 	case form == "guide" && len(words) == 2 && words[1] == `"`:
 		e.kind, e.object = "guide", last
-		return e, nil
 	case len(words) == 1 && (form == "reply" || form == "removed" || form == "refused"):
 		e.kind = form
-		return e, nil
+	default:
+		return e, e.position.errorf("%s cannot be expected; see the package documentation", join(tokens))
 	}
-	return e, e.position.errorf("%s cannot be expected; see the package documentation", join(tokens))
+	return e, nil
 }
