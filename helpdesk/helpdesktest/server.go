@@ -21,7 +21,7 @@ import (
 // process, keeps the requests and injects faults. Use [NewServer] to build a fake of
 // your own desk. Its methods are safe for concurrent use.
 type Server struct {
-	inMemory string           // the base URL; empty when there is a listener
+	url      string
 	listener *httptest.Server // nil in memory
 	handler  http.Handler
 	errBody  func(status int) string // the vendor's body for an injected failure
@@ -54,21 +54,17 @@ func NewServer(handler http.Handler, opts *ServerOptions) *Server {
 		s.errBody = func(status int) string { return fmt.Sprintf(`{"error":"%d %s"}`, status, http.StatusText(status)) }
 	}
 	if o.InMemory {
-		s.inMemory = "https://" + cmp.Or(o.Name, "desk") + ".test"
+		s.url = "https://" + cmp.Or(o.Name, "desk") + ".test"
 		return s
 	}
 	s.listener = httptest.NewServer(s)
+	s.url = s.listener.URL
 	return s
 }
 
 // URL returns the base URL to configure. In memory, it is reachable only
 // through Client.
-func (s *Server) URL() string {
-	if s.listener == nil {
-		return s.inMemory
-	}
-	return s.listener.URL
-}
+func (s *Server) URL() string { return s.url }
 
 // Client returns a client that reaches the server, over the network or in
 // memory.
@@ -170,12 +166,8 @@ func (s *Server) fault(method, path string) Fault {
 		return Fault{}
 	}
 	f := s.faults[i]
-	switch f.Times {
-	case 0:
-	case 1:
+	if f.Times--; f.Times == 0 {
 		s.faults = slices.Delete(s.faults, i, i+1)
-	default:
-		f.Times--
 	}
 	return *f
 }
@@ -188,7 +180,11 @@ var (
 
 // serve handles a request as a client sees it. If the answer does not arrive, it returns nil
 // and an error.
-func (s *Server) serve(r *http.Request, body []byte) (*httptest.ResponseRecorder, error) {
+func (s *Server) serve(r *http.Request) (*httptest.ResponseRecorder, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
 	path := r.URL.RequestURI()
 	fault := s.fault(r.Method, path)
 	if fault.Refuse {
@@ -237,11 +233,7 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	answer, err := s.serve(r, body)
+	answer, err := s.serve(r)
 	if err != nil {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
@@ -253,18 +245,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // RoundTrip implements [http.RoundTripper]: it handles a request to any host
 // within the process.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	var err error
-	if r.Body != nil {
-		body, err = io.ReadAll(r.Body)
-		_ = r.Body.Close()
+	in := r.Clone(r.Context())
+	if in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host; in.Body == nil {
+		in.Body = http.NoBody
 	}
-	if err = cmp.Or(err, r.Context().Err()); err != nil {
+	defer func() { _ = in.Body.Close() }()
+	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	in := r.Clone(r.Context())
-	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host
-	answer, err := s.serve(in, body)
+	answer, err := s.serve(in)
 	if err != nil {
 		return nil, err
 	}
