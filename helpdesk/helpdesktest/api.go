@@ -58,6 +58,15 @@ func about[T any](find func(id string) *T, missing endpoint, serve func(*http.Re
 	}
 }
 
+// must returns the object that find returns for an ID, and panics if it returns nil.
+func must[T any](find func(id string) *T, id string) *T {
+	found := find(id)
+	if found == nil {
+		panic("helpdesktest: nothing has the ID " + id)
+	}
+	return found
+}
+
 // decodeStrictly decodes a request's body and refuses unknown fields and wrong
 // types.
 func decodeStrictly(r *http.Request, v any) error {

@@ -60,7 +60,7 @@ type Intercom struct {
 
 	mu            sync.Mutex
 	lastID        int
-	contacts      map[string]IntercomContact
+	contacts      map[string]*intercomContact
 	conversations map[string]*intercomConversation
 	requests      window
 	endpoint      string // for the app's webhooks; empty for none
@@ -69,7 +69,7 @@ type Intercom struct {
 // NewIntercom returns a workspace without conversations. Close it, unless it is in
 // memory.
 func NewIntercom(opts *IntercomOptions) *Intercom {
-	f := &Intercom{lastID: 1000, contacts: map[string]IntercomContact{},
+	f := &Intercom{lastID: 1000, contacts: map[string]*intercomContact{},
 		conversations: map[string]*intercomConversation{}}
 	f.opts = *cmp.Or(opts, &IntercomOptions{})
 	f.requests = window{limit: cmp.Or(f.opts.RequestsPer10s, DefaultRequestsPer10s), length: 10 * time.Second}
@@ -93,6 +93,11 @@ func (f *Intercom) Config() json.RawMessage {
 type IntercomContact struct {
 	Email, ExternalID string
 	Role              string // "user" by default, or "lead"
+}
+
+type intercomContact struct {
+	IntercomContact
+	id string
 }
 
 // IntercomPart is a message or an action in a conversation.
@@ -128,7 +133,7 @@ func (f *Intercom) Created(target string, contact IntercomContact,
 	message string) (conversationID string, webhook *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.begin(f.addContact(contact), message)
+	c := f.begin(f.addContact(contact).id, message)
 	return c.id, f.opened(target, c)
 }
 
@@ -148,11 +153,12 @@ func (f *Intercom) Left() (conversations, contacts int) {
 	return len(f.conversations), len(f.contacts)
 }
 
-func (f *Intercom) addContact(contact IntercomContact) (id string) {
+func (f *Intercom) addContact(contact IntercomContact) *intercomContact {
 	f.lastID++
-	id = fmt.Sprintf("%024x", f.lastID)
-	f.contacts[id] = contact
-	return id
+	added := &intercomContact{contact, fmt.Sprintf("%024x", f.lastID)}
+	added.Role = cmp.Or(added.Role, "user")
+	f.contacts[added.id] = added
+	return added
 }
 
 func (f *Intercom) begin(contactID, message string) *intercomConversation {
@@ -172,7 +178,7 @@ func (f *Intercom) opened(target string, c *intercomConversation) *http.Request 
 func (f *Intercom) Replied(target, conversationID, message string) *http.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.mustConversation(conversationID)
+	c := must(f.conversation, conversationID)
 	partType := "comment"
 	if c.closed {
 		partType, c.closed = "open", false
@@ -219,14 +225,14 @@ func (f *Intercom) notify(target, topic string, item object) *http.Request {
 func (f *Intercom) AgentReply(conversationID, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.add(f.mustConversation(conversationID), "comment", intercomAgent, escaped(message), nil)
+	f.add(must(f.conversation, conversationID), "comment", intercomAgent, escaped(message), nil)
 }
 
 // CloseConversation closes a conversation. It panics if the conversation does not exist.
 func (f *Intercom) CloseConversation(conversationID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mustConversation(conversationID).closed = true
+	must(f.conversation, conversationID).closed = true
 }
 
 // DeleteConversation removes a conversation.
@@ -238,14 +244,6 @@ func (f *Intercom) DeleteConversation(conversationID string) {
 
 // conversation returns the conversation with this ID, or nil.
 func (f *Intercom) conversation(id string) *intercomConversation { return f.conversations[id] }
-
-func (f *Intercom) mustConversation(id string) *intercomConversation {
-	c := f.conversations[id]
-	if c == nil {
-		panic("helpdesktest: no conversation " + id)
-	}
-	return c
-}
 
 // Exists reports whether there is a conversation with this ID.
 func (f *Intercom) Exists(conversationID string) bool {
@@ -318,17 +316,16 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 }
 
 func (f *Intercom) author(id string, email bool) object {
-	contact, ok := f.contacts[id]
-	switch {
-	case !ok:
+	contact := f.contacts[id]
+	if contact == nil {
 		return object{"type": "admin", "id": id, "name": "Teammate " + id, "email": "teammate" + id + "@desk.example"}
-	case !email:
-		return object{"type": contact.role(), "id": id, "name": nil, "email": nil}
 	}
-	return object{"type": contact.role(), "id": id, "name": nil, "email": orNull(contact.Email)}
+	author := object{"type": contact.Role, "id": id, "name": nil, "email": nil}
+	if email {
+		author["email"] = orNull(contact.Email)
+	}
+	return author
 }
-
-func (c IntercomContact) role() string { return cmp.Or(c.Role, "user") }
 
 func orNull(s string) any {
 	if s == "" {

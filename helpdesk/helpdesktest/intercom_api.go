@@ -1,9 +1,11 @@
 package helpdesktest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,24 +24,22 @@ func invalidParameter(message string) (int, any) {
 	return intercomError(http.StatusBadRequest, "parameter_invalid", message)
 }
 
+// intercomErrors holds the code and the message of the usual error with a status, 500 for
+// all from there.
+var intercomErrors = map[int][2]string{
+	http.StatusUnauthorized:        {"unauthorized", "Access Token Invalid"},
+	http.StatusForbidden:           {"api_plan_restricted", "Active subscription needed."},
+	http.StatusNotFound:            {"not_found", "Resource Not Found"},
+	http.StatusConflict:            {"conflict", "The resource is being changed by another request"},
+	http.StatusTooManyRequests:     {"rate_limit_exceeded", "The rate limit for the App has been exceeded"},
+	http.StatusInternalServerError: {"server_error", "Server Error"},
+}
+
 // intercomRefusal is a status with its usual error.
 func intercomRefusal(status int) (int, any) {
-	switch status {
-	case http.StatusUnauthorized:
-		return intercomError(status, "unauthorized", "Access Token Invalid")
-	case http.StatusForbidden:
-		return intercomError(status, "api_plan_restricted", "Active subscription needed.")
-	case http.StatusNotFound:
-		return intercomError(status, "not_found", "Resource Not Found")
-	case http.StatusConflict:
-		return intercomError(status, "conflict", "The resource is being changed by another request")
-	case http.StatusTooManyRequests:
-		return intercomError(status, "rate_limit_exceeded", "The rate limit for the App has been exceeded")
-	}
-	if status >= 500 {
-		return intercomError(status, "server_error", "Server Error")
-	}
-	return intercomError(status, "parameter_invalid", http.StatusText(status))
+	usual := cmp.Or(intercomErrors[min(status, http.StatusInternalServerError)],
+		[2]string{"parameter_invalid", http.StatusText(status)})
+	return intercomError(status, usual[0], usual[1])
 }
 
 // intercomNotFound answers a request for a missing object.
@@ -47,6 +47,9 @@ func intercomNotFound(*http.Request) (int, any) { return intercomRefusal(http.St
 
 // handler is the API.
 func (f *Intercom) handler() http.Handler {
+	ofContact := func(serve func(*http.Request, *intercomContact) (int, any)) endpoint {
+		return about(func(id string) *intercomContact { return f.contacts[id] }, intercomNotFound, serve)
+	}
 	of := func(serve func(*http.Request, *intercomConversation) (int, any)) endpoint {
 		return about(f.conversation, intercomNotFound, serve)
 	}
@@ -56,14 +59,14 @@ func (f *Intercom) handler() http.Handler {
 		"GET /admins/{id}":               f.showAdmin,
 		"GET /contacts":                  f.listContacts,
 		"POST /contacts":                 f.createContact,
-		"GET /contacts/{id}":             f.showContact,
-		"DELETE /contacts/{id}":          f.deleteContact,
+		"GET /contacts/{id}":             ofContact(f.showContact),
+		"DELETE /contacts/{id}":          ofContact(f.deleteContact),
 		"GET /conversations":             f.listConversations,
 		"POST /conversations":            f.createConversation,
 		"GET /conversations/{id}":        of(f.showConversation),
 		"DELETE /conversations/{id}":     of(f.deleteConversation),
-		"POST /conversations/{id}/parts": of(f.postPart),
-		"POST /conversations/{id}/reply": of(f.postReply),
+		"POST /conversations/{id}/parts": of(f.write),
+		"POST /conversations/{id}/reply": of(f.write),
 		"POST /conversations/redact":     f.redact,
 	})
 }
@@ -130,14 +133,9 @@ func (f *Intercom) listContacts(*http.Request) (int, any) {
 	return http.StatusOK, object{"type": "list", "data": []any{}, "total_count": len(f.contacts)}
 }
 
-func (f *Intercom) showContact(r *http.Request) (int, any) {
-	id := r.PathValue("id")
-	contact, ok := f.contacts[id]
-	if !ok {
-		return intercomRefusal(http.StatusNotFound)
-	}
-	return http.StatusOK, object{"type": "contact", "id": id, "role": contact.role(), "email": orNull(contact.Email),
-		"external_id": orNull(contact.ExternalID)}
+func (f *Intercom) showContact(_ *http.Request, contact *intercomContact) (int, any) {
+	return http.StatusOK, object{"type": "contact", "id": contact.id, "role": contact.Role,
+		"email": orNull(contact.Email), "external_id": orNull(contact.ExternalID)}
 }
 
 func (f *Intercom) createContact(r *http.Request) (int, any) {
@@ -146,24 +144,19 @@ func (f *Intercom) createContact(r *http.Request) (int, any) {
 		return invalidParameter(err.Error())
 	}
 	for _, contact := range f.contacts {
-		if in.Role == contact.role() && contact.Email == in.Email {
+		if in.Role == contact.Role && contact.Email == in.Email {
 			return intercomError(http.StatusConflict, "conflict", "A contact matching those details already exists")
 		}
 	}
 	if in.Role != "user" || in.Email == "" {
 		return invalidParameter("role or email is invalid")
 	}
-	id := f.addContact(IntercomContact{Email: in.Email})
-	return http.StatusOK, object{"type": "contact", "id": id, "role": in.Role, "email": in.Email, "external_id": nil}
+	return f.showContact(r, f.addContact(IntercomContact{Email: in.Email}))
 }
 
-func (f *Intercom) deleteContact(r *http.Request) (int, any) {
-	id := r.PathValue("id")
-	if _, ok := f.contacts[id]; !ok {
-		return intercomRefusal(http.StatusNotFound)
-	}
-	delete(f.contacts, id)
-	return http.StatusOK, object{"type": "contact", "id": id, "external_id": nil, "deleted": true}
+func (f *Intercom) deleteContact(_ *http.Request, contact *intercomContact) (int, any) {
+	delete(f.contacts, contact.id)
+	return http.StatusOK, object{"type": "contact", "id": contact.id, "external_id": nil, "deleted": true}
 }
 
 // createConversation begins a conversation on behalf of a contact, and reports it.
@@ -175,9 +168,9 @@ func (f *Intercom) createConversation(r *http.Request) (int, any) {
 	if err := decodeStrictly(r, &in); err != nil {
 		return invalidParameter(err.Error())
 	}
-	contact, ok := f.contacts[in.From.ID]
+	contact := f.contacts[in.From.ID]
 	switch {
-	case !ok || contact.role() != in.From.Type:
+	case contact == nil || contact.Role != in.From.Type:
 		return intercomError(http.StatusNotFound, "not_found", "User Not Found")
 	case in.Body == "":
 		return intercomError(http.StatusBadRequest, "parameter_not_found", "body is required")
@@ -214,32 +207,30 @@ func (f *Intercom) deleteConversation(r *http.Request, c *intercomConversation) 
 	return http.StatusOK, object{"id": c.id, "object": "conversation", "deleted": true}
 }
 
-// intercomMessage is the request body of a write.
-type intercomMessage struct {
-	Type         string  `json:"type"`
-	AdminID      string  `json:"admin_id"`
-	MessageType  string  `json:"message_type"`
-	Body         *string `json:"body"`
-	ReplyOptions []struct {
-		Text string    `json:"text"`
-		UUID uuid.UUID `json:"uuid"`
-	} `json:"reply_options"`
+// takes reports whether an endpoint takes messages of a type.
+func (f *Intercom) takes(r *http.Request, messageType string) bool {
+	isReply := strings.HasSuffix(r.URL.Path, "/reply")
+	switch messageType {
+	case "note":
+		return isReply || !f.opts.NotesByReply
+	case "comment":
+		return isReply
+	}
+	return messageType == "quick_reply" && isReply && r.Header.Get("Intercom-Version") == "Unstable"
 }
 
-func (f *Intercom) postPart(r *http.Request, c *intercomConversation) (int, any) {
-	return f.write(r, c, func(m intercomMessage) bool { return m.MessageType == "note" && !f.opts.NotesByReply })
-}
-
-func (f *Intercom) postReply(r *http.Request, c *intercomConversation) (int, any) {
-	return f.write(r, c, func(m intercomMessage) bool {
-		return m.MessageType == "note" || m.MessageType == "comment" || m.MessageType == "quick_reply" &&
-			r.Header.Get("Intercom-Version") == "Unstable"
-	})
-}
-
-// write adds a part, unless takes refuses the message.
-func (f *Intercom) write(r *http.Request, c *intercomConversation, takes func(intercomMessage) bool) (int, any) {
-	var m intercomMessage
+// write adds a part.
+func (f *Intercom) write(r *http.Request, c *intercomConversation) (int, any) {
+	var m struct {
+		Type         string
+		AdminID      string `json:"admin_id"`
+		MessageType  string `json:"message_type"`
+		Body         *string
+		ReplyOptions []struct {
+			Text string
+			UUID uuid.UUID
+		} `json:"reply_options"`
+	}
 	if err := decodeStrictly(r, &m); err != nil {
 		return invalidParameter(err.Error())
 	}
@@ -248,7 +239,7 @@ func (f *Intercom) write(r *http.Request, c *intercomConversation, takes func(in
 		labels = append(labels, option.Text)
 	}
 	switch {
-	case !takes(m):
+	case !f.takes(r, m.MessageType):
 		return invalidParameter("message_type is invalid")
 	case m.Type != "admin":
 		return invalidParameter("type must be admin")

@@ -206,7 +206,7 @@ func (z *Zendesk) Left() (tickets, users int) {
 func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	ticket := z.mustTicket(ticketID)
+	ticket := must(z.ticket, ticketID)
 	z.write(ticket, ticket.requester, asHTML(message), true)
 	return z.reply(target, ticket, message)
 }
@@ -216,7 +216,7 @@ func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
 func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	ticket := z.mustTicket(ticketID)
+	ticket := must(z.ticket, ticketID)
 	z.write(ticket, z.userOf("agent@acme.example", "agent"), asHTML(message), true)
 	return z.reply(target, ticket, message)
 }
@@ -233,14 +233,14 @@ func (z *Zendesk) Webhook(target string, body []byte) *http.Request {
 func (z *Zendesk) SetStatus(ticketID, status string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.mustTicket(ticketID).status = status
+	must(z.ticket, ticketID).status = status
 }
 
 // DeleteTicket removes a ticket.
 func (z *Zendesk) DeleteTicket(ticketID string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	delete(z.tickets, z.mustTicket(ticketID).id)
+	delete(z.tickets, must(z.ticket, ticketID).id)
 }
 
 // ExpireTokens expires the OAuth client's tokens.
@@ -316,14 +316,6 @@ func (z *Zendesk) ticket(id string) *zendeskTicket {
 		return nil
 	}
 	return z.tickets[number]
-}
-
-func (z *Zendesk) mustTicket(id string) *zendeskTicket {
-	ticket := z.ticket(id)
-	if ticket == nil {
-		panic("helpdesktest: no ticket " + id)
-	}
-	return ticket
 }
 
 func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string, public bool) Comment {
