@@ -77,7 +77,7 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) (refused int, body
 	if r.Header.Get("Authorization") != "Bearer "+IntercomAccessToken {
 		return intercomRefusal(http.StatusUnauthorized)
 	}
-	taken := f.requests.take(time.Now())
+	taken := f.requests.take()
 	if f.requests.limit >= 0 {
 		answer.Set("X-RateLimit-Limit", strconv.Itoa(f.requests.limit))
 		answer.Set("X-RateLimit-Remaining", strconv.Itoa(f.requests.remaining()))

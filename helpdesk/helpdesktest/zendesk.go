@@ -68,7 +68,7 @@ type Zendesk struct {
 	users    map[int64]*zendeskUser
 	tickets  map[int64]*zendeskTicket
 	webhooks []*zendeskWebhook
-	triggers []object
+	triggers []*zendeskTrigger
 	tokens   map[string]time.Time // issued tokens and their expiry
 	minted   int
 	requests window
@@ -98,6 +98,20 @@ type zendeskWebhook struct {
 	Status        string   `json:"status"`
 	Subscriptions []string `json:"subscriptions"`
 	secret        string
+}
+
+type zendeskTrigger struct {
+	ID         int64  `json:"id"`
+	Title      string `json:"title"`
+	Active     bool   `json:"active"`
+	Conditions struct {
+		All []map[string]string `json:"all"`
+		Any []any               `json:"any"`
+	} `json:"conditions"`
+	Actions []struct {
+		Field string   `json:"field"`
+		Value []string `json:"value"`
+	} `json:"actions"`
 }
 
 // firstID is near the IDs of real accounts, which do not fit into 32 bits.
@@ -204,21 +218,13 @@ func (z *Zendesk) Left() (tickets, users int) {
 // UserReply writes a public comment by the requester, and returns the signed request with which a
 // trigger reports it to the target. It panics if the ticket does not exist.
 func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	ticket := must(z.ticket, ticketID)
-	z.write(ticket, ticket.requester, asHTML(message), true)
-	return z.reply(target, ticket, message)
+	return z.reply(target, ticketID, message, false)
 }
 
 // AgentReply writes a public comment by an agent and returns the request that a trigger with no
 // condition on roles would make. It panics if the ticket does not exist.
 func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	ticket := must(z.ticket, ticketID)
-	z.write(ticket, z.userOf("agent@acme.example", "agent"), asHTML(message), true)
-	return z.reply(target, ticket, message)
+	return z.reply(target, ticketID, message, true)
 }
 
 // Webhook returns a signed request with the given body.
@@ -257,7 +263,15 @@ func (z *Zendesk) Minted() int {
 	return z.minted
 }
 
-func (z *Zendesk) reply(target string, ticket *zendeskTicket, message string) *http.Request {
+func (z *Zendesk) reply(target, ticketID, message string, byAgent bool) *http.Request {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	ticket := must(z.ticket, ticketID)
+	author := ticket.requester
+	if byAgent {
+		author = z.userOf("agent@acme.example", "agent")
+	}
+	z.write(ticket, author, asHTML(message), true)
 	value := quoted(message)
 	if z.opts.RawMessages {
 		value = `"` + message + `"`
@@ -274,8 +288,8 @@ func (z *Zendesk) sign(target string, body []byte) *http.Request {
 		panic(err) // the target is not a URL
 	}
 	secret, webhookID := ZendeskSigningSecret, "01HWEBHOOK"
-	if i := slices.IndexFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.Endpoint == target }); i >= 0 {
-		secret, webhookID = z.webhooks[i].secret, z.webhooks[i].ID
+	if hook := first(z.webhooks, func(w *zendeskWebhook) bool { return w.Endpoint == target }); hook != nil {
+		secret, webhookID = hook.secret, hook.ID
 	}
 	stamp := time.Now().UTC().Format(time.RFC3339)
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -309,13 +323,31 @@ func (z *Zendesk) userOf(email, role string) *zendeskUser {
 	return u
 }
 
-// ticket returns the ticket with this ID, or nil.
-func (z *Zendesk) ticket(id string) *zendeskTicket {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil {
-		return nil
+// number returns a numeric ID, or zero, which is none.
+func number(id string) int64 {
+	n, _ := strconv.ParseInt(id, 10, 64)
+	return n
+}
+
+// ticket returns the ticket with this ID, or nil. So do user, webhook and trigger.
+func (z *Zendesk) ticket(id string) *zendeskTicket { return z.tickets[number(id)] }
+
+func (z *Zendesk) user(id string) *zendeskUser { return z.users[number(id)] }
+
+func (z *Zendesk) webhook(id string) *zendeskWebhook {
+	return first(z.webhooks, func(w *zendeskWebhook) bool { return w.ID == id })
+}
+
+func (z *Zendesk) trigger(id string) *zendeskTrigger {
+	return first(z.triggers, func(t *zendeskTrigger) bool { return t.ID == number(id) })
+}
+
+// first returns the first element that satisfies is, or nil.
+func first[T any](all []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
 	}
-	return z.tickets[number]
+	return nil
 }
 
 func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string, public bool) Comment {
@@ -337,8 +369,8 @@ type window struct {
 }
 
 // take counts one use, and reports whether it is within the limit.
-func (w *window) take(now time.Time) bool {
-	if !now.Before(w.ends) {
+func (w *window) take() bool {
+	if now := time.Now(); !now.Before(w.ends) {
 		w.ends, w.used = now.Truncate(w.length).Add(w.length), 0
 	}
 	if w.limit >= 0 && w.used >= w.limit {
@@ -349,6 +381,6 @@ func (w *window) take(now time.Time) bool {
 }
 
 // resets returns the seconds until the limit resets.
-func (w *window) resets(now time.Time) int { return seconds(w.ends.Sub(now)) }
+func (w *window) resets() int { return seconds(time.Until(w.ends)) }
 
 func (w *window) remaining() int { return max(0, w.limit-w.used) }

@@ -1,6 +1,7 @@
 package helpdesktest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,26 +13,21 @@ import (
 	"time"
 )
 
-// zendeskError is the body of an error that a fault injects.
+// zendeskErrors holds the usual body of an error with a status.
+var zendeskErrors = map[int]string{
+	http.StatusUnauthorized: `{"error":"Couldn't authenticate you"}`,
+	http.StatusForbidden: `{"error":{"title":"Forbidden","message":"You do not have access to this page. Please contact ` +
+		`the account owner of this help desk for further help."}}`,
+	http.StatusNotFound: jsonError("RecordNotFound", "Not found"),
+	http.StatusConflict: jsonError("UpdateConflict", "Safe Update prevented the update due to outdated ticket data. "+
+		"Please fetch the latest ticket data and try again."),
+	http.StatusTooManyRequests:    jsonError("APIRateLimitExceeded", "Number of allowed API requests per minute exceeded"),
+	http.StatusServiceUnavailable: `<html><head><title>Zendesk</title></head><body>We'll be back shortly.</body></html>`,
+}
+
+// zendeskError is the usual body of an error with this status.
 func zendeskError(status int) string {
-	code, description := "InternalServerError", http.StatusText(status)
-	switch status {
-	case http.StatusUnauthorized:
-		return `{"error":"Couldn't authenticate you"}`
-	case http.StatusForbidden:
-		return `{"error":{"title":"Forbidden","message":"You do not have access to this page. Please contact the ` +
-			`account owner of this help desk for further help."}}`
-	case http.StatusNotFound:
-		code, description = "RecordNotFound", "Not found"
-	case http.StatusConflict:
-		code, description = "UpdateConflict", "Safe Update prevented the update due to outdated ticket data. Please "+
-			"fetch the latest ticket data and try again."
-	case http.StatusTooManyRequests:
-		code, description = "APIRateLimitExceeded", "Number of allowed API requests per minute exceeded"
-	case http.StatusServiceUnavailable:
-		return `<html><head><title>Zendesk</title></head><body>We'll be back shortly.</body></html>`
-	}
-	return jsonError(code, description)
+	return cmp.Or(zendeskErrors[status], jsonError("InternalServerError", http.StatusText(status)))
 }
 
 func jsonError(code, description string) string {
@@ -50,7 +46,7 @@ func (z *Zendesk) handler() http.Handler {
 		"/":                                        noEndpoint,
 		"POST /oauth/tokens":                       z.mint,
 		"GET /api/v2/users/me":                     z.me,
-		"DELETE /api/v2/users/{id}":                z.byAdmin(z.deleteUser),
+		"DELETE /api/v2/users/{id}":                z.byAdmin(about(z.user, notFound, z.deleteUser)),
 		"POST /api/v2/tickets":                     z.createTicket,
 		"GET /api/v2/tickets/{id}":                 ofTicket(z.showTicket),
 		"PUT /api/v2/tickets/{id}":                 ofTicket(z.update),
@@ -64,7 +60,7 @@ func (z *Zendesk) handler() http.Handler {
 		"GET /api/v2/webhooks/{id}/signing_secret": ofWebhook(z.signingSecret),
 		"GET /api/v2/triggers":                     z.byAdmin(z.listTriggers),
 		"POST /api/v2/triggers":                    z.byAdmin(z.createTrigger),
-		"DELETE /api/v2/triggers/{id}":             z.byAdmin(z.deleteTrigger),
+		"DELETE /api/v2/triggers/{id}":             z.byAdmin(about(z.trigger, notFound, z.deleteTrigger)),
 	})
 }
 
@@ -155,12 +151,11 @@ func (z *Zendesk) mint(r *http.Request) (int, any) {
 // withinLimit applies the account's limit and states the remainder in the
 // answer's headers.
 func (z *Zendesk) withinLimit() bool {
-	now := time.Now()
-	ok := z.requests.take(now)
+	ok := z.requests.take()
 	if z.requests.limit < 0 {
 		return true
 	}
-	resets := strconv.Itoa(z.requests.resets(now))
+	resets := strconv.Itoa(z.requests.resets())
 	for name, value := range map[string]int{"X-Rate-Limit": z.requests.limit, "Ratelimit-Limit": z.requests.limit,
 		"X-Rate-Limit-Remaining": z.requests.remaining(), "Ratelimit-Remaining": z.requests.remaining()} {
 		z.header.Set(name, strconv.Itoa(value))
@@ -174,19 +169,18 @@ func (z *Zendesk) withinLimit() bool {
 
 // withinUpdates applies the limits on writes, and returns the name of an exceeded one, or "".
 func (z *Zendesk) withinUpdates(ticket *zendeskTicket) (exceeded string) {
-	now := time.Now()
-	of, ok := &ticket.updates, ticket.updates.take(now)
+	of, ok := &ticket.updates, ticket.updates.take()
 	if of.limit >= 0 {
 		z.header.Set("Zendesk-Ratelimit-Per-Ticket-Updates",
-			fmt.Sprintf("total=%d; remaining=%d; resets=%d", of.limit, of.remaining(), of.resets(now)))
+			fmt.Sprintf("total=%d; remaining=%d; resets=%d", of.limit, of.remaining(), of.resets()))
 	}
 	if exceeded = "a single ticket"; ok {
 		of, exceeded = &z.updates, "tickets"
-		if ok = of.take(now); ok {
+		if ok = of.take(); ok {
 			return ""
 		}
 	}
-	z.header.Set("Retry-After", strconv.Itoa(of.resets(now)))
+	z.header.Set("Retry-After", strconv.Itoa(of.resets()))
 	return exceeded
 }
 
@@ -212,12 +206,12 @@ func (z *Zendesk) createTicket(r *http.Request) (int, any) {
 // fire makes each active trigger whose only condition is this update type call its webhook.
 func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 	for _, trigger := range z.triggers {
-		conditions := trigger["conditions"].(object)["all"].([]map[string]string)
-		if trigger["active"] != true || len(conditions) != 1 || conditions[0]["field"] != "update_type" ||
+		conditions := trigger.Conditions.All
+		if !trigger.Active || len(conditions) != 1 || conditions[0]["field"] != "update_type" ||
 			conditions[0]["value"] != updateType {
 			continue
 		}
-		value := trigger["actions"].([]zendeskAction)[0].Value
+		value := trigger.Actions[0].Value
 		body := strings.NewReplacer("{{ticket.id}}", strconv.FormatInt(ticket.id, 10), "{{ticket.requester.email}}",
 			ticket.requester.email).Replace(value[1])
 		if hook := z.webhook(value[0]); hook != nil && hook.Status == "active" {
@@ -228,20 +222,15 @@ func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 
 // deleteUser removes a user, unless the user is the requester of a ticket that
 // is not closed.
-func (z *Zendesk) deleteUser(r *http.Request) (int, any) {
-	number, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	user := z.users[number]
-	if user == nil {
-		return refusal(http.StatusNotFound)
-	}
+func (z *Zendesk) deleteUser(_ *http.Request, user *zendeskUser) (int, any) {
 	for _, ticket := range z.tickets {
 		if ticket.requester == user && ticket.status != "closed" {
 			return http.StatusUnprocessableEntity, jsonError("RecordInvalid",
 				"The user is the requester of tickets that are not closed.")
 		}
 	}
-	delete(z.users, number)
-	return http.StatusOK, object{"user": object{"id": number, "active": false}}
+	delete(z.users, user.id)
+	return http.StatusOK, object{"user": object{"id": user.id, "active": false}}
 }
 
 func (z *Zendesk) showTicket(_ *http.Request, ticket *zendeskTicket) (int, any) {
@@ -351,15 +340,6 @@ func (z *Zendesk) createWebhook(r *http.Request) (int, any) {
 	return http.StatusCreated, object{"webhook": hook}
 }
 
-// webhook returns the webhook with this ID, or nil.
-func (z *Zendesk) webhook(id string) *zendeskWebhook {
-	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return z.webhooks[i]
-}
-
 // moveWebhook changes the endpoint of a webhook.
 func (z *Zendesk) moveWebhook(r *http.Request, hook *zendeskWebhook) (int, any) {
 	var in struct{ Webhook struct{ Endpoint string } }
@@ -372,7 +352,7 @@ func (z *Zendesk) moveWebhook(r *http.Request, hook *zendeskWebhook) (int, any) 
 
 // deleteWebhook removes a webhook, unless a trigger calls it.
 func (z *Zendesk) deleteWebhook(_ *http.Request, hook *zendeskWebhook) (int, any) {
-	if strings.Contains(fmt.Sprint(z.triggers), hook.ID) {
+	if slices.ContainsFunc(z.triggers, func(t *zendeskTrigger) bool { return t.Actions[0].Value[0] == hook.ID }) {
 		return invalidWebhook()
 	}
 	z.webhooks = slices.DeleteFunc(z.webhooks, func(other *zendeskWebhook) bool { return other == hook })
@@ -385,40 +365,22 @@ func (z *Zendesk) signingSecret(_ *http.Request, hook *zendeskWebhook) (int, any
 
 func (z *Zendesk) listTriggers(r *http.Request) (int, any) { return paged(r, "triggers", z.triggers) }
 
-// zendeskAction is an action of a trigger.
-type zendeskAction struct {
-	Field string   `json:"field"`
-	Value []string `json:"value"`
-}
-
 func (z *Zendesk) createTrigger(r *http.Request) (int, any) {
-	var in struct {
-		Trigger struct {
-			Title      string
-			Active     bool
-			Conditions struct{ All []map[string]string }
-			Actions    []zendeskAction
-		}
-	}
+	var in struct{ Trigger zendeskTrigger }
 	err := decodeStrictly(r, &in)
-	t := in.Trigger
-	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
+	t := &in.Trigger
+	if err != nil || t.ID != 0 || t.Conditions.Any != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
 		t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || z.webhook(t.Actions[0].Value[0]) == nil {
 		return invalidRecord("base", "Trigger is not valid")
 	}
-	trigger := object{"id": z.nextID(), "title": t.Title, "active": t.Active,
-		"conditions": object{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
-	z.triggers = append(z.triggers, trigger)
-	return http.StatusCreated, object{"trigger": trigger}
+	t.ID, t.Conditions.Any = z.nextID(), []any{}
+	z.triggers = append(z.triggers, t)
+	return http.StatusCreated, object{"trigger": t}
 }
 
-func (z *Zendesk) deleteTrigger(r *http.Request) (int, any) {
-	i := slices.IndexFunc(z.triggers, func(t object) bool { return fmt.Sprint(t["id"]) == r.PathValue("id") })
-	if i < 0 {
-		return refusal(http.StatusNotFound)
-	}
-	z.triggers = slices.Delete(z.triggers, i, i+1)
+func (z *Zendesk) deleteTrigger(_ *http.Request, trigger *zendeskTrigger) (int, any) {
+	z.triggers = slices.DeleteFunc(z.triggers, func(other *zendeskTrigger) bool { return other == trigger })
 	return http.StatusNoContent, nil
 }
 
