@@ -14,6 +14,14 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
+// found requires that a search found something, and returns its ID.
+func (f *deskFixture) found(id string, found bool, err error) string {
+	f.Helper()
+	require.NoError(f, err)
+	assert.True(f, found)
+	return id
+}
+
 // notFound requires that a search found nothing.
 func (f *deskFixture) notFound(_ string, found bool, err error) {
 	f.Helper()
@@ -31,17 +39,13 @@ var finderTests = []deskTest{
 	{"FindNote finds a note", func(f *deskFixture) {
 		for _, text := range []string{hostile, "One line"} {
 			id := f.note(text)
-			got, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, text, "", f.began)
-			require.NoError(f, err)
-			assert.True(f, found, text)
+			got := f.found(f.can.Finder.FindNote(f.Context(), f.ConversationID, text, "", f.began))
 			assert.True(f, id == "" || id == got, "%s instead of %s", got, id)
 		}
 	}},
 	{"FindNote finds a note whose answer was lost", func(f *deskFixture) {
 		require.Error(f, f.breaks(Fault{Lose: true}, "Written"))
-		_, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Written", "", f.began)
-		require.NoError(f, err)
-		assert.True(f, found)
+		f.found(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Written", "", f.began))
 	}},
 	{"FindNote finds nothing else", func(f *deskFixture) {
 		id := f.note("Hello")
@@ -50,9 +54,8 @@ var finderTests = []deskTest{
 		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began))
 		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", "", later()))
 		again := f.note("Hello")
-		got, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began)
-		require.NoError(f, err)
-		assert.True(f, found && got == again, "the second note")
+		got := f.found(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began))
+		assert.Equal(f, again, got, "the second note")
 	}},
 	{"FindNote says that a deleted conversation is gone", func(f *deskFixture) {
 		f.Delete()
@@ -134,9 +137,7 @@ var offererTests = []deskTest{
 		} {
 			id, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, offer)
 			require.NoError(f, err)
-			got, found, err := f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, f.began)
-			require.NoError(f, err)
-			assert.True(f, found && got == id)
+			assert.Equal(f, id, f.found(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, f.began)))
 		}
 		assert.Len(f, f.writes(), 2)
 		assert.Empty(f, f.Notes())
@@ -303,28 +304,22 @@ func withEach(body []byte, value string) (all [][]byte) {
 	if json.Unmarshal(body, &whole) != nil {
 		return nil
 	}
-	var walk func(v any)
-	change := func(old any, set func(any)) {
+	var walk func(v any, set func(any))
+	walk = func(v any, set func(any)) {
 		set(json.RawMessage(value))
-		changed, err := json.Marshal(whole)
-		set(old)
-		if err == nil {
-			all = append(all, changed)
-		}
-		walk(old)
-	}
-	walk = func(v any) {
+		all = append(all, mustMarshal(whole))
+		set(v)
 		switch v := v.(type) {
 		case map[string]any:
 			for name, field := range v {
-				change(field, func(to any) { v[name] = to })
+				walk(field, func(to any) { v[name] = to })
 			}
 		case []any:
 			for i, element := range v {
-				change(element, func(to any) { v[i] = to })
+				walk(element, func(to any) { v[i] = to })
 			}
 		}
 	}
-	walk(whole)
-	return all
+	walk(whole, func(to any) { whole = to })
+	return all[1:] // the first one is the value alone
 }
