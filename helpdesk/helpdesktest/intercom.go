@@ -116,7 +116,7 @@ type intercomConversation struct {
 	id, contactID string
 	createdAt     time.Time
 	message       string // the contact's first message
-	closed        bool
+	state         string // "open" or "closed"
 	parts         []IntercomPart
 }
 
@@ -162,7 +162,8 @@ func (f *Intercom) addContact(contact IntercomContact) *intercomContact {
 }
 
 func (f *Intercom) begin(contactID, message string) *intercomConversation {
-	c := &intercomConversation{id: f.newID(), contactID: contactID, createdAt: time.Now(), message: message}
+	c := &intercomConversation{id: f.newID(), contactID: contactID, createdAt: time.Now(), message: message,
+		state: "open"}
 	f.conversations[c.id] = c
 	return c
 }
@@ -180,8 +181,8 @@ func (f *Intercom) Replied(target, conversationID, message string) *http.Request
 	defer f.mu.Unlock()
 	c := must(f.conversation, conversationID)
 	partType := "comment"
-	if c.closed {
-		partType, c.closed = "open", false
+	if c.state == "closed" {
+		partType, c.state = "open", "open"
 	}
 	part := f.add(c, partType, c.contactID, escaped(message), nil)
 	return f.notify(target, "conversation.user.replied", f.show(c, []IntercomPart{part}, !f.opts.NoEmail))
@@ -232,7 +233,7 @@ func (f *Intercom) AgentReply(conversationID, message string) {
 func (f *Intercom) CloseConversation(conversationID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	must(f.conversation, conversationID).closed = true
+	must(f.conversation, conversationID).state = "closed"
 }
 
 // DeleteConversation removes a conversation.
@@ -297,16 +298,12 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 			"created_at": p.At.Unix(), "updated_at": p.At.Unix(), "notified_at": p.At.Unix(),
 			"author": f.author(p.AuthorID, email), "attachments": []any{}, "redacted": p.Redacted})
 	}
-	state := "open"
-	if c.closed {
-		state = "closed"
-	}
 	body := c.message
 	if !f.opts.PlainText {
 		body = inParagraphs(escaped(body))
 	}
 	return object{"type": "conversation", "id": c.id, "created_at": c.createdAt.Unix(),
-		"updated_at": time.Now().Unix(), "open": !c.closed, "state": state,
+		"updated_at": time.Now().Unix(), "open": c.state == "open", "state": c.state,
 		"source": object{"type": "conversation", "id": "s" + c.id, "delivered_as": "customer_initiated", "body": body,
 			"author": f.author(c.contactID, email), "redacted": false},
 		"contacts": object{"type": "contact.list", "contacts": []object{
