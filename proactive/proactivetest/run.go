@@ -109,27 +109,27 @@ func (p *player) desk(now time.Time, e assistance.Effect) assistance.Event {
 func (p *player) play(s step) {
 	p.seen = seen{}
 	now := Start.Add(s.at)
-	switch s.do.verb {
+	switch s.verb {
 	case verbPage:
-		if p.page = s.do.object; strings.HasPrefix(p.page, "/") {
+		if p.page = s.object; strings.HasPrefix(p.page, "/") {
 			p.page = Site + p.page
 		}
 		p.act(activity.NewAction(activity.TypePageview, activity.Target{}, p.page), now)
 	case verbSays:
-		p.refused = p.replay.Step(assistance.Message{Text: s.do.object}, now)
+		p.refused = p.replay.Step(assistance.Message{Text: s.object}, now)
 	case verbDesk:
 		p.replay.Pass(now)
-		p.works = s.do.object == "works"
+		p.works = s.object == "works"
 	case verbRestart:
 		p.replay.Pass(now)
 		p.refused = p.restart()
 	case verbWait:
 		p.replay.Pass(now)
 	default:
-		if typ, ok := acts[s.do.verb]; ok {
-			p.act(activity.NewAction(typ, activity.Target{Label: s.do.object}, p.page), now)
+		if typ, ok := acts[s.verb]; ok {
+			p.act(activity.NewAction(typ, activity.Target{Label: s.object}, p.page), now)
 		} else {
-			p.refused = p.replay.Step(events[s.do.verb], now)
+			p.refused = p.replay.Step(events[s.verb], now)
 		}
 	}
 }

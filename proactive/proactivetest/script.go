@@ -18,7 +18,8 @@ type step struct {
 	position position
 	source   string
 	at       time.Duration
-	do       action
+	verb     string // of its action
+	object   string // of its verb
 	expect   []expectation
 }
 
@@ -26,12 +27,6 @@ type step struct {
 type position struct{ line, column int }
 
 func (p position) String() string { return fmt.Sprintf("line %d, column %d", p.line, p.column) }
-
-// action is a verb with its object.
-type action struct {
-	verb   string
-	object string
-}
 
 // The verbs other than acts and events.
 const (
@@ -176,11 +171,11 @@ func parseStep(tokens []token) (s step, err error) {
 	if s.at, err = time.ParseDuration(offset); err != nil || s.at < 0 || s.at > maxTime {
 		return s, first.errorf("%q is not a time such as t+4s or t+1m30s, at most t+1000h", first.text)
 	}
-	do, expected, isArrow := cut(tokens[1:], "→")
-	if s.do, err = parseAction(do); err != nil || !isArrow {
+	done, expected, isArrow := cut(tokens[1:], "→")
+	if s.verb, s.object, err = parseAction(done); err != nil || !isArrow {
 		return s, err
 	}
-	s.expect, err = parseExpectations(tokens[1+len(do)], expected)
+	s.expect, err = parseExpectations(tokens[1+len(done)], expected)
 	return s, err
 }
 
@@ -204,27 +199,27 @@ func join(tokens []token) string {
 	return strings.ReplaceAll(strings.Join(words, " "), " ,", ",")
 }
 
-// parseAction parses an action.
-func parseAction(tokens []token) (action, error) {
+// parseAction reads the tokens before an arrow: a verb with its object.
+func parseAction(tokens []token) (does, object string, err error) {
 	if len(tokens) == 0 {
-		return action{verb: verbWait}, nil
+		return verbWait, "", nil
 	}
 	verb := tokens[0]
-	object := len(tokens) == 2
+	two := len(tokens) == 2
 	_, isAct := acts[verb.text]
 	_, isEvent := events[verb.text]
 	switch {
 	case verb.quoted:
 	case len(tokens) == 1 && (strings.HasPrefix(verb.text, "/") || strings.Contains(verb.text, "://")):
-		return action{verbPage, verb.text}, nil
-	case object && (isAct || verb.text == verbSays) && tokens[1].quoted:
-		return action{verb.text, tokens[1].text}, nil
-	case object && verb.text == verbDesk && (tokens[1].text == "fails" || tokens[1].text == "works"):
-		return action{verbDesk, tokens[1].text}, nil
+		return verbPage, verb.text, nil
+	case two && (isAct || verb.text == verbSays) && tokens[1].quoted:
+		return verb.text, tokens[1].text, nil
+	case two && verb.text == verbDesk && (tokens[1].text == "fails" || tokens[1].text == "works"):
+		return verbDesk, tokens[1].text, nil
 	case len(tokens) == 1 && (isEvent || verb.text == verbRestart || verb.text == verbWait):
-		return action{verb: verb.text}, nil
+		return verb.text, "", nil
 	}
-	return action{}, verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
+	return "", "", verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
 }
 
 // parseExpectations parses the tokens after an arrow.
