@@ -7,7 +7,6 @@ import (
 	"sync"
 )
 
-// object is a JSON object.
 type object map[string]any
 
 // endpoint answers a request with a status and a body: nil for none, a string sent as is, and

@@ -45,7 +45,6 @@ func intercomRefusal(status int) (int, any) {
 // intercomNotFound answers a request for a missing object.
 func intercomNotFound(*http.Request) (int, any) { return intercomRefusal(http.StatusNotFound) }
 
-// handler is the API.
 func (f *Intercom) handler() http.Handler {
 	ofContact := func(serve func(*http.Request, *intercomContact) (int, any)) endpoint {
 		return about(func(id string) *intercomContact { return f.contacts[id] }, intercomNotFound, serve)
@@ -219,7 +218,6 @@ func (f *Intercom) takes(r *http.Request, messageType string) bool {
 	return messageType == "quick_reply" && isReply && r.Header.Get("Intercom-Version") == "Unstable"
 }
 
-// write adds a part.
 func (f *Intercom) write(r *http.Request, c *intercomConversation) (int, any) {
 	var m struct {
 		Type         string

@@ -10,7 +10,6 @@ import (
 // maxZendeskBody is the length in bytes at which Zendesk truncates a comment.
 const maxZendeskBody = 64 << 10
 
-// Patterns of markup.
 var (
 	scripts      = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
 	anyTag       = regexp.MustCompile(`(?s)<(/?)([a-zA-Z][a-zA-Z0-9]*)\b[^>]*>`)

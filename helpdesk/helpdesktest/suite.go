@@ -82,13 +82,11 @@ func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
 	}
 }
 
-// deskTest is a test of the suite.
 type deskTest struct {
 	name string
 	run  func(f *deskFixture)
 }
 
-// deskFixture is an account in a test.
 type deskFixture struct {
 	*testing.T
 	*Account

@@ -189,7 +189,6 @@ func (z *Zendesk) NewTicket(target, email, message string) (ticketID string, web
 	return id, z.sign(target, []byte(body))
 }
 
-// open makes a ticket.
 func (z *Zendesk) open(email, html string) *zendeskTicket {
 	ticket := &zendeskTicket{id: z.nextID(), requester: z.userOf(email, "end-user"), status: "new"}
 	ticket.updates = window{limit: cmp.Or(z.opts.UpdatesPerTicket, DefaultUpdatesPerTicket), length: 10 * time.Minute}

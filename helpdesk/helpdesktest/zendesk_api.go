@@ -34,7 +34,6 @@ func jsonError(code, description string) string {
 	return fmt.Sprintf(`{"error":%q,"description":%q}`, code, description)
 }
 
-// handler is the API.
 func (z *Zendesk) handler() http.Handler {
 	ofTicket := func(serve func(*http.Request, *zendeskTicket) (int, any)) endpoint {
 		return about(z.ticket, notFound, serve)

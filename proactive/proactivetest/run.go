@@ -72,7 +72,6 @@ func play(script string, config *proactive.Config, triggers []proactive.Trigger)
 	return errors.Join(errs...)
 }
 
-// player plays a script.
 type player struct {
 	replay *assistance.Replay
 	page   string
@@ -105,7 +104,6 @@ func (p *player) desk(now time.Time, e assistance.Effect) assistance.Event {
 	return assistance.WorkingDesk(now, e)
 }
 
-// play plays a step.
 func (p *player) play(s step) {
 	p.seen = seen{}
 	now := Start.Add(s.at)
@@ -134,7 +132,6 @@ func (p *player) play(s step) {
 	}
 }
 
-// act performs a user's action.
 func (p *player) act(a activity.Action, now time.Time) {
 	a.TimestampStart, a.Index = activity.Seconds(now), p.count
 	a.TimestampEnd = a.TimestampStart
@@ -240,7 +237,6 @@ func (p *player) checkNoOffer(reason assistance.Reason) string {
 	return fmt.Sprintf("the reason is not %s: %s", reason, p.whyNot())
 }
 
-// whyNot explains why there is no offer.
 func (p *player) whyNot() string {
 	var said []string
 	for _, d := range p.decisions {

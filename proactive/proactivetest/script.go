@@ -13,7 +13,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
-// step is one step of a script.
 type step struct {
 	position position
 	source   string
@@ -40,7 +39,6 @@ const (
 // acts maps the verbs that take a quoted object to types of action.
 var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
 
-// events maps verbs to events.
 var events = map[string]assistance.Event{
 	"dismisses":  assistance.Dismissed{},
 	"progresses": assistance.Progressed{},
@@ -49,7 +47,6 @@ var events = map[string]assistance.Event{
 	"joins":      assistance.Engaged{},
 }
 
-// expectation is a required result of a step.
 type expectation struct {
 	position position
 	kind     string // offer, no offer, state, reply, guide, removed or refused
@@ -78,7 +75,6 @@ func init() {
 // few seconds.
 const maxTime = 1000 * time.Hour
 
-// parse reads a script.
 func parse(script string) (steps []step, err error) {
 	last := time.Duration(0)
 	for n, line := range strings.Split(script, "\n") {
@@ -160,7 +156,6 @@ func wordLength(s string) int {
 	return len(s)
 }
 
-// parseStep reads the tokens of a step.
 func parseStep(tokens []token) (s step, err error) {
 	first := tokens[0]
 	s.position, s.source = first.position, join(tokens)
@@ -222,7 +217,6 @@ func parseAction(tokens []token) (does, object string, err error) {
 	return "", "", verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
 }
 
-// parseExpectations parses the tokens after an arrow.
 func parseExpectations(arrow token, tokens []token) (all []expectation, err error) {
 	for more := true; more; {
 		var one []token

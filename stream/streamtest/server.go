@@ -112,7 +112,6 @@ func NewServer(opts *ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// listen starts an HTTP server.
 func listen(h http.Handler, inMemory bool) *httptest.Server {
 	if !inMemory {
 		return httptest.NewServer(h)
