@@ -298,6 +298,7 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 			"created_at": p.At.Unix(), "updated_at": p.At.Unix(), "notified_at": p.At.Unix(),
 			"author": f.author(p.AuthorID, email), "attachments": []any{}, "redacted": p.Redacted})
 	}
+	contact := cmp.Or(f.contacts[c.contactID], &intercomContact{}) // it may be deleted
 	body := c.message
 	if !f.opts.PlainText {
 		body = inParagraphs(escaped(body))
@@ -307,7 +308,7 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 		"source": object{"type": "conversation", "id": "s" + c.id, "delivered_as": "customer_initiated", "body": body,
 			"author": f.author(c.contactID, email), "redacted": false},
 		"contacts": object{"type": "contact.list", "contacts": []object{
-			{"type": "contact", "id": c.contactID, "external_id": orNull(f.contacts[c.contactID].ExternalID)}}},
+			{"type": "contact", "id": c.contactID, "external_id": orNull(contact.ExternalID)}}},
 		"conversation_parts": object{"type": "conversation_part.list", "conversation_parts": shown,
 			"total_count": len(shown)}}
 }

@@ -145,6 +145,21 @@ func TestIntercom_keepsAContactThatTheAPIMadeBesideTheNext(t *testing.T) {
 	assert.Contains(t, found, "ada@example.com")
 }
 
+func TestIntercom_showsAConversationWithoutItsContact(t *testing.T) {
+	fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
+	id, _ := fake.Created("", helpdesktest.IntercomContact{ExternalID: "user-7"}, "Hello")
+	var shown struct {
+		Contacts struct{ Contacts []struct{ ID string } }
+	}
+	_, _, answer := ask(t, fake, "GET", "/conversations/"+id, "2.11", "", nil)
+	require.NoError(t, json.Unmarshal([]byte(answer), &shown))
+	status, _, _ := ask(t, fake, "DELETE", "/contacts/"+shown.Contacts.Contacts[0].ID, "2.11", "", nil)
+	require.Equal(t, 200, status)
+	status, _, answer = ask(t, fake, "GET", "/conversations/"+id, "2.11", "", nil)
+	assert.Equal(t, 200, status)
+	assert.NotContains(t, answer, "user-7")
+}
+
 func TestIntercom_limitsInWindowsOfTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, RequestsPer10s: 2})
