@@ -25,7 +25,9 @@ type step struct {
 // position is a place in a script, counted from 1; columns count characters.
 type position struct{ line, column int }
 
-func (p position) String() string { return fmt.Sprintf("line %d, column %d", p.line, p.column) }
+func (p position) errorf(format string, args ...any) error {
+	return fmt.Errorf("line %d, column %d: %s", p.line, p.column, fmt.Sprintf(format, args...))
+}
 
 // The verbs other than acts and events.
 const (
@@ -99,10 +101,6 @@ func parse(script string) (steps []step, err error) {
 		}
 	}
 	return steps, nil
-}
-
-func (p position) errorf(format string, args ...any) error {
-	return fmt.Errorf("%v: %s", p, fmt.Sprintf(format, args...))
 }
 
 // token is a word, a quoted text, or one of ; , and →.
