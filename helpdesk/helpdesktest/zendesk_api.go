@@ -368,8 +368,8 @@ func (z *Zendesk) createTrigger(r *http.Request) (int, any) {
 	var in struct{ Trigger zendeskTrigger }
 	err := decodeStrictly(r, &in)
 	t := &in.Trigger
-	if err != nil || t.ID != 0 || t.Conditions.Any != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
-		t.Actions[0].Field != "notification_webhook" ||
+	if err != nil || t.ID != 0 || t.Conditions.Any != nil || t.Title == "" || len(t.Conditions.All) == 0 ||
+		len(t.Actions) != 1 || t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || z.webhook(t.Actions[0].Value[0]) == nil {
 		return invalidRecord("base", "Trigger is not valid")
 	}
