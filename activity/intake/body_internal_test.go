@@ -3,8 +3,10 @@ package intake
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -142,16 +144,23 @@ func TestIntake_discardsBodiesWithoutAPageInNoRoom(t *testing.T) {
 	defer all.Release()
 	require.NoError(t, all.Grow(in.room.Arriving.Limit()))
 	all.Arrived()
-	discard := func(size int, origin string) error {
-		r := httptest.NewRequest("POST", "/s/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", size))))
+	discard := func(body io.Reader, origin string) error {
+		r := httptest.NewRequest("POST", "/s/", iotest.OneByteReader(body))
 		r.Header.Set("Origin", origin)
 		return in.Discard(httptest.NewRecorder(), r, nil, 100)
 	}
-	assert.NoError(t, discard(100, ""))
-	assert.ErrorIs(t, discard(100, "https://app.acme.example"), admission.ErrBusy)
-	var tooLarge *httpx.Error
-	require.ErrorAs(t, discard(101, ""), &tooLarge)
-	assert.Equal(t, http.StatusRequestEntityTooLarge, tooLarge.Status)
+	bytes := func(n int) io.Reader { return strings.NewReader(strings.Repeat("x", n)) }
+	assert.NoError(t, discard(bytes(100), ""))
+	assert.ErrorIs(t, discard(bytes(100), "https://app.acme.example"), admission.ErrBusy)
+	for status, body := range map[int]io.Reader{
+		http.StatusRequestEntityTooLarge: bytes(101),
+		http.StatusRequestTimeout:        io.MultiReader(bytes(50), iotest.ErrReader(os.ErrDeadlineExceeded)),
+		http.StatusBadRequest:            io.MultiReader(bytes(50), iotest.ErrReader(io.ErrUnexpectedEOF)),
+	} {
+		var refused *httpx.Error
+		require.ErrorAs(t, discard(body, ""), &refused)
+		assert.Equal(t, status, refused.Status)
+	}
 }
 
 type noSink struct{ activity.Sink }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -101,14 +100,8 @@ func isClientError(err error) bool {
 // not send events to the product of the body's token. A body without events, or one that there is
 // no room to unpack, has no token. A request without an Origin is not from a page and takes no room.
 func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
-	if r.Header.Get("Origin") == "" && r.ContentLength <= limit {
-		switch _, err := io.CopyN(io.Discard, r.Body, limit+1); err {
-		case io.EOF:
-			return nil
-		case nil:
-			return httpx.TooLarge(limit)
-		}
-		return httpx.BadRequest("The request body broke off before its end.")
+	if r.Header.Get("Origin") == "" {
+		return httpx.Discard(r, limit)
 	}
 	b, err := in.receive(w, r, limit)
 	if err != nil {

@@ -169,7 +169,7 @@ type contextArguments struct {
 type sessionsArguments struct {
 	ProductID string `json:"product_id,omitempty" jsonschema:"The product; the API key's product if omitted."`
 	Limit     limit  `json:"limit,omitempty" jsonschema:"How many sessions to return: 50 if omitted, at most 200."`
-	After     string `json:"after,omitempty" jsonschema:"The value of next in the result to continue; that may be empty."`
+	After     string `json:"after,omitempty" jsonschema:"A result's next, to continue; an empty result may have one."`
 	Prefix    string `json:"q,omitempty" jsonschema:"The start of the email address, user ID or session ID, in any case."`
 }
 

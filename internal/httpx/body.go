@@ -118,12 +118,32 @@ func (b *Body) read(r io.Reader, limit int64) error {
 	}
 }
 
-// broken returns the answer for a body whose rest cannot be read.
+// broken returns the response to a body whose rest cannot be read.
 func (b *Body) broken(err error) error {
-	switch {
-	case b.arrival.GaveWay():
+	if b.arrival.GaveWay() {
 		return Unavailable(admission.ErrBusy)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	}
+	return broken(err)
+}
+
+// Discard reads and drops a request's body of at most limit bytes, in almost no memory. It returns
+// the errors of Receive.
+func Discard(r *http.Request, limit int64) error {
+	if r.ContentLength > limit {
+		return TooLarge(limit)
+	}
+	switch _, err := io.CopyN(io.Discard, r.Body, limit+1); err {
+	case nil:
+		return TooLarge(limit)
+	case io.EOF:
+		return nil
+	default:
+		return broken(err)
+	}
+}
+
+func broken(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &Error{Status: http.StatusRequestTimeout, Detail: "The request body did not arrive in time.", Cause: err}
 	}
 	return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
