@@ -45,10 +45,9 @@ import (
 )
 
 // Service is the whole service. Its methods are safe for concurrent use.
-//
-// New sets the fields up to metrics, which never change. The channels are closed once, when a stage is
-// reached, and never sent to.
 type Service struct {
+	// The fields up to metrics are set by New and never change. The channels are closed once, when a
+	// stage is reached, and never sent to.
 	products *registry.Registry
 	engine   eventlog.Log
 	urls     URLs

@@ -91,13 +91,12 @@ const (
 // for the first step, the time since the events were received counts. Each step is one append,
 // all or nothing. After an error the earlier steps stay recorded: their events are duplicates
 // when the request is retried.
-//
-//	group    by session; an event twice in the request is dropped
-//	steps    of maxEvents at most, one after the other
-//	turns    the step waits for other requests with its sessions
-//	append   open the book, learn, encode, append with the book's changes
-//	again    with the log's duplicates dropped, or from the current documents after a conflict
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	// group    by session; an event twice in the request is dropped
+	// steps    of maxEvents at most, one after the other
+	// turns    the step waits for other requests with its sessions
+	// append   open the book, learn, encode, append with the book's changes
+	// again    with the log's duplicates dropped, or from the current documents after a conflict
 	timeout := firstTimeout(events)
 	a := r.begin(productID)
 	duplicates := a.group(r.byEngine(events))
