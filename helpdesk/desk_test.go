@@ -20,12 +20,15 @@ type config struct {
 
 	Key  string   `json:"key" secret:"true"`
 	Keys []string `json:"keys" secret:"true"`
+
+	Form json.RawMessage `json:"form"` // the desk decodes it itself
 }
 
 func TestDecodeConfig_readsEveryField(t *testing.T) {
 	var c config
-	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(`{"token":"t","account":7,"secrets":["a","b"]}`), &c))
-	assert.Equal(t, config{Token: "t", Account: 7, Secrets: []string{"a", "b"}}, c)
+	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(`{"token":"t","account":7,"secrets":["a","b"],`+
+		`"form":{"a":" "}}`), &c))
+	assert.Equal(t, config{Token: "t", Account: 7, Secrets: []string{"a", "b"}, Form: json.RawMessage(`{"a":" "}`)}, c)
 	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(`{}`), &c))
 	assert.Empty(t, c.hidden)
 }

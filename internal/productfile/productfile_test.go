@@ -334,7 +334,8 @@ func TestLoad_namesFileAndField(t *testing.T) {
 			strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
 		"a variable that is not set in a desk": {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " ` +
 			`1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
-		"Zendesk null": {integration(`"zendesk": null`), []string{zendesk}},
+		"Zendesk an array of numbers": {integration(`"zendesk": [123, 125]`), []string{zendesk}},
+		"Zendesk null":                {integration(`"zendesk": null`), []string{zendesk}},
 		"signing secrets nested": {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": ` +
 			`[["` + secret + `"]]}`), []string{zendesk + ".signing_secret[0]"}},
 		"number in a string": {integration(`"notes": {"debounce_ms": "3000"}`),

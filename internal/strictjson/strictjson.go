@@ -60,9 +60,9 @@ func isInside(field, outer string) bool {
 // fields and names in another case.
 //
 // Fields may be structs, maps with string keys, slices, strings, booleans, integers, and pointers
-// to these. A json.RawMessage is an object of any form, in which every string counts as a secret.
-// A map tagged others:"true" receives the fields that the struct around it does not have. A
-// Decoder may be used for several texts, one at a time.
+// to these. A map[string]json.RawMessage tagged others:"true" receives the fields that the struct
+// around it does not have: objects of any form, in which every string counts as a secret. A Decoder
+// may be used for several texts, one at a time.
 type Decoder struct {
 	Whole string // names the JSON if all of it is wrong, such as "the file"
 	// Getenv returns the value for ${NAME} in strings; nil leaves them unchanged. An unset
@@ -128,8 +128,6 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		return true
 	case v.Kind() == reflect.Interface:
 		d.anyValue(path, raw, v)
-	case v.Type() == rawMessage && raw[0] == '{':
-		d.anyObject(path, raw, v)
 	case v.Kind() == reflect.Struct && raw[0] == '{':
 		d.object(path, raw, v)
 	case v.Kind() == reflect.Map && raw[0] == '{':
@@ -138,9 +136,6 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		d.array(path, raw, v, secret)
 	case v.Kind() == reflect.String && raw[0] == '"':
 		return d.text(path, raw, v, secret)
-	case v.Type() == rawMessage:
-		d.Wrong.Add("%s: must be an object", path)
-		return false
 	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
 		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), cmp.Or(kindNames[v.Kind()], "a value of another type"))
 		return false
@@ -167,7 +162,7 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 		case ok:
 			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
 		case others.IsValid():
-			d.entry(at, name, value, others)
+			d.other(at, name, value, others)
 		default:
 			d.Wrong.Add("%s: is not a known field%s", at, nearest.Hint(name, slices.Collect(maps.Keys(known))))
 		}
@@ -177,19 +172,12 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 // entries stores an object with arbitrary names in a new map.
 func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
-	d.members(path, raw, func(at, name string, value json.RawMessage) { d.entry(at, name, value, v) })
-}
-
-// entry stores a value under a name in a map, which it creates if it is nil.
-func (d *Decoder) entry(path, name string, raw json.RawMessage, v reflect.Value) {
-	item := reflect.New(v.Type().Elem()).Elem()
-	if !d.value(path, raw, item, false) {
-		return
-	}
-	if v.IsNil() {
-		v.Set(reflect.MakeMap(v.Type()))
-	}
-	v.SetMapIndex(reflect.ValueOf(name), item)
+	d.members(path, raw, func(at, name string, value json.RawMessage) {
+		item := reflect.New(v.Type().Elem()).Elem()
+		if d.value(at, value, item, false) {
+			v.SetMapIndex(reflect.ValueOf(name), item)
+		}
+	})
 }
 
 // members calls take with each member of an object, in order. It reports repeated members,
@@ -213,17 +201,21 @@ func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name s
 	}
 }
 
-// rawMessage is the type of an object of any form.
-var rawMessage = reflect.TypeFor[json.RawMessage]()
-
-// anyObject stores an object of any form as JSON.
-func (d *Decoder) anyObject(path string, raw json.RawMessage, v reflect.Value) {
+// other stores an object of any form as JSON under a name in a map, which it creates if it is nil.
+func (d *Decoder) other(path, name string, raw json.RawMessage, v reflect.Value) {
+	if raw[0] != '{' {
+		d.Wrong.Add("%s: must be an object", path)
+		return
+	}
 	var object map[string]any
 	d.entries(path, raw, reflect.ValueOf(&object).Elem())
 	if d.Getenv != nil {
 		raw, _ = json.Marshal(object) // cannot fail: it was decoded from JSON
 	}
-	v.SetBytes(raw)
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	v.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(raw))
 }
 
 // maxDepth is the maximum nesting of an object of any form: each level costs another pass over
