@@ -167,8 +167,9 @@ type writing struct {
 	Claimed bool    `json:"claimed,omitempty"` // the summary replaces no notes, as its activity may be forged
 	// Erased means that the person of the note was erased, and that only Session, UserID, Text
 	// and Begun are set as well. The note is looked for in order to redact it, and never
-	// written.
-	Erased bool `json:"erased,omitempty"`
+	// written. Servers of the release before know such a note by Blank, its Text, alone.
+	Erased bool   `json:"erased,omitempty"`
+	Blank  string `json:"blank,omitempty"`
 }
 
 // message is a message of the contact that waits for a public reply. At is when the webhook
@@ -402,8 +403,14 @@ func decodeConversation(doc document.Document) (conversation, error) {
 	if err := json.Unmarshal(doc.Value, &c); err != nil {
 		return conversation{}, fmt.Errorf("connector: conversation %q cannot be read: %w", doc.Name, err)
 	}
-	if w := c.Writing; w != nil && w.Text == "" && !c.hasSummary(w) {
-		c.Writing = nil // an earlier version stored no text: the note is made again from the log
+	switch w := c.Writing; { // the release before stored no text
+	case w == nil || w.Text != "":
+	case w.Blank != "":
+		w.Text, w.Erased = w.Blank, true
+	case w.Summary == nil:
+		c.Writing = nil // the note is made again from the log
+	case !c.hasSummary(w):
+		w.Text = helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
 	}
 	return c, nil
 }

@@ -325,20 +325,35 @@ func TestConversation_fitsIntoItsDocument(t *testing.T) {
 	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
 
-// The previous release stored the range of a note, and no text.
-func TestConversation_beginsANoteOfThePreviousReleaseAgain(t *testing.T) {
-	for writing, stays := range map[string]bool{
-		`{"session":"s","text":"[1] User visited a"}`:         true,
-		`{"session":"s","summary":{"upto":2,"text":"b"}}`:     true, // says the same: it needs no note
-		`{"session":"s","from":{"after":"1-0"},"count":1}`:    false,
-		`{"session":"s","summary":{"upto":2,"text":"other"}}`: false,
-		`{"session":"gone","summary":{"upto":2,"text":"b"}}`:  false,
+// The previous release stored the range of a note, and no text except an erased person's.
+func TestConversation_readsTheOutboxOfThePreviousRelease(t *testing.T) {
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for stored, want := range map[string]*writing{
+		`"text":"[1] User visited a"`:     {Text: "[1] User visited a"},
+		`"blank":"[1] User visited a"`:    {Text: "[1] User visited a", Erased: true, Blank: "[1] User visited a"},
+		`"summary":{"upto":2,"text":"b"}`: {Summary: &summed{Upto: 2, Text: "b"}}, // says the same: it needs no note
+		`"summary":{"upto":2,"text":"c"}`: {Text: "session_id: s\ntimestamp: 2026-11-28 12:00:00 UTC\n\nc",
+			Summary: &summed{Upto: 2, Text: "c"}},
+		`"from":{"after":"1-0"},"count":1`: nil, // made again from the log
 	} {
 		c, err := decodeConversation(document.Document{Version: 1, Value: []byte(
-			`{"sessions":[{"id":"s","summary":{"upto":1,"text":"b"}}],"writing":` + writing + `}`)})
-		require.NoError(t, err, writing)
-		assert.Equal(t, stays, c.Writing != nil, writing)
+			`{"sessions":[{"id":"s","summary":{"upto":1,"text":"b"}}],"writing":{"session":"s",` +
+				`"begun":"2026-11-28T12:00:00Z",` + stored + `}}`)})
+		require.NoError(t, err, stored)
+		if want != nil {
+			want.Session, want.Begun = "s", at
+		}
+		assert.Equal(t, want, c.Writing, stored)
 	}
+}
+
+// Servers of the previous release redact the note of an erased person by its blank field.
+func TestConversation_leavesAnErasedNoteToThePreviousRelease(t *testing.T) {
+	c := conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{Session: "s", Text: "[1] User visited a"}}
+	c.erase(Person{SessionIDs: []string{"s"}}, true)
+	value, err := c.encode()
+	require.NoError(t, err)
+	assert.Contains(t, string(value), `"blank":"[1] User visited a"`)
 }
 
 // A server of the previous release stored this form.
