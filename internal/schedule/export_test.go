@@ -13,7 +13,7 @@ func (s *Scheduler[T]) Stats() Stats {
 	defer s.mu.Unlock()
 	stats := Stats{Items: s.items, Bytes: s.bytes}
 	for _, l := range s.lanes {
-		if !l.failing.IsZero() {
+		if l.isFailing() {
 			stats.Failing++
 		}
 	}

@@ -116,7 +116,6 @@ type Scheduler[T any] struct {
 	start   func(*lane[T])      // starts a lane's goroutine; nil while Run is not running
 	items   int                 // added and unfinished
 	bytes   int64               // size of these items
-	stuck   int                 // items of failing keys
 	waiting int                 // calls of Add waiting for room
 	room    chan struct{}       // closed when there may be room; nil without waiters
 }
@@ -126,14 +125,20 @@ type lane[T any] struct {
 	key     string
 	queue   []T
 	sizes   []int64
-	held    int       // items at the front of queue that are being worked on
+	held    int       // items at the front of queue that are being worked on, or retried
 	first   time.Time // when the oldest item after those was added
 	last    time.Time // when the newest item was added
-	retried bool      // the previous call had to be retried
-	failing time.Time // when the call being retried first failed; zero for none
 	wake    Wake      // makes its goroutine look again
 	flushes []flush
+
+	// failures counts the failed calls for the held items, or for the ones held last; failing is
+	// when the first of them failed, and again when to retry.
+	failures       int
+	failing, again time.Time
 }
+
+// isFailing reports whether a key's items are being retried.
+func (l *lane[T]) isFailing() bool { return l.held > 0 && l.failures > 0 }
 
 // flush is a call of Flush that waits for items at the front of a lane.
 type flush struct {
@@ -184,9 +189,6 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l.queue, l.sizes = append(l.queue, item), append(l.sizes, int64(bytes))
 	s.items++
 	s.bytes += int64(bytes)
-	if !l.failing.IsZero() {
-		s.stuck++
-	}
 	if ok && s.wait(l, now) <= 0 {
 		l.wake.Signal()
 	}
@@ -292,156 +294,125 @@ func (s *Scheduler[T]) begin(l *lane[T]) {
 	s.start(l)
 }
 
-// serve works on a key until it has no items left, or ctx ends.
+// serve works on a key until it has no items left, or ctx ends: then the lane becomes idle.
 func (s *Scheduler[T]) serve(ctx context.Context, l *lane[T]) {
-	for {
-		items, ok := s.await(ctx, l)
-		if !ok {
+	var err error // of the last call
+	for ctx.Err() == nil {
+		items, wait, givesUp := s.due(l)
+		switch {
+		case items == nil && wait == 0:
 			return
-		}
-		err, done := s.try(ctx, l, items)
-		if !done {
-			continue // ctx has ended, or all items were given up
+		case items == nil:
+			l.wake.Await(ctx, wait)
+			continue
+		case !givesUp:
+			if err = s.call(ctx, l, items); err != nil && !IsPermanent(err) {
+				continue // it is retried
+			}
 		}
 		s.finished(l.key, items, err)
 		s.release(l, len(items))
-	}
-}
-
-// await returns the items to process, once they are due. It returns false if
-// the key has no items left or ctx has ended; in the latter case the lane
-// becomes idle.
-func (s *Scheduler[T]) await(ctx context.Context, l *lane[T]) ([]T, bool) {
-	for ctx.Err() == nil {
-		items, wait, ok := s.due(l)
-		if !ok || items != nil {
-			return items, ok
-		}
-		l.wake.Await(ctx, wait)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.held = 0
 	s.idle = append(s.idle, l) // this Run's ctx has ended, so it starts no more
-	return nil, false
 }
 
-// due returns the items to process now, or how long to wait for them. It
-// returns false for a lane without items, which it removes.
-func (s *Scheduler[T]) due(l *lane[T]) (items []T, wait time.Duration, ok bool) {
+// due returns the items to process now, or how long to wait for them. If it gives the key up, it
+// returns all of its items. It returns neither for a lane without items, which it removes.
+func (s *Scheduler[T]) due(l *lane[T]) (items []T, wait time.Duration, givesUp bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(l.queue) == 0 {
+	now := time.Now()
+	switch {
+	case len(l.queue) == 0:
 		delete(s.lanes, l.key)
 		return nil, 0, false
+	case l.isFailing() && s.isGivenUp(l):
+		return l.queue[:len(l.queue):len(l.queue)], 0, true
 	}
-	now := time.Now()
 	if wait = s.wait(l, now); wait > 0 {
-		return nil, wait, true
+		return nil, wait, false
 	}
-	n, _ := s.opts.Take(l.queue, l.retried)
-	if n <= 0 || n > len(l.queue) {
-		n = len(l.queue)
+	if l.held == 0 {
+		if l.held, _ = s.opts.Take(l.queue, l.failures > 0); l.held <= 0 || l.held > len(l.queue) {
+			l.held = len(l.queue)
+		}
+		l.first, l.failures = now, 0
 	}
-	l.held, l.first, l.retried = n, now, false
-	return l.queue[:l.held:l.held], 0, true
+	return l.queue[:l.held:l.held], 0, false
 }
 
-// wait returns how long a key's items should wait for further ones. It is zero
-// while items are being worked on.
+// wait returns how long a key's items should wait: for their retry, or for further items. It is
+// not above zero while items are being worked on.
 func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
-	if s.waiting > 0 || len(l.flushes) > 0 || l.held > 0 {
+	switch {
+	case l.isFailing():
+		return l.again.Sub(now)
+	case s.waiting > 0 || len(l.flushes) > 0 || l.held > 0:
 		return 0
 	}
-	n, full := s.opts.Take(l.queue, l.retried)
-	if n == 0 {
-		return time.Until(l.last.Add(LeastMaxDelay))
-	}
-	if full || n < len(l.queue) {
-		return 0
-	}
-	if s.opts.Debounce <= 0 {
+	n, full := s.opts.Take(l.queue, l.failures > 0)
+	switch {
+	case n == 0:
+		return l.last.Add(LeastMaxDelay).Sub(now)
+	case full || n < len(l.queue) || s.opts.Debounce <= 0:
 		return 0
 	}
 	return Quiet(l.first, l.last, s.opts.Debounce).Sub(now)
 }
 
-// try calls work until it succeeds or fails permanently. It returns false if
-// ctx ended first or the key was given up.
-func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err error, done bool) {
-	for failures := 1; ; failures++ {
-		err := s.work(ctx, l.key, items)
-		switch {
-		case err == nil:
-			return nil, true
-		case IsPermanent(err):
-			s.opts.Failed(l.key, err, 0)
-			return err, true
-		case ctx.Err() != nil:
-			return nil, false
-		}
-		wait := max(Backoff{s.opts.MinBackoff, s.opts.MaxBackoff}.After(failures), RetryAfter(err))
-		s.opts.Failed(l.key, err, wait)
-		if s.pauseFailing(ctx, l, wait) {
-			s.abandon(l, err)
-			return nil, false
-		}
-		if ctx.Err() != nil {
-			return nil, false
-		}
+// call calls work once and records a failure that can be retried.
+func (s *Scheduler[T]) call(ctx context.Context, l *lane[T], items []T) error {
+	err := s.work(ctx, l.key, items)
+	switch {
+	case err == nil:
+	case IsPermanent(err):
+		s.opts.Failed(l.key, err, 0)
+	case ctx.Err() == nil:
+		s.opts.Failed(l.key, err, s.fail(l, err))
 	}
+	return err
 }
 
-// pauseFailing waits before a retry. It returns true to give the key up
-// instead.
-func (s *Scheduler[T]) pauseFailing(ctx context.Context, l *lane[T], wait time.Duration) bool {
-	until := time.Now().Add(wait)
-	for ctx.Err() == nil {
-		if s.isGivenUp(l, until) {
-			return true
-		}
-		rest := time.Until(until)
-		if rest <= 0 {
-			break
-		}
-		l.wake.Await(ctx, rest)
-	}
-	return false
-}
-
-// isGivenUp marks a key as failing, and reports whether to give it up: at the
-// next attempt it will have failed for too long, or it blocks others.
-func (s *Scheduler[T]) isGivenUp(l *lane[T], again time.Time) bool {
+// fail records a failed call, and returns the pause before the retry.
+func (s *Scheduler[T]) fail(l *lane[T], err error) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.failing.IsZero() {
-		l.failing, l.retried = time.Now(), true
-		s.stuck += len(l.queue)
+	now := time.Now()
+	if l.failures++; l.failures == 1 {
+		l.failing = now
 	}
+	pause := max(Backoff{s.opts.MinBackoff, s.opts.MaxBackoff}.After(l.failures), RetryAfter(err))
+	l.again = now.Add(pause)
+	return pause
+}
+
+// isGivenUp reports whether to give a failing key up: at the next attempt it will have failed for
+// too long, or failing keys block others.
+func (s *Scheduler[T]) isGivenUp(l *lane[T]) bool {
 	if s.opts.GiveUpAfter <= 0 {
 		return false
 	}
-	tooLong := again.Sub(l.failing) > s.opts.GiveUpAfter
-	return (tooLong || s.waiting > 0 && 2*s.stuck >= s.items) && s.opts.CanGiveUp(l.queue)
+	tooLong := l.again.Sub(l.failing) > s.opts.GiveUpAfter
+	return (tooLong || s.waiting > 0 && 2*s.stuck() >= s.items) && s.opts.CanGiveUp(l.queue)
 }
 
-// abandon gives up all items of a key.
-func (s *Scheduler[T]) abandon(l *lane[T], err error) {
-	s.mu.Lock()
-	items := l.queue[:len(l.queue):len(l.queue)]
-	s.mu.Unlock()
-	s.finished(l.key, items, err)
-	s.release(l, len(items))
+// stuck returns how many items failing keys have.
+func (s *Scheduler[T]) stuck() (items int) {
+	for _, l := range s.lanes {
+		if l.isFailing() {
+			items += len(l.queue)
+		}
+	}
+	return items
 }
 
 // release removes a key's finished items.
 func (s *Scheduler[T]) release(l *lane[T], n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !l.failing.IsZero() {
-		s.stuck -= len(l.queue)
-		l.failing = time.Time{}
-	}
 	for _, bytes := range l.sizes[:n] {
 		s.bytes -= bytes
 	}
