@@ -314,7 +314,7 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	case o.err != nil:
 		j.replied("retried")
 		if s.kind == kindReply && !s.doubt && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
-			return errors.Join(j.update(ctx, func(c *conversation) error {
+			return cmp.Or(j.update(ctx, func(c *conversation) error {
 				if len(c.Messages) > 0 && c.Messages[0].ID == s.message.ID {
 					c.Messages = slices.Clone(c.Messages)
 					c.Messages[0].Begun = time.Time{}

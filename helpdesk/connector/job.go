@@ -157,12 +157,13 @@ func after(t time.Time, d time.Duration) time.Time {
 // run works on the job to its end, and releases the lane by exactly one of back, done and drop.
 // The outcomes are
 //
-//	nothing to do now         done: due when next says so
+//	nothing to do now, as     done: due when next says so
+//	  after a step's failure
 //	lease lost, log closed,   back: due immediately, for the next owner; the error ends the
 //	  or ctx ended            lease
 //	document gone             drop
 //	conversation gone         the sessions are freed, the document is deleted, drop
-//	paused                    back: due after the pause
+//	account paused            back: due after the pause
 //	any other failure         back: due after the back-off
 //
 // run fails only in the second case.
@@ -188,7 +189,7 @@ func (j *job) run(ctx context.Context) error {
 	case errors.As(err, &paused):
 		j.back(time.Now().Add(paused.wait))
 	default:
-		j.back(time.Now().Add(j.backOff(err)))
+		j.back(time.Now().Add(j.delay(notes, err)))
 	}
 	return nil
 }
@@ -232,53 +233,32 @@ func (j *job) trace(s *step, began time.Time, err error) {
 	j.d.opts.Tracer(traced)
 }
 
-// failed returns the error of a step if it ends the job. If no notes wait for the step, it
-// records when to repeat the step instead, and the job goes on with the steps of other classes.
-// The job still ends if the failure is not the step's own: the account is away, the conversation
-// is gone, or storage failed. A contact that is gone is the step's own failure.
+// failed returns the error of a step if it ends the job: because the account is away, the
+// conversation is gone, or storage failed. Any other failure is the step's own, as for a contact
+// that is gone: failed records when to repeat the step, and the job goes on with the steps of
+// other classes. A success ends the failures in a row of contacts and offers; those of notes end
+// with the job, and those of answers when a reply is composed.
 func (j *job) failed(s *step, err error) error {
-	if err == nil {
-		j.succeeded(s)
-		return nil
-	}
 	var failed *helpdesk.APIError
 	var paused *pausedError
-	class := s.kind.class()
-	switch {
-	case class == notes, helpdesk.IsGone(err) && s.kind != kindContact:
-		return err
-	case errors.As(err, &failed):
-		if failed.AccountWide() {
-			return err
-		}
-	case !errors.As(err, &paused), paused.account:
-		return err
-	}
-	first := false
-	j.locked(func() {
-		if paused != nil {
-			j.lane.rare().again[class] = time.Now().Add(paused.wait)
-		} else {
-			first, _ = j.lane.rare().fail(class, failed.Wait)
-		}
-	})
-	if first {
-		j.logger().Warn("a conversation waits: "+because(err), "err", err)
-	}
-	return nil
-}
-
-// succeeded resets the back-off of a step's class. The back-off of notes is reset at the end of
-// the job, and the back-off of answers when a reply is composed.
-func (j *job) succeeded(s *step) {
-	switch s.kind {
-	case kindContact, kindOffer, kindFind, kindRemove:
+	switch class := s.kind.class(); {
+	case err == nil && (class == contacts || class == offers):
 		j.locked(func() {
 			if m := j.lane.more; m != nil {
-				m.failures[s.kind.class()] = 0
+				m.failures[class] = 0
 			}
 		})
+	case err == nil:
+	case helpdesk.IsGone(err) && s.kind != kindContact:
+		return err
+	case errors.As(err, &failed) && !failed.AccountWide():
+		j.delay(class, err)
+	case errors.As(err, &paused) && !paused.account:
+		j.locked(func() { j.lane.rare().again[class] = time.Now().Add(paused.wait) })
+	default:
+		return err
 	}
+	return nil
 }
 
 // view returns the current inputs of the next step. It copies them under the mutex, so that next
@@ -295,16 +275,15 @@ func (j *job) view() *view {
 		v.calm = later(v.calm, d.store.logTime(j.settles))
 	}
 	if m := j.lane.more; m != nil {
+		v.more = *m
 		for i, again := range m.again {
 			v.again[i] = d.store.logTime(again)
 		}
-		v.draft, v.drafting, v.match = m.draft, m.drafting, m.match
-		v.theirs, v.answer, v.composing = m.theirs, m.answer, m.composing
 	}
 	if j.product.offers(j.account.desk) {
 		rules := j.product.rules(j.account.desk)
 		v.rules = &rules
-	} else if v.match != nil {
+	} else {
 		v.match = nil
 	}
 	return v
@@ -617,31 +596,33 @@ func (j *job) reload(ctx context.Context) error {
 	return nil
 }
 
-// backOff counts a failure and returns how long the notes of the conversation wait after it. The
-// pause is at least as long as the desk asked for this conversation, and gives a write in doubt
-// the time to take effect. A pause that the desk asked for the whole account is kept by the
-// account.
-func (j *job) backOff(err error) time.Duration {
+// delay counts a failure of a class and returns how long its steps wait. The pause is at least as
+// long as the desk asked for this conversation, and gives a note in doubt the time to take effect.
+// A pause that the desk asked for the whole account is kept by the account.
+func (j *job) delay(class class, err error) (pause time.Duration) {
 	status, wait := 0, time.Duration(0)
 	var failed *helpdesk.APIError
-	if errors.As(err, &failed) {
+	own := errors.As(err, &failed) && !failed.AccountWide()
+	if failed != nil {
 		status = failed.Status
-		if !failed.AccountWide() {
-			wait = failed.Wait
+	}
+	if own {
+		wait = failed.Wait
+	}
+	if class == notes {
+		j.d.metrics.retries.WithLabelValues(j.d.productID, j.account.desk, fmt.Sprint(status)).Inc()
+		if helpdesk.IsAmbiguous(err) {
+			wait = max(wait, settleTime)
 		}
 	}
-	j.d.metrics.retries.WithLabelValues(j.d.productID, j.account.desk, fmt.Sprint(status)).Inc()
-	if helpdesk.IsAmbiguous(err) {
-		wait = max(wait, settleTime)
-	}
-	first, pause := false, wait
-	j.locked(func() { first, pause = j.lane.rare().fail(notes, wait) })
+	first := false
+	j.locked(func() { first, pause = j.lane.rare().fail(class, wait) })
 	switch {
 	case !first:
 	case errors.Is(err, document.ErrInvalid):
 		j.logger().Error("a conversation waits: there is more in it than can be stored", "err", err)
-	case failed != nil && !failed.AccountWide():
-		j.logger().Warn("notes of a conversation are late: "+because(err), "err", err)
+	case own:
+		j.logger().Warn("a conversation waits: "+because(err), "err", err)
 	}
 	return pause
 }

@@ -84,13 +84,13 @@ func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
 		d.erase(&activity.Erasure{SessionIDs: []string{erased}})
-		j.think(func(m *more) { m.composing = true }, func(context.Context) func(*more) {
-			return func(m *more) { m.composing, m.answer, m.draft = false, &composed{}, &draft{} }
+		j.think(func(context.Context) func(*more) {
+			return func(m *more) { m.answer, m.draft = &composed{}, &draft{} }
 		})
 		require.NoError(t, call(t.Context()))
 		lost := erased == "s"
 		assert.Equal(t, []bool{lost, lost}, []bool{l.more.answer == nil, l.more.draft == nil}, erased)
-		assert.False(t, l.more.composing)
+		assert.False(t, l.more.asking)
 		assert.True(t, l.slot.IsSet(), "a model is asked again")
 	}
 }

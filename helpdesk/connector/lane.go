@@ -57,17 +57,16 @@ type more struct {
 	machine *assistance.Machine // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
-	// draft is the result of the last model call for a summary, until its note is written;
-	// drafting means that a call is running. answer and composing are the same for a reply.
-	draft    *draft
-	drafting bool
+	// draft is the result of the last model call for a summary, until its note is written, and
+	// answer of the last one for a reply. asking means that a call is running.
+	draft  *draft
+	answer *composed
+	asking bool
 	// theirs are the IDs of messages that the desk has confirmed as the requester's.
-	theirs    []string
-	answer    *composed
-	composing bool
-	failures  [classes]int       // in a row
-	again     [classes]time.Time // when failed steps are due again
-	refused   int                // the account's taken at its last refusal, plus one; zero for none, see takeOwn
+	theirs   []string
+	failures [classes]int       // in a row
+	again    [classes]time.Time // when failed steps are due again
+	refused  int                // the account's taken at its last refusal, plus one; zero for none, see takeOwn
 }
 
 // session returns the session with that ID, or nil.

@@ -18,7 +18,7 @@ import (
 // next attempt. The session is the caller's copy, and is only read.
 func (j *job) draft(s *step, of session) {
 	d, l := j.d, j.lane
-	j.think(func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
+	j.think(func(ctx context.Context) func(*more) {
 		done := summed{Upto: s.upto}
 		vouched, err := d.store.isVouched(ctx, d.productID, l.key, of, j.product.TakesClaims)
 		switch {
@@ -31,7 +31,7 @@ func (j *job) draft(s *step, of session) {
 		if err != nil && ctx.Err() == nil {
 			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)
 		}
-		return func(m *more) { m.drafting, m.draft = false, &draft{of.ID, of.UserID, done} }
+		return func(m *more) { m.draft = &draft{of.ID, of.UserID, done} }
 	})
 }
 
@@ -40,14 +40,13 @@ func (j *job) draft(s *step, of session) {
 // messages are dropped for that reason. A failure is retried with the back-off of answers.
 func (j *job) compose(s *step, q Question, sessions []session) {
 	d, product := j.d, j.product
-	j.think(func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
+	j.think(func(ctx context.Context) func(*more) {
 		text, err := d.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
 			problem = unfit(text, product.LinkHosts)
 		}
 		return func(m *more) {
-			m.composing = false
 			switch {
 			case errors.Is(err, ErrNoReply):
 				m.answer = &composed{to: s.message, outcome: "left"}
@@ -67,23 +66,23 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 }
 
 // think runs a model's work beside the conversation and records its start and its result in the
-// lane. It calls begun immediately, work in a goroutine of the lease without mu, and the
-// function that work returns under mu. That function runs even after the lease has ended, and
-// must not leave a call recorded as running. The caller holds the lease, but not mu.
+// lane. It calls work in a goroutine of the lease without mu, and the function that work returns
+// under mu, even after the lease has ended. The caller holds the lease, but not mu.
 //
 // If the lane was forgotten in the meantime, the result is lost along with it: the conversation
 // may have a new lane by now, and must not get a second one. After an erasure in the
 // conversation the result is dropped as well, because the activity behind it may be erased.
-func (j *job) think(begun func(*more), work func(ctx context.Context) func(*more)) {
+func (j *job) think(work func(ctx context.Context) func(*more)) {
 	d, l, erasures := j.d, j.lane, j.erasures
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	begun(l.rare())
+	l.rare().asking = true
 	d.spawn(func(ctx context.Context) error {
 		done := work(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if done(l.rare()); l.erasures != erasures {
+		l.more.asking = false
+		if done(l.more); l.erasures != erasures {
 			l.more.draft, l.more.answer = nil, nil
 		}
 		if d.lanes[l.key] == l {

@@ -103,24 +103,16 @@ type view struct {
 	calm    time.Time // no note of actions is begun before
 	strange time.Time // nor, before this, a note of a session that only a stranger has linked
 	going   string    // except for this session, whose actions did not fit into one note
-	again   [classes]time.Time
+	more              // the lane's, with again by the log's clock
 
 	desk  helpdesk.Desk
 	can   helpdesk.Capabilities
 	notes Notes
 	wants []*want // the conversation's ranges of the log
 
-	models   bool // a model writes the summaries
-	draft    *draft
-	drafting bool
-
-	replies   bool     // messages are answered
-	theirs    []string // the messages known to be the requester's
-	answer    *composed
-	composing bool
-
-	rules *assistance.Rules // nil without assistance
-	match *offering
+	models  bool              // a model writes the summaries
+	replies bool              // messages are answered
+	rules   *assistance.Rules // nil without assistance
 }
 
 // draft is a summary that a model has made of a session. Without text the model has
@@ -149,19 +141,17 @@ type composed struct {
 //	nextTick      a time of the machine has come: an offer is ignored, or in doubt
 //	nextStrange   the same as nextNote for sessions that only strangers have linked
 //
-// A class that waits for its next attempt is skipped; due is the earliest of these times and the
-// steps' own.
+// A step whose class waits for its next attempt is skipped; due is the earliest of these times and
+// the steps' own.
 func (c *conversation) next(v *view) (s *step, own, due time.Time) {
-	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
+	for _, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
 		own = due
-		if again := v.again[[...]class{offers, contacts, answers, notes, offers, notes}[i]]; again.After(v.now) {
-			due = sooner(due, again)
-			continue
-		}
 		s, at := of(v)
 		if s != nil {
-			return s, own, due
+			if at = v.again[s.kind.class()]; !at.After(v.now) {
+				return s, own, due
+			}
 		}
 		due = sooner(due, at)
 	}
@@ -194,8 +184,8 @@ func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 //	Begun is set                   the reply is in doubt: looked for, once it has had settleTime
 //	Reply is set                   the desk has not accepted it: sent again unchanged
 //	composed                       sent, or dropped for the reason that the composer gave
-//	being composed                 nothing until the result comes or the message expires
-//	otherwise                      the desk is asked for the author, then a model for the reply
+//	otherwise                      the desk is asked for the author, then a model for the reply,
+//	                               and nothing until the result comes or the message expires
 func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	if len(c.Messages) == 0 {
 		return nil, time.Time{}
@@ -221,8 +211,6 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 		return &step{kind: kindDrop, message: v.answer.to, outcome: v.answer.outcome}, time.Time{}
 	case answered:
 		return &step{kind: kindReply, message: v.answer.to, text: v.answer.text}, time.Time{}
-	case v.composing:
-		return nil, m.At.Add(replyTTL)
 	}
 	return c.nextCompose(v)
 }
@@ -242,7 +230,7 @@ func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 			m.With = append(m.With, each.ID)
 		}
 	}
-	if v.drafting {
+	if v.asking {
 		return nil, m.At.Add(replyTTL)
 	}
 	return &step{kind: kindCompose, message: m, batch: batch}, time.Time{}
@@ -366,7 +354,7 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		case (s.by() == byBrowser) != strange:
 		case draft != nil && draft.Text != "" && draft.session == s.ID:
 			return s.summarize(draft.summed, v.now)
-		case due && v.models && !v.drafting && !v.composing && draft.allows(s):
+		case due && v.models && !v.asking && draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
 			return s.summarize(summed{Upto: s.Written, Text: s.Digest.String()}, v.now)

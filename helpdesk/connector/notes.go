@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -30,7 +31,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		j.logger().Error("a note is given up, since the desk refuses it", "err", o.err)
 		j.lost("refused", s.writing.Count)
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
-		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
+		return cmp.Or(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
 	default:
 		return o.err
 	}

@@ -560,15 +560,14 @@ func TestNext_asksForOneModelCallAtATime(t *testing.T) {
 	c := conversation{Messages: []message{{ID: "m", At: now}},
 		Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
 	v := &view{now: now, can: helpdesk.Capabilities{Replier: &scriptDesk{}}, replies: true, models: true,
-		notes: Notes{SummaryThreshold: 20}, theirs: []string{"m"}}
+		notes: Notes{SummaryThreshold: 20}, more: more{theirs: []string{"m"}}}
 	s, _ := c.nextAnswer(v)
 	require.Equal(t, kindCompose, s.kind)
 	require.NotNil(t, c.nextSummary(v, false))
-	v.drafting = true
+	v.asking = true
 	s, due := c.nextAnswer(v)
 	assert.Nil(t, s)
 	assert.Equal(t, now.Add(replyTTL), due)
-	v.drafting, v.composing = false, true
 	assert.Nil(t, c.nextSummary(v, false))
 }
 

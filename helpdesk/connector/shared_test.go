@@ -241,7 +241,8 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 }
 
 func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
-	v := &view{notes: DefaultNotes(), models: true, draft: &draft{"s", "alice", summed{Upto: 20, Text: "what alice did"}}}
+	v := &view{notes: DefaultNotes(), models: true,
+		more: more{draft: &draft{"s", "alice", summed{Upto: 20, Text: "what alice did"}}}}
 	for user, want := range map[string]kind{"alice": kindSummary, "bob": kindDraft} {
 		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
 		step, _, _ := c.next(v)
