@@ -99,15 +99,6 @@ func (c *conversation) step(rules assistance.Rules, now time.Time,
 	return effects, err
 }
 
-// reported are the events of the outcomes. None of them has an effect to carry out. An outcome
-// that is missing here is refused in every state.
-var reported = map[proactive.Outcome]assistance.Event{
-	proactive.Dismissed:  assistance.Dismissed{},
-	proactive.Progressed: assistance.Progressed{},
-	proactive.Finished:   assistance.Finished{},
-	proactive.Abandoned:  assistance.Abandoned{},
-}
-
 // Report applies an outcome to the assistance of a conversation. Any server may be
 // called: on return the outcome is stored, and it counts for the next offer on any
 // server. The error is proactive.ErrNoConversation, a *proactive.ReportError or
@@ -123,7 +114,7 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 	}
 	in := &incoming{productID: productID, product: product, desk: desk,
 		event: helpdesk.Event{ConversationID: of.ConversationID}}
-	err = c.assist(ctx, in, reported[outcome])
+	err = c.assist(ctx, in, assistance.Reported(outcome))
 	if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 		return &proactive.ReportError{Outcome: outcome, State: string(impossible.State)}
 	}
@@ -138,9 +129,6 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 	var effects []assistance.Effect
 	err := c.amend(ctx, in, false, func(r *record) (_ status, changes bool, err error) {
 		before = r.machine()
-		if event == nil {
-			return "", false, &assistance.MoveError{State: before.State()}
-		}
 		effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), event)
 		return "", true, err
 	})

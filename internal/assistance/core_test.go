@@ -330,7 +330,7 @@ func TestReplay_decidesLikeTheEngine(t *testing.T) {
 	act(1, 1)
 	act(2, 2)
 	require.NoError(t, replay.Step(assistance.Message{Text: "Hi"}, noon.Add(2*time.Second)))
-	require.NoError(t, replay.Step(assistance.Finished{}, noon.Add(2*time.Second)))
+	require.NoError(t, replay.Step(finished, noon.Add(2*time.Second)))
 	act(3, 3)
 	act(4, 3)
 	act(5, 4)

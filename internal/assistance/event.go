@@ -33,15 +33,8 @@ type (
 	// Engaged reports that the user or a teammate wrote into the conversation
 	// after the offer.
 	Engaged struct{}
-	// Dismissed reports that the user does not want the offer.
-	Dismissed struct{}
-	// Progressed reports that a step of the guidance was taken, or that a
-	// question was answered.
-	Progressed struct{}
-	// Finished reports that the guidance is complete, or the question settled.
-	Finished struct{}
-	// Abandoned reports that the user left the guidance before its end.
-	Abandoned struct{}
+	// Reported is an outcome that a program or a page reports.
+	Reported proactive.Outcome
 	// Removed reports that the conversation has been deleted.
 	Removed struct{}
 	// Tick reports that time has passed; see [Rules.Due].
@@ -54,10 +47,7 @@ func (Refused) name() string    { return "refused" }
 func (Lost) name() string       { return "lost" }
 func (Message) name() string    { return "message" }
 func (Engaged) name() string    { return "engaged" }
-func (Dismissed) name() string  { return "dismissed" }
-func (Progressed) name() string { return "progressed" }
-func (Finished) name() string   { return "finished" }
-func (Abandoned) name() string  { return "abandoned" }
+func (r Reported) name() string { return string(r) }
 func (Removed) name() string    { return "removed" }
 func (Tick) name() string       { return "tick" }
 

@@ -15,6 +15,14 @@ import (
 
 var noon = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 
+// The outcomes that are reported.
+const (
+	dismissed  = assistance.Reported(proactive.Dismissed)
+	progressed = assistance.Reported(proactive.Progressed)
+	finished   = assistance.Reported(proactive.Finished)
+	abandoned  = assistance.Reported(proactive.Abandoned)
+)
+
 // matched is an offer with two labels, triggered now.
 func matched(trigger string, now time.Time) assistance.Matched {
 	return assistance.Matched{SendBy: now.Add(assistance.SendWithin),
@@ -75,7 +83,7 @@ func in(t *testing.T, state assistance.State) *machine {
 		m.do(assistance.Message{Text: "Where am I?"})
 	case assistance.Conservative:
 		m.offers("a")
-		m.do(assistance.Dismissed{})
+		m.do(dismissed)
 	}
 	require.Equal(t, state, m.State())
 	return m
@@ -117,10 +125,11 @@ func TestStep_everyEventInEveryState(t *testing.T) {
 		{assistance.Message{Text: "Hello"}, [5]assistance.State{reactive, reactive, reactive, reactive, reactive}},
 		{assistance.Message{Text: "Yes, show me"}, [5]assistance.State{reactive, guidance, guidance, reactive, reactive}},
 		{assistance.Engaged{}, [5]assistance.State{refused, reactive, refused, refused, refused}},
-		{assistance.Dismissed{}, [5]assistance.State{conservative, conservative, conservative, refused, refused}},
-		{assistance.Progressed{}, [5]assistance.State{refused, refused, guidance, reactive, refused}},
-		{assistance.Finished{}, [5]assistance.State{refused, refused, thinking, thinking, refused}},
-		{assistance.Abandoned{}, [5]assistance.State{refused, refused, conservative, refused, refused}},
+		{dismissed, [5]assistance.State{conservative, conservative, conservative, refused, refused}},
+		{progressed, [5]assistance.State{refused, refused, guidance, reactive, refused}},
+		{finished, [5]assistance.State{refused, refused, thinking, thinking, refused}},
+		{abandoned, [5]assistance.State{refused, refused, conservative, refused, refused}},
+		{assistance.Reported("unknown"), [5]assistance.State{refused, refused, refused, refused, refused}},
 		{assistance.Removed{}, [5]assistance.State{thinking, thinking, thinking, thinking, thinking}},
 		{assistance.Tick{}, [5]assistance.State{thinking, offered, guidance, reactive, conservative}},
 	} {
@@ -171,7 +180,7 @@ func TestStep_givesBackAClaimThatWasRefused(t *testing.T) {
 	m.do(matched("a", m.now), assistance.Refused{})
 	assert.Equal(t, "proactive: refused is not possible in thinking", m.refuses(assistance.Refused{}).Error())
 	m.offers("a") // as if nothing had been
-	m.do(assistance.Engaged{}, assistance.Finished{})
+	m.do(assistance.Engaged{}, finished)
 
 	m.after(31*time.Second).do(matched("a", m.now), assistance.Refused{})
 	m.do(matched("a", m.now), assistance.Lost{}) // the cool-down of the first is over
@@ -321,7 +330,7 @@ func TestStep_takesTheLabelsOfALongOfferForAsLong(t *testing.T) {
 func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
 	for _, state := range []assistance.State{assistance.Reactive, assistance.Guidance} {
 		m := in(t, state)
-		m.after(299 * time.Second).do(assistance.Progressed{})
+		m.after(299 * time.Second).do(progressed)
 		m.after(299 * time.Second).do(assistance.Message{Text: "Yes, show me"})
 		state := m.State()
 		due, ok := m.rules.Due(m.Machine)
@@ -336,7 +345,7 @@ func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
 
 		late.after(time.Hour).offers("b") // it does not need the tick
 		late = *in(t, state)
-		assert.Equal(t, assistance.Thinking, late.after(300*time.Second).refuses(assistance.Progressed{}).State)
+		assert.Equal(t, assistance.Thinking, late.after(300*time.Second).refuses(progressed).State)
 	}
 	m := in(t, assistance.Reactive)
 	m.rules.AssistanceIdle = time.Minute
@@ -347,7 +356,7 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	for dismissals, reserve := range []time.Duration{600 * time.Second, 900 * time.Second} {
 		m.offers("a")
-		m.do(assistance.Dismissed{})
+		m.do(dismissed)
 		assert.Equal(t, dismissals+1, m.Dismissed)
 		_, ok := m.rules.Due(m.Machine)
 		assert.False(t, ok)
@@ -362,16 +371,16 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 		m.after(300 * time.Second)
 	}
 	m.offers("a")
-	m.do(assistance.Dismissed{})
+	m.do(dismissed)
 	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
-	m.do(assistance.Message{Text: "Hello"}, assistance.Finished{})
+	m.do(assistance.Message{Text: "Hello"}, finished)
 	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason,
 		"a question does not undo three dismissals")
 }
 
 func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
 	m := in(t, assistance.Guidance)
-	m.do(assistance.Abandoned{})
+	m.do(abandoned)
 	assert.Zero(t, m.Dismissed)
 	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("b", m.now)).Reason)
 	m.after(time.Second).offers("b")
@@ -383,7 +392,7 @@ func TestStep_changesNothingThatItIsGiven(t *testing.T) {
 		before, err := m.MarshalJSON()
 		require.NoError(t, err)
 		for _, now := range []time.Time{m.now, m.now.Add(time.Hour), m.now.Add(-time.Hour)} {
-			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, assistance.Dismissed{},
+			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, dismissed,
 				assistance.Tick{}, assistance.Removed{}} {
 				_, _, _ = m.rules.Step(m.Machine, now, e)
 			}

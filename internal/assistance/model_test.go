@@ -76,22 +76,8 @@ func (m *model) happen(e assistance.Event, assisting bool, now time.Duration) bo
 		m.claimed = ""
 	case assistance.Message:
 		m.message(e.Text == "chip", now)
-	case assistance.Dismissed:
-		if assisting && m.state == assistance.Reactive || m.state == assistance.Conservative {
-			return false
-		}
-		m.dismissals++
-		m.move(assistance.Conservative, now)
-	case assistance.Progressed:
-		m.began = now
-		return assisting
-	case assistance.Finished:
-		m.move(assistance.Thinking, now)
-		return assisting
-	case assistance.Abandoned:
-		possible := m.state == assistance.Guidance
-		m.move(assistance.Conservative, now)
-		return possible
+	case assistance.Reported:
+		return m.reported(e, assisting, now)
 	case assistance.Engaged:
 		possible := m.state == assistance.Proactive
 		m.move(assistance.Reactive, now)
@@ -100,6 +86,27 @@ func (m *model) happen(e assistance.Event, assisting bool, now time.Duration) bo
 		*m = model{state: assistance.Thinking, fired: map[string]time.Duration{}}
 	}
 	return true
+}
+
+func (m *model) reported(o assistance.Reported, assisting bool, now time.Duration) bool {
+	switch o {
+	case dismissed:
+		if assisting && m.state == assistance.Reactive || m.state == assistance.Conservative {
+			return false
+		}
+		m.dismissals++
+		m.move(assistance.Conservative, now)
+		return true
+	case progressed:
+		m.began = now
+		return assisting
+	case finished:
+		m.move(assistance.Thinking, now)
+		return assisting
+	}
+	possible := m.state == assistance.Guidance
+	m.move(assistance.Conservative, now)
+	return possible
 }
 
 func (m *model) match(trigger string, now time.Duration) bool {
@@ -144,9 +151,9 @@ func TestStep_behavesLikeTheModel(t *testing.T) {
 	events := []assistance.Event{
 		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{},
 		assistance.Message{Text: "chip"},
-		assistance.Message{Text: "Hello"}, assistance.Engaged{}, assistance.Dismissed{}, assistance.Progressed{},
-		assistance.Finished{},
-		assistance.Abandoned{}, assistance.Removed{}, assistance.Tick{},
+		assistance.Message{Text: "Hello"}, assistance.Engaged{}, dismissed, progressed,
+		finished,
+		abandoned, assistance.Removed{}, assistance.Tick{},
 	}
 	pauses := []time.Duration{0, time.Microsecond, time.Second, modelTimeout, modelCooldown, modelIdle, 600 * time.Second,
 		900 * time.Second}

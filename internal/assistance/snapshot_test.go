@@ -14,7 +14,7 @@ import (
 // busy returns a machine that uses every field of a snapshot.
 func busy(t testing.TB) assistance.Machine {
 	var m assistance.Machine
-	for i, e := range []assistance.Event{matched("a", noon), assistance.Shown{OfferID: "p1"}, assistance.Dismissed{},
+	for i, e := range []assistance.Event{matched("a", noon), assistance.Shown{OfferID: "p1"}, dismissed,
 		matched("a", noon.Add(time.Hour))} {
 		if match, ok := e.(assistance.Matched); ok {
 			match.Result.Metadata = map[string]string{"page": "<pricing> & more"}
@@ -98,7 +98,7 @@ func FuzzSnapshot(f *testing.F) {
 		require.NoError(t, again.UnmarshalJSON([]byte(written)))
 		assert.Equal(t, written, marshal(t, again))
 		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{},
-			assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Engaged{}, assistance.Tick{}} {
+			assistance.Message{Text: "No"}, dismissed, assistance.Engaged{}, assistance.Tick{}} {
 			_, _, _ = assistance.Rules{}.Step(m, noon, e)
 			_, _ = assistance.Rules{}.Due(m)
 		}

@@ -3,6 +3,8 @@ package assistance
 import (
 	"maps"
 	"time"
+
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // Step returns the machine after an event at the time now, with the effects to carry out,
@@ -90,20 +92,20 @@ func (s *step) take(e Event) (ok bool, reason Reason) {
 	return s.assist(e), ""
 }
 
-// assist applies the events of ongoing assistance.
+// assist applies the events of ongoing assistance. An unknown outcome cannot happen.
 func (s *step) assist(e Event) bool {
 	state := s.State()
 	assisting := state == Reactive || state == Guidance
-	switch e.(type) {
-	case Engaged:
+	switch e {
+	case Engaged{}:
 		return state == Proactive && s.enter(Reactive)
-	case Progressed:
+	case Reported(proactive.Progressed):
 		return assisting && s.enter(state)
-	case Finished:
+	case Reported(proactive.Finished):
 		return assisting && s.enter(Thinking)
-	case Abandoned:
+	case Reported(proactive.Abandoned):
 		return state == Guidance && s.enter(Conservative)
-	case Dismissed:
+	case Reported(proactive.Dismissed):
 		s.Dismissed++
 		return state != Conservative && s.enter(Conservative)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 type step struct {
@@ -42,10 +43,10 @@ const (
 var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
 
 var events = map[string]assistance.Event{
-	"dismisses":  assistance.Dismissed{},
-	"progresses": assistance.Progressed{},
-	"finishes":   assistance.Finished{},
-	"abandons":   assistance.Abandoned{},
+	"dismisses":  assistance.Reported(proactive.Dismissed),
+	"progresses": assistance.Reported(proactive.Progressed),
+	"finishes":   assistance.Reported(proactive.Finished),
+	"abandons":   assistance.Reported(proactive.Abandoned),
 	"joins":      assistance.Engaged{},
 }
 
