@@ -120,8 +120,8 @@ func (s *Service) warn(productID string) {
 	for _, desk := range product.Desks {
 		can := desk.Desk.Capabilities()
 		switch {
-		case can.Chatter == nil:
-		case !can.Chatter.Verifies():
+		case !can.Chats:
+		case len(can.SignedBy) == 0:
 			warnings = append(warnings,
 				"without signing_secret every webhook of the desk is accepted, and public replies are off")
 		case !s.replies:

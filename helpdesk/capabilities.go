@@ -15,11 +15,15 @@ type Capabilities struct {
 	Contacts  ContactReader
 	Redactor  Redactor
 	Replier   Replier
-	Chatter   Chatter // with a Replier
 	Offerer   Offerer
 	Remover   Remover
 	Checker   Checker
 	Rehearser Rehearser
+
+	// Chats means that every message of a requester is answered in public. The messages
+	// arrive at a separate endpoint, POST /NAME/chat/{product_id}. A desk that chats is a
+	// Replier, and no message is answered without SignedBy, since anyone could send one.
+	Chats bool
 
 	// SignedBy lists headers, one of which every webhook carries; nil if unsigned
 	// webhooks are accepted. A request that lacks the headers of every desk is refused
@@ -104,16 +108,6 @@ type Replier interface {
 	// is false for messages from agents and from the service itself, which some desks
 	// echo. It is called for each message before it is answered.
 	IsRequesters(ctx context.Context, conversationID, message string) (bool, error)
-}
-
-// Chatter answers every message of the requester in public. Those messages arrive
-// at a separate endpoint, POST /NAME/chat/{product_id}.
-type Chatter interface {
-	Replier
-
-	// Verifies reports whether Webhook checks signatures. If it does not, no
-	// message is answered, since anyone could send one.
-	Verifies() bool
 }
 
 // Offerer shows quick replies.

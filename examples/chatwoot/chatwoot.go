@@ -82,7 +82,11 @@ func (d *desk) do(ctx context.Context, method, conversationID string, body, answ
 
 // Capabilities declares the desk's abilities beyond notes.
 func (d *desk) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Finder: d, Replier: d, Chatter: d}
+	can := helpdesk.Capabilities{Finder: d, Replier: d, Chats: true}
+	if d.secret != "" {
+		can.SignedBy = []string{headerSignature}
+	}
+	return can
 }
 
 // Note writes a private note.
@@ -156,8 +160,7 @@ func (d *desk) find(ctx context.Context, conversationID string, is func(message)
 	return "", false, err
 }
 
-// Verifies implements helpdesk.Chatter.
-func (d *desk) Verifies() bool { return d.secret != "" }
+const headerSignature = "X-Chatwoot-Signature"
 
 // Webhook reads conversation_created and message_created.
 func (d *desk) Webhook(header http.Header, body []byte, now time.Time) (helpdesk.Event, error) {
@@ -176,7 +179,7 @@ func (d *desk) Webhook(header http.Header, body []byte, now time.Time) (helpdesk
 	switch {
 	case stamp == "" && !strings.HasPrefix(w.Event, "conversation_") && !strings.HasPrefix(w.Event, "message_"):
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
-	case d.secret != "" && !d.signed(stamp, header.Get("X-Chatwoot-Signature"), body, now):
+	case d.secret != "" && !d.signed(stamp, header.Get(headerSignature), body, now):
 		return helpdesk.Event{}, helpdesk.ErrSignature
 	case err != nil:
 		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the body is not a webhook of Chatwoot's"}

@@ -148,7 +148,7 @@ func TestDesk_ofAVersionThatDoesNotSignTakesEveryWebhookAndAnswersNone(t *testin
 	event, err := desk.Webhook(http.Header{}, []byte(created), time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventOpened, event.Type)
-	assert.False(t, desk.Capabilities().Chatter.Verifies())
+	assert.Empty(t, desk.Capabilities().SignedBy)
 }
 
 func TestKind_reportsMistakes(t *testing.T) {

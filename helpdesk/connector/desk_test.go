@@ -219,7 +219,11 @@ func capable(d any) (c helpdesk.Capabilities) {
 	c.Contacts, _ = d.(helpdesk.ContactReader)
 	c.Redactor, _ = d.(helpdesk.Redactor)
 	c.Replier, _ = d.(helpdesk.Replier)
-	c.Chatter, _ = d.(helpdesk.Chatter)
+	if chat, ok := d.(interface{ verifies() bool }); ok {
+		if c.Chats = true; chat.verifies() {
+			c.SignedBy = []string{"X-Signature"}
+		}
+	}
 	c.Offerer, _ = d.(helpdesk.Offerer)
 	c.Remover, _ = d.(helpdesk.Remover)
 	return c

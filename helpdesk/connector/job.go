@@ -318,7 +318,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			c.Messages = slices.Clone(c.Messages) // earlier steps share the slice
 			now := j.d.store.now()
 			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, now
-			if j.can.Chatter != nil {
+			if j.can.Chats {
 				c.say(s.text, now)
 			}
 			return nil

@@ -87,13 +87,13 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 	if err != nil || in.receipt.was != "" {
 		return result, err
 	}
-	chat := in.desk.capabilities().Chatter
-	if chat != nil && (!chat.Verifies() || strings.TrimSpace(in.event.Message) == "") {
+	can := in.desk.capabilities()
+	if can.Chats && (len(can.SignedBy) == 0 || strings.TrimSpace(in.event.Message) == "") {
 		return ignored, nil
 	}
 	var h heard // of the last attempt: another change of the document may come first
 	err = c.amend(ctx, in, true, func(r *record) (status, bool, error) {
-		if h, err = c.hear(ctx, in, r); chat != nil {
+		if h, err = c.hear(ctx, in, r); can.Chats {
 			result = h.answer
 		}
 		return result, h.changes, err
@@ -126,7 +126,7 @@ type heard struct {
 func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard, err error) {
 	text, can := stored(in.event.Message), in.desk.capabilities()
 	h.answer = ignored
-	if h.echo = can.Chatter != nil && r.echoes(text, c.store.now()); h.echo {
+	if h.echo = can.Chats && r.echoes(text, c.store.now()); h.echo {
 		return h, nil
 	}
 	if in.product.offers(in.desk.Name) {
@@ -142,7 +142,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 			Metadata: chosen.Metadata})
 	case can.Replier == nil || c.opts.Reply == nil || strings.TrimSpace(text) == "":
 		return h, err
-	case can.Chatter != nil || asks:
+	case can.Chats || asks:
 		r.ask(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
 			ContactID: in.event.ContactID})
 		h.changes = true

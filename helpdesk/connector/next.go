@@ -198,7 +198,7 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	switch {
 	case v.now.Sub(m.At) > replyTTL:
 		return drop("expired")
-	case v.can.Replier == nil || !v.replies || v.can.Chatter != nil && !v.can.Chatter.Verifies():
+	case v.can.Replier == nil || !v.replies || v.can.Chats && len(v.can.SignedBy) == 0:
 		return drop("dropped")
 	case !m.Begun.IsZero():
 		if at := later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {

@@ -66,7 +66,7 @@ func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 				}
 				return c.linkEvent(ctx, in)
 			}
-			if in.desk.capabilities().Chatter != nil {
+			if in.desk.capabilities().Chats {
 				return ignored, nil // the chat endpoint gets it
 			}
 			return c.takeMessage(ctx, in)
@@ -267,7 +267,7 @@ func (c *Connector) receivers(productID, desk string) (Product, []Desk, error) {
 		return product, nil, httpx.NotFound("The product has no help desk.")
 	}
 	found, ok := product.find(desk)
-	if !ok || found.capabilities().Chatter == nil {
+	if !ok || !found.capabilities().Chats {
 		return product, nil, httpx.NotFound("The product has no such help desk with a chat.")
 	}
 	return product, []Desk{found}, nil

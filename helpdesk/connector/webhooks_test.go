@@ -42,7 +42,7 @@ type scriptDesk struct {
 
 func (d *scriptDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
 func (d *scriptDesk) Fits(string) bool                                     { return true }
-func (d *scriptDesk) Verifies() bool                                       { return !d.unsigned }
+func (d *scriptDesk) verifies() bool                                       { return !d.unsigned }
 
 func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var e helpdesk.Event
@@ -129,7 +129,7 @@ type plainDesk struct{ *scriptDesk }
 
 func (d plainDesk) Capabilities() helpdesk.Capabilities {
 	can := capable(d)
-	can.Replier, can.Chatter = nil, nil
+	can.Replier, can.Chats = nil, false
 	return can
 }
 
@@ -447,15 +447,6 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	assert.Len(t, d.plain.asked, 2, "what is done is not done again")
 }
 
-// signedDesk takes signed webhooks only.
-type signedDesk struct{ *scriptDesk }
-
-func (d signedDesk) Capabilities() helpdesk.Capabilities {
-	can := capable(d.scriptDesk)
-	can.SignedBy = []string{"X-Signature"}
-	return can
-}
-
 // unread is a body that must not be read.
 type unread struct{ t *testing.T }
 
@@ -467,7 +458,7 @@ func (u unread) Read([]byte) (int, error) {
 // A body that no desk could take is not read.
 func TestServeWebhook_readsNoBodyInVain(t *testing.T) {
 	d := newDoors(t, nil)
-	signed := Product{Desks: []Desk{{"chat", signedDesk{d.chat}}}}
+	signed := Product{Desks: []Desk{{"chat", d.chat}}}
 	tests := map[string]struct {
 		product Product
 		path    string

@@ -57,7 +57,7 @@ func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
 		{can.Finder != nil, finderTests},
 		{can.Redactor != nil, redactorTests},
 		{can.Replier != nil, replierTests},
-		{can.Chatter != nil, chatterTests},
+		{can.Chats, chatTests},
 		{can.Offerer != nil, offererTests},
 		{can.Remover != nil, removerTests},
 		{can.Pacer != nil, pacerTests},

@@ -122,10 +122,10 @@ var replierTests = []deskTest{
 	}},
 }
 
-var chatterTests = []deskTest{
-	{"Verifies says that webhooks are verified", func(f *deskFixture) {
-		assert.True(f, f.can.Chatter.Verifies())
-		assert.NotNil(f, f.can.Replier, "a Chatter is a Replier")
+var chatTests = []deskTest{
+	{"A desk that chats replies, and verifies webhooks", func(f *deskFixture) {
+		assert.NotNil(f, f.can.Replier)
+		assert.NotEmpty(f, f.can.SignedBy)
 	}},
 }
 

@@ -32,22 +32,19 @@ type Client struct {
 
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
-	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c,
-		Rehearser: c}
+	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Checker: c, Rehearser: c,
+		Chats: true}
 	if c.redacts {
 		can.Redactor = c
 	}
 	if c.isMute {
 		can.Warnings = []string{"without email and api_token, or OAuth, nothing is written to Zendesk"}
 	}
-	if c.Verifies() {
+	if len(c.secrets) > 0 {
 		can.SignedBy = []string{HeaderSignature}
 	}
 	return can
 }
-
-// Verifies implements [helpdesk.Chatter].
-func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
 // authorize sets the credentials of a request, and first makes a token if there is none.
 func (c *Client) authorize(ctx context.Context, header http.Header) error {

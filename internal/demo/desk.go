@@ -27,7 +27,7 @@ type desk struct {
 
 // Capabilities implements [helpdesk.Desk].
 func (d *desk) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Redactor: d, Replier: d, Chatter: d, Offerer: d, SignedBy: []string{headerSecret}}
+	return helpdesk.Capabilities{Redactor: d, Replier: d, Offerer: d, Chats: true, SignedBy: []string{headerSecret}}
 }
 
 // Note implements [helpdesk.Desk].
@@ -65,9 +65,6 @@ func (d *desk) FindReply(context.Context, string, string, time.Time) (bool, erro
 
 // IsRequesters implements [helpdesk.Replier]: webhooks report only the visitor's messages.
 func (d *desk) IsRequesters(context.Context, string, string) (bool, error) { return true, nil }
-
-// Verifies implements [helpdesk.Chatter]: a webhook with the secret comes from the demo itself.
-func (d *desk) Verifies() bool { return true }
 
 // Offer implements [helpdesk.Offerer].
 func (d *desk) Offer(_ context.Context, conversationID string, offer helpdesk.Offer) (string, error) {
