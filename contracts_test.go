@@ -547,8 +547,8 @@ func (forgetful) Activity() recent.Store { return awayStore{} }
 // awayStore is a store of activity that cannot be reached.
 type awayStore struct{ recent.Store }
 
-func (awayStore) Recent(context.Context, string, string, int) (recent.Records, error) {
-	return nil, errAway
+func (awayStore) Recent(context.Context, string, recent.Subject, int) (recent.Snapshot, error) {
+	return recent.Snapshot{}, errAway
 }
 
 // Without its storage, the service answers 503 where the document says so and the product has to be

@@ -38,7 +38,7 @@ func ExampleNewBatch() {
 		activitytest.Click(now, "Export CSV", "https://app.acme.example/reports"),
 	))
 
-	found, _ := store.Recent(ctx, "acme", "user_42", 10)
+	found, _ := store.Recent(ctx, "acme", recent.Subject{UserID: "user_42"}, 10)
 	actions, _ := found.Actions()
 	for _, a := range actions {
 		fmt.Println(a.Description)

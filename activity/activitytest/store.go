@@ -117,7 +117,18 @@ func (f fixture) add(batches ...activity.Batch) {
 
 func (f fixture) recent(product, user string, limit int) recent.Records {
 	f.Helper()
-	found, err := f.store.Recent(f.Context(), product, user, limit)
+	return f.read(product, recent.Subject{UserID: user}, limit).Records
+}
+
+// session returns the records of a session of the product.
+func (f fixture) session(id string) recent.Records {
+	f.Helper()
+	return f.read(product, recent.Subject{SessionID: id}, 1000).Records
+}
+
+func (f fixture) read(product string, of recent.Subject, limit int) recent.Snapshot {
+	f.Helper()
+	found, err := f.store.Recent(f.Context(), product, of, limit)
 	require.NoError(f, err)
 	return found
 }
@@ -373,8 +384,9 @@ var retentionTests = []test{
 		const left = 50 * time.Millisecond
 		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(left-ttl), "brief", page)))
 		waittest.Until(f, "the action has expired", func() bool {
-			found, err := f.store.Recent(context.WithoutCancel(f.Context()), product, "ada", maxEvents)
-			return err == nil && len(found) == 0
+			ada := recent.Subject{UserID: "ada"}
+			found, err := f.store.Recent(context.WithoutCancel(f.Context()), product, ada, maxEvents)
+			return err == nil && len(found.Records) == 0
 		})
 	}},
 }

@@ -22,8 +22,7 @@ type follower struct {
 
 func (f *follower) news() (found recent.Records) {
 	f.Helper()
-	s, err := f.store.Snapshot(f.Context(), product, f.of)
-	require.NoError(f, err)
+	s := f.read(product, f.of, maxEvents)
 	for _, r := range s.Records {
 		since := r.Since
 		if f.of.UserID == "" {

@@ -66,7 +66,8 @@ func (f fixture) addBackwards(user string, seconds []float64) {
 
 func (f fixture) readWhileWriting(user string) {
 	for range actionsOfWriter {
-		found, err := f.store.Recent(f.Context(), product, user, maxEvents)
+		snapshot, err := f.store.Recent(f.Context(), product, recent.Subject{UserID: user}, maxEvents)
+		found := snapshot.Records
 		if !assert.NoError(f, err) || !assert.LessOrEqual(f, len(found), kept) {
 			return
 		}

@@ -154,9 +154,8 @@ var sessionTests = []test{
 	{name: "limit", run: func(f fixture) {
 		f.fillSession()
 		for limit, want := range map[int]string{-1: "", 0: "", 1: "4", 2: "3 4", 1000: "1 2 3 4"} {
-			found, err := f.store.Session(f.Context(), product, "s", limit)
-			require.NoError(f, err)
-			require.Equal(f, want, labels(f, found), "limit %d", limit)
+			found := f.read(product, recent.Subject{SessionID: "s"}, limit)
+			require.Equal(f, want, labels(f, found.Records), "limit %d", limit)
 		}
 	}},
 	{name: "unknown", run: func(f fixture) {
@@ -164,9 +163,8 @@ var sessionTests = []test{
 		for _, session := range []string{"unknown", "", "ada"} {
 			require.Empty(f, f.session(session))
 		}
-		others, err := f.store.Session(f.Context(), "other", "s", 1000)
-		require.NoError(f, err)
-		require.Empty(f, others, "another product's session is another session")
+		others := f.read("other", recent.Subject{SessionID: "s"}, 1000)
+		require.Empty(f, others.Records, "another product's session is another session")
 	}},
 }
 
@@ -224,12 +222,4 @@ func (f fixture) fillSession() {
 	f.Helper()
 	f.happen(did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3},
 		did{"bob", "s", 4}, did{"ada", "other", 5}, did{"ada", "", 6})
-}
-
-// session returns the records of a session of the product.
-func (f fixture) session(id string) recent.Records {
-	f.Helper()
-	found, err := f.store.Session(f.Context(), product, id, 1000)
-	require.NoError(f, err)
-	return found
 }

@@ -30,7 +30,7 @@ func TestMemory_conforms(t *testing.T) {
 		memory := &recent.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}
 		store := activitytest.Engine(musttest.New(recent.NewMemory(memory)))
 		if mistake.build != nil {
-			b := broken{store, store.Add, store.Identify, store.Recent, store.Snapshot, store.Sessions}
+			b := broken{store, store.Add, store.Identify, store.Recent, store.Sessions}
 			mistake.build(&b, store)
 			store = b
 		}
@@ -60,8 +60,7 @@ type broken struct {
 	activitytest.Engine
 	add      func(ctx context.Context, b activity.Batch) error
 	identify func(ctx context.Context, who activity.Identity) error
-	recent   func(ctx context.Context, product, user string, limit int) (recent.Records, error)
-	snapshot func(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error)
+	recent   func(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error)
 	sessions func(ctx context.Context, product, user string) ([]string, recent.Records, error)
 }
 
@@ -71,16 +70,14 @@ func (b broken) Identify(ctx context.Context, who activity.Identity) error {
 	return b.identify(ctx, who)
 }
 
-func (b broken) Recent(ctx context.Context, product, user string, limit int) (recent.Records, error) {
-	return b.recent(ctx, product, user, limit)
+func (b broken) Recent(
+	ctx context.Context, product string, of recent.Subject, limit int,
+) (recent.Snapshot, error) {
+	return b.recent(ctx, product, of, limit)
 }
 
 func (b broken) Sessions(ctx context.Context, product, user string) ([]string, recent.Records, error) {
 	return b.sessions(ctx, product, user)
-}
-
-func (b broken) Snapshot(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
-	return b.snapshot(ctx, product, of)
 }
 
 // onAdd alters each action before it is filed. It is given how many were added before.
@@ -101,9 +98,9 @@ func onAdd(change func(a *activity.BatchAction, n int)) func(b *broken, s activi
 // onRecent alters the records that Recent finds.
 func onRecent(change func(recent.Records)) func(b *broken, s activitytest.Engine) {
 	return func(b *broken, s activitytest.Engine) {
-		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
-			found, err := s.Recent(ctx, product, user, limit)
-			change(found)
+		b.recent = func(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error) {
+			found, err := s.Recent(ctx, product, of, limit)
+			change(found.Records)
 			return found, err
 		}
 	}
@@ -115,8 +112,8 @@ var mistakes = map[string]mistake{
 	})},
 	"trimmed too soon": {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents-- }},
 	"limit ignored": {found: "Limit", build: func(b *broken, s activitytest.Engine) {
-		b.recent = func(ctx context.Context, product, user string, _ int) (recent.Records, error) {
-			return s.Recent(ctx, product, user, 1<<20)
+		b.recent = func(ctx context.Context, product string, of recent.Subject, _ int) (recent.Snapshot, error) {
+			return s.Recent(ctx, product, of, 1<<20)
 		}
 	}},
 	"duplicates kept": {found: "Duplicates", build: onAdd(func(a *activity.BatchAction, n int) {
@@ -124,8 +121,8 @@ var mistakes = map[string]mistake{
 	})},
 	"users folded": {found: "Isolation", build: func(b *broken, s activitytest.Engine) {
 		onAdd(func(a *activity.BatchAction, _ int) { a.UserID = strings.ToLower(a.UserID) })(b, s)
-		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
-			return s.Recent(ctx, product, strings.ToLower(user), limit)
+		b.recent = func(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error) {
+			return s.Recent(ctx, product, recent.Subject{UserID: strings.ToLower(of.UserID)}, limit)
 		}
 	}},
 	"ends over own actions": {found: "End", build: onRecent(func(r recent.Records) {
@@ -148,19 +145,15 @@ var mistakes = map[string]mistake{
 			return err
 		}
 	}},
-	"named unheard": {found: "Arrival", build: func(b *broken, s activitytest.Engine) {
-		b.snapshot = func(ctx context.Context, product string, of recent.Subject) (recent.Snapshot, error) {
-			found, err := s.Snapshot(ctx, product, of)
-			for i := range found.Records {
-				found.Records[i].Since = found.Records[i].Arrived
-			}
-			return found, err
+	"named unheard": {found: "Arrival", build: onRecent(func(r recent.Records) {
+		for i := range r {
+			r[i].Since = r[i].Arrived
 		}
-	}},
+	})},
 	"sessions of the newest actions": {found: "Sessions", build: func(b *broken, s activitytest.Engine) {
 		b.sessions = func(ctx context.Context, product, user string) (ids []string, outside recent.Records, err error) {
-			found, err := s.Recent(ctx, product, user, 1<<20)
-			for _, r := range found {
+			found, err := s.Recent(ctx, product, recent.Subject{UserID: user}, 1<<20)
+			for _, r := range found.Records {
 				if !slices.Contains(ids, r.Session) {
 					ids = append(ids, r.Session)
 				}
@@ -180,14 +173,14 @@ var mistakes = map[string]mistake{
 			kept = append(kept, batch)
 			return nil
 		}
-		b.recent = func(ctx context.Context, product, user string, limit int) (recent.Records, error) {
+		b.recent = func(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error) {
 			for _, batch := range kept {
 				if err := s.Add(ctx, batch); err != nil {
-					return nil, err
+					return recent.Snapshot{}, err
 				}
 			}
 			kept = nil
-			return s.Recent(ctx, product, user, limit)
+			return s.Recent(ctx, product, of, limit)
 		}
 	}},
 	"loses an action when two calls overlap": {found: "Concurrency", build: func(b *broken, s activitytest.Engine) {

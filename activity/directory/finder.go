@@ -39,14 +39,14 @@ func NewFinder(store recent.Store, docs document.Store, ttl time.Duration) (*Fin
 // and has no higher standing than the event. Otherwise it is a session of the user's own. That one
 // begins with an action: until then Find returns "" for an event without an action.
 func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) (sessionID string, err error) {
-	found, err := f.store.Recent(ctx, productID, e.UserID, recent.DefaultMaxEvents)
+	found, err := f.store.Recent(ctx, productID, recent.Subject{UserID: e.UserID}, recent.DefaultMaxEvents)
 	if err != nil {
 		return "", err
 	}
 	own := ownSession(e.UserID)
 	var live []string
 	hasOwn := e.Action != nil
-	for _, r := range found {
+	for _, r := range found.Records {
 		switch {
 		case r.Session == own:
 			hasOwn = true

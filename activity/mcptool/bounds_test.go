@@ -82,8 +82,8 @@ func TestHandler_boundsDecodedBodies(t *testing.T) {
 // uncapped is a store that returns all it has.
 type uncapped struct{ recent.Store }
 
-func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (recent.Records, error) {
-	return s.Store.Recent(ctx, productID, userID, 1<<30)
+func (s uncapped) Recent(ctx context.Context, productID string, of recent.Subject, _ int) (recent.Snapshot, error) {
+	return s.Store.Recent(ctx, productID, of, 1<<30)
 }
 
 // wide returns a store with lookups of about size bytes of JSON each.
@@ -219,17 +219,19 @@ type gate struct {
 	open    chan struct{}
 }
 
-func (g *gate) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
+func (g *gate) Recent(
+	ctx context.Context, productID string, of recent.Subject, limit int,
+) (recent.Snapshot, error) {
 	if productID == "acme" {
 		g.waiting.Add(1)
 		defer g.waiting.Add(-1)
 		select {
 		case <-g.open:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return recent.Snapshot{}, ctx.Err()
 		}
 	}
-	return g.Store.Recent(ctx, productID, userID, limit)
+	return g.Store.Recent(ctx, productID, of, limit)
 }
 
 // Answers hold memory until they are sent. A product has room for a few, a waiting call gets an

@@ -43,8 +43,8 @@ func filled(t testing.TB, n int) recent.Store {
 // brokenStore is a store whose storage is unavailable.
 type brokenStore struct{ recent.Store }
 
-func (brokenStore) Recent(context.Context, string, string, int) (recent.Records, error) {
-	return nil, errors.New("dial tcp 10.0.0.1: refused")
+func (brokenStore) Recent(context.Context, string, recent.Subject, int) (recent.Snapshot, error) {
+	return recent.Snapshot{}, errors.New("dial tcp 10.0.0.1: refused")
 }
 
 // serving returns an MCP handler over store with three keys: "key" of acme,

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -20,7 +21,7 @@ func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}
 	in := musttest.New(intake.New(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
 	return (&service{}).mount(in), func() (did []string) {
-		recent, err := log.Activity().Session(t.Context(), shop, "session-1", 50)
+		recent, err := log.Activity().Recent(t.Context(), shop, recent.Subject{SessionID: "session-1"}, 50)
 		require.NoError(t, err)
 		actions, err := recent.Actions()
 		require.NoError(t, err)

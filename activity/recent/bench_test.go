@@ -81,8 +81,8 @@ func BenchmarkRecent(b *testing.B) {
 			fill(b, m, users, 5)
 			b.ReportAllocs()
 			for b.Loop() {
-				found, err := m.Recent(b.Context(), "acme", "user_0", perUser)
-				if err != nil || len(found) != 5 {
+				found, err := m.Recent(b.Context(), "acme", recent.Subject{UserID: "user_0"}, perUser)
+				if err != nil || len(found.Records) != 5 {
 					b.Fatal("not found", err)
 				}
 			}
@@ -128,9 +128,9 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 		fill(tb, m, users, actions)
 	})
 	for user := range users {
-		found, err := m.Recent(ctx, "acme", fmt.Sprint("user_", user), perUser)
+		found, err := m.Recent(ctx, "acme", recent.Subject{UserID: fmt.Sprint("user_", user)}, perUser)
 		require.NoError(tb, err)
-		require.Len(tb, found, perUser)
+		require.Len(tb, found.Records, perUser)
 		f.json += int64(len(found.AppendJSON(nil)))
 	}
 	runtime.KeepAlive(m)

@@ -5,7 +5,7 @@
 //
 //	store, err := recent.NewMemory(nil) // 50 actions a user, 4 hours, 192 MiB a product
 //	err = store.Add(ctx, batch)
-//	records, err := store.Recent(ctx, "acme", "user_42", 50)
+//	found, err := store.Recent(ctx, "acme", recent.Subject{UserID: "user_42"}, 50)
 //
 // [Lookup] applies the limits and builds the response of the REST endpoint and the MCP tool. It does
 // not authenticate: put [github.com/liveactivity/liveactivity/activity/access] or middleware of your

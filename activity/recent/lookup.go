@@ -50,7 +50,7 @@ func NewLookup(store Store, maxEvents int) (*Lookup, error) {
 
 // Get returns the newest actions of a user. An unknown user is not an error; errors are the store's.
 func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (LiveActivity, error) {
-	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	recent, err := l.store.Recent(ctx, productID, Subject{UserID: userID}, l.limit(limit))
 	if err != nil {
 		return LiveActivity{}, err
 	}
@@ -65,14 +65,14 @@ func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (
 // AppendJSON appends the JSON of a [LiveActivity]. It copies the stored actions without encoding them
 // again. After an error of the store it returns dst unchanged.
 func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID string, limit int) ([]byte, error) {
-	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	recent, err := l.store.Recent(ctx, productID, Subject{UserID: userID}, l.limit(limit))
 	if err != nil {
 		return dst, err
 	}
 	dst = jsontext.AppendField(dst, `{"product_id":`, productID)
 	dst = jsontext.AppendField(dst, `,"user_id":`, userID)
 	dst = append(dst, `,"count":`...)
-	dst = strconv.AppendInt(dst, int64(len(recent)), 10)
+	dst = strconv.AppendInt(dst, int64(len(recent.Records)), 10)
 	dst = append(dst, `,"as_of":`...)
 	dst = jsontext.AppendSeconds(dst, time.Now().UnixMicro())
 	dst = append(dst, `,"actions":`...)

@@ -120,9 +120,10 @@ func TestLookup_limits(t *testing.T) {
 			for i, a := range live.Actions {
 				assert.Equal(t, i, a.Index)
 			}
-			all, err := m.Recent(t.Context(), "acme", "ada", 1)
+			all, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 1)
 			require.NoError(t, err)
-			assert.Equal(t, all[0].Start, live.Actions[c.want-1].Start().UnixMicro(), "the newest are returned, oldest first")
+			newest := live.Actions[c.want-1].Start().UnixMicro()
+			assert.Equal(t, all.Records[0].Start, newest, "the newest are returned, oldest first")
 		})
 	}
 }
@@ -180,8 +181,8 @@ type failing struct {
 	err error
 }
 
-func (s failing) Recent(context.Context, string, string, int) (recent.Records, error) {
-	return recent.Records{{JSON: "half an answer"}}, s.err
+func (s failing) Recent(context.Context, string, recent.Subject, int) (recent.Snapshot, error) {
+	return recent.Snapshot{Records: recent.Records{{JSON: "half an answer"}}}, s.err
 }
 
 func TestLookup_withoutItsStoreIs503(t *testing.T) {

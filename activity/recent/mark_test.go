@@ -38,9 +38,9 @@ func TestRecord_hasMarks(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.Add(t.Context(), recently(plain)))
 	require.NoError(t, m.Add(t.Context(), recently(plain)))
-	kept, err := m.Recent(t.Context(), "acme", "ada", 10)
+	kept, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 10)
 	require.NoError(t, err)
-	assert.Len(t, kept, 2)
+	assert.Len(t, kept.Records, 2)
 }
 
 var aMinuteAgo = activity.Seconds(time.Now().Add(-time.Minute))

@@ -507,13 +507,23 @@ func (m *Memory) expireSession(s *memorySession, oldest int64) {
 }
 
 // Recent implements [Store]. It never fails.
-func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) (Records, error) {
-	return m.read(productID, Subject{UserID: userID}, min(limit, m.maxEvents)).Records, nil
-}
-
-// Session implements [Store]. It never fails.
-func (m *Memory) Session(_ context.Context, productID, sessionID string, limit int) (Records, error) {
-	return m.read(productID, Subject{SessionID: sessionID}, limit).Records, nil
+func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit int) (Snapshot, error) {
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Snapshot{Upto: m.newest[productID]}
+	if of.UserID == "" {
+		if e := m.held.Find(productID, memoryKey{inside, of.SessionID}); e != nil {
+			s.Records = e.Value.(*memorySession).Records(oldest, limit)
+		}
+	} else if e := m.held.Find(productID, memoryKey{aUser, of.UserID}); e != nil {
+		held := make([]*Held, 0, 8)
+		for _, s := range e.Value.(*memoryUser).sessions {
+			held = append(held, &s.Held)
+		}
+		s.Records = RecordsOf(of.UserID, held, oldest, min(limit, m.maxEvents))
+	}
+	return s, nil
 }
 
 // Sessions implements [Store]. It never fails. It examines all sessions of the product, so that no
@@ -536,34 +546,6 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 		outsideAny = e.Value.(*memorySession).Records(oldest, m.maxEvents)
 	}
 	return ids, outsideAny, nil
-}
-
-// Snapshot implements [Store]. It never fails.
-func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snapshot, error) {
-	if of.UserID != "" {
-		return m.read(productID, of, m.maxEvents), nil
-	}
-	return m.read(productID, of, m.maxHeld), nil
-}
-
-// read returns a snapshot of a user's or a session's records.
-func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
-	oldest := m.oldest()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := Snapshot{Upto: m.newest[productID]}
-	if of.UserID == "" {
-		if e := m.held.Find(productID, memoryKey{inside, of.SessionID}); e != nil {
-			s.Records = e.Value.(*memorySession).Records(oldest, limit)
-		}
-	} else if e := m.held.Find(productID, memoryKey{aUser, of.UserID}); e != nil {
-		held := make([]*Held, 0, 8)
-		for _, s := range e.Value.(*memoryUser).sessions {
-			held = append(held, &s.Held)
-		}
-		s.Records = RecordsOf(of.UserID, held, oldest, limit)
-	}
-	return s
 }
 
 // Expire frees the actions that are older than the retention and returns how

@@ -36,9 +36,9 @@ func TestMemory_defaults(t *testing.T) {
 			start := time.Now().Add(-activity.DefaultTTL)
 			addClick(t, m, "ada", "s", start.Add(-time.Minute))
 			addClicks(t, m, "ada", "s", start.Add(time.Minute), recent.DefaultMaxEvents+5)
-			found, err := m.Recent(t.Context(), "acme", "ada", 1000)
+			found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 1000)
 			require.NoError(t, err)
-			require.Len(t, found, recent.DefaultMaxEvents)
+			require.Len(t, found.Records, recent.DefaultMaxEvents)
 			require.Equal(t, 1, m.Users("acme"))
 		})
 	}
@@ -62,9 +62,9 @@ func addClicks(t testing.TB, s activitytest.Engine, user, session string, from t
 
 func count(t testing.TB, s recent.Store, user string) int {
 	t.Helper()
-	found, err := s.Recent(t.Context(), "acme", user, 1000)
+	found, err := s.Recent(t.Context(), "acme", recent.Subject{UserID: user}, 1000)
 	require.NoError(t, err)
-	return len(found)
+	return len(found.Records)
 }
 
 // room returns the bytes of that many users with one action each, and of half a user more.
@@ -147,9 +147,9 @@ func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
 	assert.Equal(t, 1, m.Users("acme"), "nobody is no user")
 	assert.Zero(t, count(t, m, "ada"), "she was written before all others")
 	assert.Equal(t, 50, count(t, m, "bob"), "he is written again and again")
-	found, err := m.Recent(t.Context(), "globex", "eve", 50)
+	found, err := m.Recent(t.Context(), "globex", recent.Subject{UserID: "eve"}, 50)
 	require.NoError(t, err)
-	assert.Len(t, found, 1, "another product's")
+	assert.Len(t, found.Records, 1, "another product's")
 }
 
 func TestMemory_expires(t *testing.T) {
@@ -187,10 +187,10 @@ func TestMemory_expireKeepsTheEndTimesOfTheRest(t *testing.T) {
 		addClick(t, m, "ada", "s", start.Add(time.Second))
 		time.Sleep(40 * time.Minute)
 		assert.Zero(t, m.Expire())
-		found, err := m.Recent(t.Context(), "acme", "ada", 50)
+		found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: "ada"}, 50)
 		require.NoError(t, err)
-		require.Len(t, found, 2)
-		assert.Equal(t, start.Add(time.Second).UnixMicro(), found[0].End)
+		require.Len(t, found.Records, 2)
+		assert.Equal(t, start.Add(time.Second).UnixMicro(), found.Records[0].End)
 	})
 }
 
@@ -219,7 +219,7 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20),
 					activitytest.Click(time.Now(), "Save", page))
 				assert.NoError(t, m.Add(t.Context(), b))
-				_, err := m.Recent(t.Context(), "acme", fmt.Sprint("u", i%20), 50)
+				_, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: fmt.Sprint("u", i%20)}, 50)
 				assert.NoError(t, err)
 			}
 		})
@@ -365,7 +365,8 @@ func allocsOfRecent(t *testing.T, users int) float64 {
 	}
 	ctx := t.Context()
 	return testing.AllocsPerRun(100, func() {
-		if found, err := m.Recent(ctx, "acme", "user7", 50); err != nil || len(found) != 1 {
+		found, err := m.Recent(ctx, "acme", recent.Subject{UserID: "user7"}, 50)
+		if err != nil || len(found.Records) != 1 {
 			t.Fatal("not found")
 		}
 	})

@@ -31,14 +31,11 @@ const (
 // there is none or the next one belongs to another user. Engines must pass the suite in
 // [github.com/liveactivity/liveactivity/activity/activitytest].
 type Store interface {
-	// Recent returns at most limit of the user's newest actions, oldest first, and none for an
-	// unknown user. It never returns an action that is older than the retention or that
-	// belongs to another user.
-	Recent(ctx context.Context, productID, userID string, limit int) (Records, error)
-
-	// Session returns at most limit of the newest actions of all users in the session, oldest
-	// first, and none for an unknown session.
-	Session(ctx context.Context, productID, sessionID string, limit int) (Records, error)
+	// Recent returns at most limit of the newest actions of a user, or of all users in a session,
+	// oldest first, and none for an unknown subject. It never returns an action that is older than
+	// the retention or, for a user, that belongs to another one. The snapshot is consistent and
+	// includes everything appended before the call.
+	Recent(ctx context.Context, productID string, of Subject, limit int) (Snapshot, error)
 
 	// Sessions returns the IDs of the sessions with actions that belong to the user or were
 	// appended with the user's ID, each once and in any order, and the user's actions outside
@@ -46,31 +43,28 @@ type Store interface {
 	// older than the newest sessions of the user, of which there are as many as actions are kept
 	// of a user. Actions of the sessions may have expired.
 	Sessions(ctx context.Context, productID, userID string) (ids []string, outside Records, err error)
-
-	// Snapshot returns everything that Recent can return for the subject's user, or Session for
-	// its session, and the position up to which it is complete: everything that arrives later
-	// has a higher position, and nothing in the snapshot does. The snapshot is consistent and
-	// includes everything appended before the call.
-	Snapshot(ctx context.Context, productID string, of Subject) (Snapshot, error)
 }
 
 // Subject is a user or, if UserID is empty, a session.
 type Subject struct{ UserID, SessionID string }
 
-// Snapshot is the result of [Store.Snapshot].
+// Snapshot is the result of [Store.Recent].
 type Snapshot struct {
 	Records
-	Upto Position // zero if nothing has arrived
+
+	// Upto is the position of the product's last arrival, zero for none: everything that arrives
+	// later has a higher position, and nothing in the snapshot does.
+	Upto Position
 }
 
 // Record is an action in an engine's store. It is encoded once, on arrival, so a lookup only copies
 // bytes.
 type Record struct {
 	Session string // the action's session; empty if none
-	User    string // the owner, empty if unknown; set by Recent and Session
+	User    string // the owner, empty if unknown; set by Recent
 	As      string // the user ID that it was appended with; set likewise
 	Start   int64  // microseconds since the epoch
-	End     int64  // microseconds since the epoch, set by Recent and Session
+	End     int64  // microseconds since the epoch, set by Recent
 
 	// Arrived is the position of the action's arrival. Since is the position from which it
 	// belongs to User; it is later if the session identified its visitor afterwards.

@@ -58,7 +58,7 @@ func WithVia(ctx context.Context, tool string) context.Context {
 	return context.WithValue(ctx, viaKey{}, tool)
 }
 
-// Store returns a store that reports its reads of a person, Recent and Snapshot, as steps.
+// Store returns a store that reports each call of Recent, a read of a person, as a step.
 // Without a tracer it returns the store itself.
 func Store(store recent.Store, tracer Tracer) recent.Store {
 	if tracer == nil {
@@ -73,26 +73,16 @@ type tracedStore struct {
 }
 
 // Recent implements [recent.Store].
-func (t *tracedStore) Recent(ctx context.Context, productID, userID string, limit int) (r recent.Records, err error) {
-	defer t.looked(ctx, productID, time.Now(), &r, &err)
-	return t.Store.Recent(ctx, productID, userID, limit)
-}
-
-// Snapshot implements [recent.Store].
-func (t *tracedStore) Snapshot(
-	ctx context.Context, productID string, of recent.Subject) (s recent.Snapshot, err error,
-) {
-	defer t.looked(ctx, productID, time.Now(), &s.Records, &err)
-	return t.Store.Snapshot(ctx, productID, of)
-}
-
-func (t *tracedStore) looked(
-	ctx context.Context, productID string, began time.Time, found *recent.Records, err *error,
-) {
-	step := Step{Name: Lookup, ProductID: productID, Began: began, Ended: time.Now(), Err: *err}
+func (t *tracedStore) Recent(
+	ctx context.Context, productID string, of recent.Subject, limit int,
+) (recent.Snapshot, error) {
+	began := time.Now()
+	found, err := t.Store.Recent(ctx, productID, of, limit)
+	step := Step{Name: Lookup, ProductID: productID, Began: began, Ended: time.Now(), Err: err}
 	step.Via, _ = ctx.Value(viaKey{}).(string)
-	for i := range *found {
-		step.Actions = append(step.Actions, Action{(*found)[i].Session, (*found)[i].Start})
+	for i := range found.Records {
+		step.Actions = append(step.Actions, Action{found.Records[i].Session, found.Records[i].Start})
 	}
 	t.tracer(step)
+	return found, err
 }

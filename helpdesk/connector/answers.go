@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
@@ -271,16 +272,16 @@ func (s *store) actions(ctx context.Context, productID string, of Link, sessions
 		if user == "" {
 			user = known.UserID
 		}
-		recent, err := s.log.Activity().Session(ctx, productID, l.ID, maxShown)
+		found, err := s.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: l.ID}, maxShown)
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}
-		actions, err := recent.Actions()
+		actions, err := found.Actions()
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}
 		for i, a := range actions {
-			if recent[i].User == user && (until.IsZero() || a.Start().Before(until)) {
+			if found.Records[i].User == user && (until.IsZero() || a.Start().Before(until)) {
 				done = append(done, a)
 			}
 		}

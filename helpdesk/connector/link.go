@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -336,15 +337,16 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 	if contact.UserID == "" {
 		return "", nil
 	}
-	recent, err := l.log.Activity().Recent(ctx, productID, contact.UserID, 1)
-	if err != nil || len(recent) == 0 || recent[0].Session == "" {
+	found, err := l.log.Activity().Recent(ctx, productID, recent.Subject{UserID: contact.UserID}, 1)
+	if err != nil || len(found.Records) == 0 || found.Records[0].Session == "" {
 		return "", err
 	}
-	session, known, err := l.dir.Session(ctx, productID, recent[0].Session)
+	sessionID := found.Records[0].Session
+	session, known, err := l.dir.Session(ctx, productID, sessionID)
 	if err != nil || !known || contact.Email != "" && session.Email != "" {
 		return "", err
 	}
-	return recent[0].Session, nil
+	return sessionID, nil
 }
 
 // await stores a waiting link. Repeating it changes nothing and does not extend the wait.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -212,7 +213,7 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 // and its session were requested.
 func (r *reading) look() error {
 	for i, subject := range r.subjects {
-		s, err := r.store.Snapshot(r.ctx, r.productID, subject)
+		s, err := r.store.Recent(r.ctx, r.productID, subject, math.MaxInt)
 		if err != nil {
 			return err
 		}

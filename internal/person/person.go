@@ -4,6 +4,7 @@ package person
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -169,9 +170,6 @@ func (p *People) ledTo(ctx context.Context, productID, userID, email string) (id
 	return []string{id}, nil
 }
 
-// maxActions is more than any store keeps of a session, so nothing is left out.
-const maxActions = 1 << 20
-
 // listed returns a person's live sessions, found by the start of an ID or address. A search
 // takes a prefix of at most sessions.MaxPrefix bytes and without NUL, so it may also list
 // others: is makes the final decision.
@@ -207,10 +205,11 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		return err
 	}
 	for i, id := range ids {
-		s := session{id: id, known: known[i]}
-		if s.actions, err = p.log.Activity().Session(ctx, productID, id, maxActions); err != nil {
+		recorded, err := p.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, math.MaxInt)
+		if err != nil {
 			return err
 		}
+		s := session{id: id, known: known[i], actions: recorded.Records}
 		if s.kept = f.keptIn(&s); f.isOthers(&s) {
 			f.others = append(f.others, s)
 			continue

@@ -133,10 +133,10 @@ func (v *View) take(ctx context.Context, productID string, at eventlog.ID, entri
 func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *activity.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
-		var left recent.Records
+		var left recent.Snapshot
 		if ok && len(e.Kept[id]) > 0 {
 			var err error
-			if left, err = v.log.Activity().Session(ctx, productID, id, 1); err != nil {
+			if left, err = v.log.Activity().Recent(ctx, productID, recent.Subject{SessionID: id}, 1); err != nil {
 				return fmt.Errorf("liveactivity: read session: %w", err)
 			}
 		}
@@ -147,7 +147,7 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 		v.mu.Lock()
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
-			v.sessions.Add(productID, remainder(&row, &left[i], &a, at, e))
+			v.sessions.Add(productID, remainder(&row, &left.Records[i], &a, at, e))
 		}
 		v.mu.Unlock()
 	}
@@ -282,17 +282,18 @@ const maxRecent = 50
 // recall reads a session's newest actions. The last one has the index of the session's last
 // action. It sets By only if the actions belong to more than one user.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
-	found, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
+	of := recent.Subject{SessionID: detail.Session.SessionID}
+	found, err := v.log.Activity().Recent(ctx, productID, of, maxRecent)
 	if err != nil {
 		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
 	if detail.Recent, err = found.Actions(); err != nil {
 		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	users := make([]string, len(found))
-	for i, record := range found {
+	users := make([]string, len(found.Records))
+	for i, record := range found.Records {
 		users[i] = record.User
-		detail.Recent[i].Index += max(0, detail.Session.Actions-len(found))
+		detail.Recent[i].Index += max(0, detail.Session.Actions-len(users))
 	}
 	if slices.ContainsFunc(users, func(user string) bool { return user != users[0] }) {
 		detail.By = users

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
 // clicks is a click that marks may follow, and marks an event with a mark.
@@ -88,9 +89,9 @@ func TestRecorder_marksTheClickThatAMarkCameWith(t *testing.T) {
 				}
 			}
 			assert.Equal(t, c.stream, stream)
-			recent, err := r.log.Activity().Recent(t.Context(), product, "ada", 50)
+			found, err := r.log.Activity().Recent(t.Context(), product, recent.Subject{UserID: "ada"}, 50)
 			require.NoError(t, err)
-			actions, err := recent.Actions()
+			actions, err := found.Actions()
 			require.NoError(t, err)
 			var lookup []string
 			for _, a := range actions {

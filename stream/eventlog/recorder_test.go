@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -91,9 +92,9 @@ func (r *recording) batches(t testing.TB) []activity.Batch {
 // stored returns the titles of the actions that a lookup finds for a user.
 func (r *recording) stored(t testing.TB, userID string) []string {
 	t.Helper()
-	recent, err := r.log.Activity().Recent(t.Context(), product, userID, 1000)
+	recorded, err := r.log.Activity().Recent(t.Context(), product, recent.Subject{UserID: userID}, 1000)
 	require.NoError(t, err)
-	actions, err := recent.Actions()
+	actions, err := recorded.Actions()
 	require.NoError(t, err)
 	found := []string{}
 	for _, a := range actions {

@@ -38,9 +38,9 @@ func lookups(t testing.TB, store recent.Store, users []string) map[string]recent
 	t.Helper()
 	all := map[string]recent.Records{}
 	for _, user := range users {
-		found, err := store.Recent(t.Context(), product, user, 1000)
+		found, err := store.Recent(t.Context(), product, recent.Subject{UserID: user}, 1000)
 		require.NoError(t, err)
-		all[user] = found
+		all[user] = found.Records
 	}
 	return all
 }

@@ -28,19 +28,13 @@ type users struct{ log *Log }
 func (l *Log) Activity() recent.Store { return users{l} }
 
 // Recent implements [recent.Store].
-func (u users) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
+func (u users) Recent(
+	ctx context.Context, productID string, of recent.Subject, limit int,
+) (recent.Snapshot, error) {
 	if err := u.await(ctx, productID); err != nil {
-		return nil, err
+		return recent.Snapshot{}, err
 	}
-	return u.log.users.Recent(ctx, productID, userID, limit)
-}
-
-// Session implements [recent.Store].
-func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (recent.Records, error) {
-	if err := u.await(ctx, productID); err != nil {
-		return nil, err
-	}
-	return u.log.users.Session(ctx, productID, sessionID, limit)
+	return u.log.users.Recent(ctx, productID, of, limit)
 }
 
 // Sessions implements [recent.Store].
@@ -51,14 +45,6 @@ func (u users) Sessions(
 		return nil, nil, err
 	}
 	return u.log.users.Sessions(ctx, productID, userID)
-}
-
-// Snapshot implements [recent.Store].
-func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject) (recent.Snapshot, error) {
-	if err := u.await(ctx, productID); err != nil {
-		return recent.Snapshot{}, err
-	}
-	return u.log.users.Snapshot(ctx, productID, of)
 }
 
 // await waits until Run has filed the product's entries from the file, or ctx ends.

@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -344,9 +345,9 @@ func click(t testing.TB, user string) eventlog.Entry {
 // filed returns how many actions of a user can be looked up.
 func filed(t testing.TB, l *Log, user string) int {
 	t.Helper()
-	recent, err := l.Activity().Recent(t.Context(), acme, user, 1000)
+	found, err := l.Activity().Recent(t.Context(), acme, recent.Subject{UserID: user}, 1000)
 	require.NoError(t, err)
-	return len(recent)
+	return len(found.Records)
 }
 
 // A disk may stall for longer than a request waits: its retry is a duplicate once
@@ -392,7 +393,7 @@ func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	l = openLog(t, dir, nil)
 	impatient, giveUp := context.WithTimeout(t.Context(), time.Millisecond)
 	defer giveUp()
-	_, err := l.Activity().Recent(impatient, acme, "user1", 50)
+	_, err := l.Activity().Recent(impatient, acme, recent.Subject{UserID: "user1"}, 50)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "eve")}))
 	require.NoError(t, l.Drop(t.Context(), "other", 0))
@@ -419,9 +420,9 @@ func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	}
 	require.Equal(t, 1, filed(t, l, "eve"))
 	require.Equal(t, 1, filed(t, l, "bob"))
-	recent, err := l.Activity().Recent(t.Context(), "other", "ada", 50)
+	found, err := l.Activity().Recent(t.Context(), "other", recent.Subject{UserID: "ada"}, 50)
 	require.NoError(t, err)
-	require.Empty(t, recent)
+	require.Empty(t, found.Records)
 	require.NoError(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "eve")}))
 	require.Equal(t, 2, filed(t, l, "eve"), "what follows is filed at once")
 }

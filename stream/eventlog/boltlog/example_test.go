@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -44,11 +45,11 @@ func run(dir string, start int) error {
 	ended.Go(func() { _ = entries.Run(running, nil) }) // always nil
 	defer ended.Wait()
 	defer stop()
-	recent, err := entries.Activity().Recent(ctx, "acme", "ada", 50)
+	found, err := entries.Activity().Recent(ctx, "acme", recent.Subject{UserID: "ada"}, 50)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("start %d: actions known: %d\n", start, len(recent))
+	fmt.Printf("start %d: actions known: %d\n", start, len(found.Records))
 
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"},
 		"https://app.acme.example/reports/42")

@@ -91,9 +91,14 @@ func (f fixture) click(user string) eventlog.Entry {
 // filed returns how many actions of a user can be looked up.
 func (f fixture) filed(user string) int {
 	f.Helper()
-	found, err := f.log.Activity().Recent(f.Context(), product, user, 50)
+	return f.actions(recent.Subject{UserID: user})
+}
+
+func (f fixture) actions(of recent.Subject) int {
+	f.Helper()
+	found, err := f.log.Activity().Recent(f.Context(), product, of, 50)
 	require.NoError(f, err)
-	return len(found)
+	return len(found.Records)
 }
 
 var filingTests = []test{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -70,9 +71,7 @@ func (f fixture) identity(session, anonymous, user string) eventlog.Entry {
 
 func (f fixture) sessionActions(session string) int {
 	f.Helper()
-	recent, err := f.log.Activity().Session(f.Context(), product, session, 50)
-	require.NoError(f, err)
-	return len(recent)
+	return f.actions(recent.Subject{SessionID: session})
 }
 
 var eraseTests = []test{

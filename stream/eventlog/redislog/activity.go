@@ -174,14 +174,9 @@ type found struct {
 	upto   recent.Position
 }
 
-// look reads a user's sessions, or only the one that is named, from the primary. Once the
-// values exceed 1 MiB, it leaves out the sessions with older actions.
-func (u users) look(ctx context.Context, productID, userID, name string) (v found, err error) {
-	return u.lookAfter(ctx, productID, userID, name, 0)
-}
-
-// lookAfter is look without the user's first n sessions.
-func (u users) lookAfter(ctx context.Context, productID, userID, name string, n int) (v found, err error) {
+// look reads a user's sessions without the first n or, if userID is empty, only the named session, from
+// the primary. Once the values exceed 1 MiB, it leaves out the sessions with older actions.
+func (u users) look(ctx context.Context, productID, userID, name string, n int) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
 	key := k.user(userID)
 	if name != "" {
@@ -210,21 +205,16 @@ func (u users) lookAfter(ctx context.Context, productID, userID, name string, n 
 }
 
 // Recent implements [recent.Store].
-func (u users) Recent(ctx context.Context, productID, userID string, limit int) (recent.Records, error) {
-	if limit <= 0 || userID == "" {
-		return nil, nil
+func (u users) Recent(
+	ctx context.Context, productID string, of recent.Subject, limit int,
+) (recent.Snapshot, error) {
+	if of.UserID == "" {
+		v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""), 0)
+		return recent.Snapshot{Records: v.session(limit), Upto: v.upto}, err
 	}
-	v, err := u.look(ctx, productID, userID, "")
-	return recent.RecordsOf(userID, v.held, v.oldest, min(limit, u.log.opts.MaxEvents)), err
-}
-
-// Session implements [recent.Store].
-func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (recent.Records, error) {
-	if limit <= 0 || sessionID == "" {
-		return nil, nil
-	}
-	v, err := u.look(ctx, productID, "", heldName(sessionID, ""))
-	return v.session(limit), err
+	v, err := u.look(ctx, productID, of.UserID, "", 0)
+	return recent.Snapshot{Records: recent.RecordsOf(of.UserID, v.held, v.oldest, min(limit, u.log.opts.MaxEvents)),
+		Upto: v.upto}, err
 }
 
 // Sessions implements [recent.Store]. If the user returns to a session between two reads, it
@@ -236,7 +226,7 @@ func (u users) Sessions(
 		return nil, nil, nil
 	}
 	for n := 0; ; {
-		v, err := u.lookAfter(ctx, productID, userID, "", n)
+		v, err := u.look(ctx, productID, userID, "", n)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -253,7 +243,7 @@ func (u users) Sessions(
 		}
 	}
 	slices.Sort(ids)
-	v, err := u.look(ctx, productID, "", heldName("", userID))
+	v, err := u.look(ctx, productID, "", heldName("", userID), 0)
 	return slices.Compact(ids), v.session(u.log.opts.MaxEvents), err
 }
 
@@ -264,15 +254,4 @@ func (v found) session(limit int) recent.Records {
 		return nil
 	}
 	return v.held[0].Records(v.oldest, limit)
-}
-
-// Snapshot implements [recent.Store].
-func (u users) Snapshot(ctx context.Context, productID string, of recent.Subject) (recent.Snapshot, error) {
-	if of.UserID != "" {
-		v, err := u.look(ctx, productID, of.UserID, "")
-		return recent.Snapshot{Records: recent.RecordsOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents),
-			Upto: v.upto}, err
-	}
-	v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""))
-	return recent.Snapshot{Records: v.session(recent.MaxHeld(u.log.opts.MaxEvents)), Upto: v.upto}, err
 }

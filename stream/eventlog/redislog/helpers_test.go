@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -53,9 +54,9 @@ func entry(session string, users ...string) eventlog.Entry {
 // labels returns the titles of a user's clicks.
 func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
 	t.Helper()
-	recent, err := log.Activity().Recent(t.Context(), product, user, 100)
+	found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: user}, 100)
 	require.NoError(t, err)
-	actions, err := recent.Actions()
+	actions, err := found.Actions()
 	require.NoError(t, err)
 	for _, a := range actions {
 		titles = append(titles, a.Title)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -63,7 +64,7 @@ func calls(log *redislog.Log, n int) map[string]func(context.Context) error {
 			return err
 		},
 		"Recent": func(ctx context.Context) error {
-			_, err := log.Activity().Recent(ctx, product, "ada", 10)
+			_, err := log.Activity().Recent(ctx, product, recent.Subject{UserID: "ada"}, 10)
 			return err
 		},
 		"Get": func(ctx context.Context) error {

@@ -123,9 +123,9 @@ func testLookupElsewhere(t *testing.T, a, b *redislog.Log) {
 	appendOne(t, b, later)
 	appendOne(t, b, entry("s", "eve"))
 	for _, log := range []*redislog.Log{a, b} {
-		found, err := log.Activity().Recent(t.Context(), product, "ada", 2)
+		found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: "ada"}, 2)
 		require.NoError(t, err)
-		require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), found[0].End)
+		require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), found.Records[0].End)
 		require.Equal(t, []string{"Click ada", "Click ada"}, labels(t, log, "ada"))
 		require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
 		require.Equal(t, []string{"Click eve"}, labels(t, log, "eve"))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -172,9 +173,9 @@ func eventually(t *testing.T, call func() error) {
 func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
 	t.Helper()
 	log := unheard(t, server)
-	recent, err := log.Activity().Recent(t.Context(), product, session, 10)
+	found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: session}, 10)
 	require.NoError(t, err)
-	require.Len(t, recent, n)
+	require.Len(t, found.Records, n)
 	entries := 0
 	for _, e := range eventlogtest.Retained(t, log, product) {
 		if e.SessionID == session {
