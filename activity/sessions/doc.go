@@ -5,7 +5,7 @@
 // servers on one log arrive at the same view:
 //
 //	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
-//	now.Add("acme", sessions.NewEntry(batch))
+//	now.Add("acme", batch)
 //	listing, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
 //
 // A [Query] continues at the cursor of the previous [Listing]. A session with a new action in the

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
 
@@ -20,14 +22,12 @@ func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
 	return m
 }
 
-// seen is an entry of one action.
-func seen(id string, at time.Time) sessions.Entry {
-	return sessions.Entry{
-		SessionID: id, UserID: "user of " + id, Email: id + "@example.com",
-		CanonicalURL: "https://app.example.com/projects/:id", LastAction: "User clicked Save on the projects detail page",
-		First: at.UnixMicro(), Last: at.UnixMicro(),
-		Actions: 1,
-	}
+// seen is a batch of one action.
+func seen(id string, at time.Time) *activity.Batch {
+	b := activitytest.NewBatch("acme", id, "user of "+id,
+		activitytest.Click(at, "Save", "https://app.example.com/projects/42"))
+	b.Email = id + "@example.com"
+	return &b
 }
 
 // id returns the ID of the session with that number.

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -55,20 +56,13 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Add adds entries of a product's log, which must be in the order of the log and each added once. It
-// retains their strings, which should not be substrings of larger ones.
-func (m *Memory) Add(productID string, entries ...Entry) {
-	if len(entries) == 0 {
-		return
-	}
+// Add adds batches of a product's log, which must not be empty, in the order of the log and each once.
+// It retains their strings, which should not be substrings of larger ones.
+func (m *Memory) Add(productID string, batches ...*activity.Batch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range entries {
-		if entries[i].IsIdentity {
-			m.name(productID, &entries[i])
-		} else {
-			m.add(productID, m.order(productID), &entries[i])
-		}
+	for _, b := range batches {
+		m.add(productID, b)
 	}
 	m.held.Trim(productID)
 }
@@ -83,31 +77,34 @@ func (m *Memory) order(product string) *btree.BTreeG[*session] {
 	return order
 }
 
-// add adds an entry with actions.
-func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
-	held, isNew := m.held.Open(product, e.SessionID)
+func (m *Memory) add(product string, b *activity.Batch) {
+	order := m.order(product)
+	held, isNew := m.held.Open(product, b.SessionID)
 	s := &held.Value
 	if !isNew {
 		order.Delete(s)
 	}
-	if isNew || e.First-s.last > m.ttl { // an expired session starts over
-		*s = session{place: place{e.Last, held.Key()}, first: e.First}
+	if first := micros(&b.Actions[0]); isNew || first-s.last > m.ttl { // an expired session starts over
+		*s = session{place: place{math.MinInt64, held.Key()}, first: first}
 	}
-	s.take(e)
+	s.take(b)
 	order.ReplaceOrInsert(s)
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
-// name sets the user and the email address of a session that belongs to the anonymous visitor. The
-// session keeps its place in the list.
-func (m *Memory) name(product string, e *Entry) {
-	held := m.held.Find(product, e.SessionID)
-	if held == nil || held.Value.userID != e.Anonymous {
+// Identify adds an identity of a product's log, as Add does: it sets the user and the email address of
+// a session that belongs to the anonymous visitor. The session keeps its place in the list.
+func (m *Memory) Identify(productID string, who *activity.Identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := m.held.Find(productID, who.SessionID)
+	if held == nil || held.Value.userID != who.AnonymousID {
 		return
 	}
 	s := &held.Value
-	s.userID, s.email = e.UserID, cmp.Or(e.Email, s.email)
+	s.userID, s.email = who.UserID, cmp.Or(who.Email, s.email)
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
+	m.held.Trim(productID)
 }
 
 // treeDegree makes the nodes of the trees hold 31 to 63 sessions.

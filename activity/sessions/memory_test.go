@@ -38,13 +38,18 @@ func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
 	assert.Equal(t, sessions.Listing{Sessions: []sessions.Session{}}, nobody)
 }
 
-// A late entry does not replace the user's last action, but it names the user.
+// A late batch does not replace the user's last action, but it names the user. The last of a batch's
+// actions is the newest.
 func TestMemory_keepsTheNewestActionAndTheLogsLastIdentity(t *testing.T) {
 	m := newMemory(t, nil)
-	m.Add("acme", seen("a", noon))
+	both := seen("a", noon)
+	both.Actions = append(seen("a", noon.Add(-time.Second)).Actions, both.Actions...)
+	both.Actions[0].CanonicalURL = "https://app.example.com/first"
+	m.Add("acme", both)
 	late := seen("a", noon.Add(-time.Minute))
-	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "",
-		"https://app.example.com/late", "late", 7
+	late.UserID, late.Email = "ada", ""
+	a := &late.Actions[0]
+	a.CanonicalURL, a.Description, a.Index = "https://app.example.com/late", "late", 6
 	m.Add("acme", late)
 	s, ok := m.Session("acme", "a", noon)
 	require.True(t, ok)
@@ -307,9 +312,9 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 		"entries that come late": func(m *sessions.Memory) {
 			for i := range 12_000 {
 				known := seen(id(i), noon)
-				known.UserID, known.Email, known.CanonicalURL = "", strings.Repeat("e", 1000), ""
+				known.UserID, known.Email, known.Actions[0].CanonicalURL = "", strings.Repeat("e", 1000), ""
 				late := seen(id(i), noon.Add(-time.Minute))
-				late.UserID, late.Email, late.CanonicalURL = "", "", ""
+				late.UserID, late.Email, late.Actions[0].CanonicalURL = "", "", ""
 				m.Add("acme", known, late)
 			}
 		},
@@ -409,23 +414,26 @@ func BenchmarkMemory_Add(b *testing.B) {
 // A visitor who signs in is listed as the user before any further action.
 func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
-	signsIn := func(session, anonymous string) sessions.Entry {
-		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada",
-			Email: "Ada@example.com"}
+	signsIn := func(session, anonymous string) {
+		m.Identify("acme", &activity.Identity{SessionID: session, AnonymousID: anonymous, UserID: "ada",
+			Email: "Ada@example.com"})
 	}
-	m.Add("acme", signsIn("s", "user of s")) // there is no such session yet
-	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("s", ""), signsIn("t", "user of s"))
+	signsIn("s", "user of s") // there is no such session yet
+	m.Add("acme", seen("s", noon))
+	signsIn("s", "somebody else")
+	signsIn("s", "")
+	signsIn("t", "user of s")
 	found, _ := list(t, m, sessions.Query{}, noon)
 	require.Len(t, found, 1)
 	assert.Equal(t, "user of s", found[0].UserID)
 	before := found[0]
 
-	m.Add("acme", signsIn("s", "user of s"))
+	signsIn("s", "user of s")
 	found, _ = list(t, m, sessions.Query{Prefix: "ada@ex"}, noon)
 	require.Len(t, found, 1)
 	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
-	m.Add("acme", sessions.Entry{SessionID: "s", IsIdentity: true, Anonymous: "ada", UserID: "ada"})
+	m.Identify("acme", &activity.Identity{SessionID: "s", AnonymousID: "ada", UserID: "ada"})
 	found, _ = list(t, m, sessions.Query{}, noon)
 	assert.Equal(t, before, found[0], "an identity without an address takes none away")
 	one := m.Bytes("acme")

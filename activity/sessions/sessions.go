@@ -34,7 +34,7 @@ type Listing struct {
 	Next *string `json:"next" jsonschema:"Pass it as after to continue; null at the end."`
 }
 
-// session is the state of a session. userID and email are from the last added entry; the page and the
+// session is the state of a session. userID and email are from the batch or the identity added last; the page and the
 // action describe the newest action.
 type session struct {
 	place
@@ -59,15 +59,19 @@ func (p place) isBefore(other place) bool {
 	return p.id < other.id
 }
 
-// take updates the session from the newest entry of the log. Its actions need not be the newest, since
+// take updates the session from the newest batch of the log. Its actions need not be the newest, since
 // senders' clocks differ.
-func (s *session) take(e *Entry) {
-	s.first, s.actions = min(s.first, e.First), max(s.actions, e.Actions)
-	s.userID, s.email = e.UserID, e.Email
-	if e.Last >= s.last {
-		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction
+func (s *session) take(b *activity.Batch) {
+	a := &b.Actions[len(b.Actions)-1]
+	s.first, s.actions = min(s.first, micros(&b.Actions[0])), max(s.actions, a.Index+1)
+	s.userID, s.email = b.UserID, b.Email
+	if last := micros(a); last >= s.last {
+		s.last, s.canonicalURL, s.lastAction = last, a.CanonicalURL, a.Sentence()
 	}
 }
+
+// micros returns the start of an action in microseconds since the epoch.
+func micros(a *activity.BatchAction) int64 { return a.Start().UnixMicro() }
 
 // bytes returns the memory of the session, without the overhead of the cache.
 func (s *session) bytes() int64 {

@@ -33,8 +33,7 @@ var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
 // View holds the live sessions of all products. Each server has its own. It is safe for
 // concurrent use.
 //
-// mu guards products and the fields of each followed, and must be held to change
-// sessions.
+// mu guards products and the fields of each followed.
 type View struct {
 	sessions *sessions.Memory
 	log      eventlog.Log
@@ -107,23 +106,32 @@ func (v *View) end(productID string) {
 	v.sessions.Drop(productID)
 }
 
-// take applies entries of the log up to the ID at. It applies erasures in order, since they
-// cover only the entries before them. It skips an entry that cannot be decoded.
+// take applies entries of the log up to the ID at, in order, and moves the cursor there, which wakes
+// all waiters.
 func (v *View) take(ctx context.Context, productID string, at eventlog.ID, entries []eventlog.Entry) error {
 	for i := range entries {
-		e, err := entries[i].DecodeErasure()
-		if err != nil || e == nil {
-			continue
-		}
-		if i > 0 {
-			v.add(productID, entries[i-1].ID, entries[:i])
-		}
-		if err := v.erase(ctx, productID, entries[i].ID, e); err != nil {
+		if err := v.apply(ctx, productID, &entries[i]); err != nil {
 			return err
 		}
-		return v.take(ctx, productID, at, entries[i+1:])
 	}
-	v.add(productID, at, entries)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f := v.products[productID]
+	f.cursor = at
+	close(f.moved)
+	f.moved = make(chan struct{})
+	return nil
+}
+
+// apply applies an entry. It skips one that cannot be decoded.
+func (v *View) apply(ctx context.Context, productID string, e *eventlog.Entry) error {
+	if b, err := e.Decode(); err == nil && b != nil && b.SessionID != "" {
+		v.sessions.Add(productID, b)
+	} else if who, err := e.DecodeIdentity(); err == nil && who != nil {
+		v.sessions.Identify(productID, who)
+	} else if gone, err := e.DecodeErasure(); err == nil && gone != nil {
+		return v.erase(ctx, productID, e.ID, gone)
+	}
 	return nil
 }
 
@@ -144,12 +152,10 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 		if err != nil {
 			return fmt.Errorf("liveactivity: read session: %w", err)
 		}
-		v.mu.Lock()
 		v.sessions.Remove(productID, id)
 		for i, a := range actions {
 			v.sessions.Add(productID, remainder(&row, &left.Records[i], &a, at, e))
 		}
-		v.mu.Unlock()
 	}
 	return nil
 }
@@ -159,10 +165,10 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 // also brings the address, and names only the visitor's row.
 func remainder(
 	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *activity.Erasure,
-) sessions.Entry {
-	left := sessions.Entry{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,
-		CanonicalURL: a.CanonicalURL, LastAction: a.Sentence(), First: newest.Start, Last: newest.Start,
-		Actions: row.Actions}
+) *activity.Batch {
+	a.Index = row.Actions - 1
+	left := &activity.Batch{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,
+		Actions: []activity.BatchAction{{Action: *a}}}
 	if newest.Since.Compare(recent.Position(at)) > 0 {
 		left.UserID = newest.As
 	}
@@ -170,27 +176,6 @@ func remainder(
 		left.Email = ""
 	}
 	return left
-}
-
-// add applies entries that are not erasures, and moves the cursor to an ID, which wakes all
-// waiters.
-func (v *View) add(productID string, at eventlog.ID, entries []eventlog.Entry) {
-	decoded := make([]sessions.Entry, 0, len(entries))
-	for i := range entries {
-		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
-			decoded = append(decoded, sessions.NewEntry(b))
-		} else if who, err := entries[i].DecodeIdentity(); err == nil && who != nil {
-			decoded = append(decoded, sessions.Entry{SessionID: who.SessionID,
-				IsIdentity: true, Anonymous: who.AnonymousID, UserID: who.UserID, Email: who.Email})
-		}
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.sessions.Add(productID, decoded...)
-	f := v.products[productID]
-	f.cursor = at
-	close(f.moved)
-	f.moved = make(chan struct{})
 }
 
 // passedEvery is how often a waiting request checks whether the entries that it waits for
