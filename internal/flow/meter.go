@@ -58,15 +58,13 @@ type Meter struct {
 	gone activity.Flow      // totals of forgotten products
 }
 
-// series holds one product's counts and gauges, guarded by the meter's mu. changes tells
-// whether shared is behind minutes.
+// series holds one product's counts and gauges, guarded by the meter's mu.
 type series struct {
 	of      document.Version // the registration's
 	minutes minutes
-	changes uint64        // number of changes to minutes
 	total   activity.Flow // since the series began
 	backlog Backlog       // as last seen: computing it is too expensive for Read
-	shared  shared        // the state that other servers know
+	shared  report        // the stored one, which other servers know; zero for none
 }
 
 // New returns a meter without counts. It starts nothing, and calls the config's functions
@@ -87,19 +85,18 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	defer m.mu.Unlock()
 	s.minutes.add(now, f)
 	s.total = s.total.Plus(f)
-	s.changes++
 }
 
-// series returns the series of a product's registration, or nil. It drops the series of an
-// earlier registration and, if begin is true, creates one for a known product. mu must not be
-// held: Config.Version may take its own locks.
+// series returns the series of a product's registration, or nil. It drops the series of a
+// registration that is over, whose counts stay in Total, and, if begin is true, creates one for a
+// known product. mu must not be held: Config.Version may take its own locks.
 func (m *Meter) series(productID string, begin bool) *series {
 	version, ok := m.config.Version(productID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.all[productID]
-	if s != nil && ok && s.of != version {
-		m.forget(productID)
+	if s != nil && (!ok || s.of != version) {
+		m.forget(productID, s)
 		s = nil
 	}
 	if s == nil && ok && begin {
@@ -109,17 +106,9 @@ func (m *Meter) series(productID string, begin bool) *series {
 	return s
 }
 
-// Forget drops a product's minutes in this process. Total still includes them. The caller must
-// remove the product's documents.
-func (m *Meter) Forget(productID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.forget(productID)
-}
-
-// forget is Forget with m.mu held.
-func (m *Meter) forget(productID string) {
-	if s, ok := m.all[productID]; ok {
+// forget drops a product's series, if it still has that one. mu must be held.
+func (m *Meter) forget(productID string, s *series) {
+	if m.all[productID] == s {
 		delete(m.all, productID)
 		m.gone = m.gone.Plus(s.total)
 	}
@@ -145,16 +134,15 @@ func (m *Meter) counted() []string {
 }
 
 // news returns the report to store with the new gauges, and false if other servers already
-// know it: nothing was counted, and the gauges are unchanged and either zero or fresh. next
-// is the stored state after the write.
-func (m *Meter) news(s *series, g gauges) (r report, next shared, ok bool) {
-	now := m.config.Now()
+// know it: nothing was counted, and the gauges are unchanged and either zero or fresh.
+func (m *Meter) news(s *series, g gauges) (r report, ok bool) {
+	until := m.config.Now().Add(freshFor).UnixMilli()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.backlog = g.Backlog
-	before := s.shared
-	if s.changes == before.changes && g.equal(before.gauges) && (g.areZero() || now.Before(before.at.Add(renewAfter))) {
-		return r, next, false
+	isFresh := g.areZero() || until < s.shared.Until+renewAfter.Milliseconds()
+	if isFresh && g.equal(s.shared.gauges) && maps.Equal(s.minutes, s.shared.Minutes) {
+		return r, false
 	}
-	return report{maps.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, shared{now, s.changes, g}, true
+	return report{maps.Clone(s.minutes), g, until}, true
 }

@@ -39,14 +39,6 @@ const (
 	maxServers = 500
 )
 
-// shared is the stored state of a series. The zero value means nothing is
-// stored.
-type shared struct {
-	at      time.Time // time of the write, by the shared clock
-	changes uint64    // changes included in the stored minutes
-	gauges  gauges
-}
-
 // Run shares the counts until ctx ends. Call [Meter.Leave] after it. Of consecutive failures
 // only the first is logged; the counts stay in memory, and the next successful pass shares
 // them.
@@ -92,9 +84,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 		}
 	}
 	for _, id := range m.counted() {
-		if _, ok := m.config.Version(id); !ok {
-			m.Forget(id)
-		}
+		m.series(id, false)
 	}
 	return writing.Wait()
 }
@@ -102,7 +92,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 // write stores a product's report, unless the stored one is still valid. The write uses the
 // registration's generation, so counts of a dropped product are refused and dropped.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
-	r, next, isNews := m.news(s, g)
+	r, isNews := m.news(s, g)
 	if m.config.Documents == nil || !isNews {
 		return nil
 	}
@@ -114,13 +104,11 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	defer m.mu.Unlock()
 	switch {
 	case errors.Is(err, document.ErrDropped):
-		if m.all[productID] == s {
-			m.forget(productID)
-		}
+		m.forget(productID, s)
 	case err != nil:
 		return fmt.Errorf("flow: write: %w", err)
 	default:
-		s.shared = next
+		s.shared = r
 	}
 	return nil
 }
