@@ -185,7 +185,7 @@ func (s *Summarizer) work(ctx context.Context, h *history, exclusively func(do f
 // next reports whether to make another summary after the one from d. If not, it
 // releases the session, and the next call of note that finds a summary due makes
 // it.
-func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) bool {
+func (s *Summarizer) next(ctx context.Context, h *history, d history, ok bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.erased {
@@ -201,7 +201,7 @@ func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) boo
 
 // summarize makes the summary of a draft and reports whether it was accepted.
 func (s *Summarizer) summarize(
-	ctx context.Context, h *history, d draft, exclusively func(do func() error) error,
+	ctx context.Context, h *history, d history, exclusively func(do func() error) error,
 ) bool {
 	if ctx.Err() != nil {
 		return false
@@ -215,7 +215,8 @@ func (s *Summarizer) summarize(
 		if ctx.Err() != nil || s.isErased(h) {
 			return ctx.Err()
 		}
-		return s.overwrite(ctx, d.summary(h.key, text))
+		return s.overwrite(ctx, Summary{Type: SummaryType, ProductID: d.key.product, SessionID: d.key.session,
+			Email: d.email, Text: text, Replaces: d.written, ForwardedAt: activity.Seconds(time.Now())})
 	})
 	if err != nil {
 		s.failed(ctx, h.key, "overwrite_failed", err, func(s *SummarizerStats) { s.OverwriteFailed++ })
@@ -244,11 +245,11 @@ func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, 
 }
 
 // text returns the summary of a draft.
-func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
+func (s *Summarizer) text(ctx context.Context, d history) (string, error) {
 	if s.model == nil {
 		return d.Extract(), nil
 	}
-	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt, d.before))
+	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt, d.summary))
 	if err != nil {
 		return "", fmt.Errorf("stream: %w", err)
 	}
@@ -302,25 +303,10 @@ func (h *history) size() int64 {
 	return size
 }
 
-// draft is the input of a summary.
-type draft struct {
-	summary.History
-	before  string // the previous summary
-	email   string
-	written int
-	seen    int
-}
-
 // draft returns a copy of the history to summarize, so that batches can still be
 // added.
-func (s *Summarizer) draft(h *history) draft {
+func (s *Summarizer) draft(h *history) history {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return draft{h.History, h.summary, h.email, h.written, h.seen}
-}
-
-// summary returns the [Summary] for a draft and the text made from it.
-func (d draft) summary(key historyKey, text string) Summary {
-	return Summary{Type: SummaryType, ProductID: key.product, SessionID: key.session, Email: d.email,
-		Text: text, Replaces: d.written, ForwardedAt: activity.Seconds(time.Now())}
+	return *h
 }
