@@ -2,50 +2,21 @@ package liveactivity
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
-	"github.com/liveactivity/liveactivity/internal/outage"
-	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // After a start, a service must load the products registered at other servers, and its engine may
-// have to read the log back. Until then it serves requests that only append, and lookups wait.
-//
-//	Run       engine.Run reads back and reports → readBack is closed
-//	catchUp   loads the registrations, then awaits readBack → caughtUp is closed
-//	lookups   await caughtUp, for catchUpPatience at most
-//
-// A service on a new log in memory has caught up from the start.
+// have to read the log back. Until then it serves requests that only append, and lookups wait for
+// both, for catchUpPatience at most. A service on a new log in memory has caught up from the start.
 
-// catchUpRetry is the pause before storage that could not be read is tried again.
-const catchUpRetry = time.Second
-
-// catchUp loads the registrations, retrying until ctx ends, and then waits for the log. After that
-// lookups can be answered. Malformed registrations do not delay it.
-func (s *Service) catchUp(ctx context.Context) {
-	if isClosed(s.caughtUp) {
-		return
-	}
-	for err := s.products.Load(ctx); err != nil && !errors.Is(err, registry.ErrUnreadable); err = s.products.Load(ctx) {
-		if ctx.Err() == nil {
-			s.log.Log(ctx, outage.Level(err, slog.LevelWarn), "cannot catch up with the log", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(catchUpRetry):
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-s.readBack:
-		close(s.caughtUp)
-	}
+// isCaughtUp reports whether lookups can be answered.
+func (s *Service) isCaughtUp() bool {
+	return !slices.ContainsFunc(s.stages, func(stage <-chan struct{}) bool { return !isClosed(stage) })
 }
 
 // report records the engine's progress in reading the log back. The engine sets Done once.
@@ -67,7 +38,7 @@ func (s *Service) Progress() eventlog.Progress {
 	if last := s.progress.Load(); last != nil {
 		p = *last
 	}
-	p.Done = isClosed(s.caughtUp)
+	p.Done = s.isCaughtUp()
 	return p
 }
 
@@ -78,18 +49,21 @@ const catchUpPatience = 5 * time.Second
 // awaitCatchUp waits until the service has caught up. It returns ErrNotReady after catchUpPatience,
 // or once ctx ends or a stop begins.
 func (s *Service) awaitCatchUp(ctx context.Context) error {
-	if isClosed(s.caughtUp) {
+	if s.isCaughtUp() {
 		return nil
 	}
 	patience, cancel := context.WithTimeout(ctx, catchUpPatience)
 	defer cancel()
-	select {
-	case <-s.caughtUp:
-		return nil
-	case <-s.stopping:
-	case <-patience.Done():
+	for _, stage := range s.stages {
+		select {
+		case <-stage:
+		case <-s.stopping:
+			return ErrNotReady
+		case <-patience.Done():
+			return ErrNotReady
+		}
 	}
-	return ErrNotReady
+	return nil
 }
 
 // whenCaughtUp delays requests until the service has caught up. If that takes too long, it answers

@@ -20,7 +20,7 @@ import (
 // Storage that hangs from the start gets its 503 as soon as storage that hangs later.
 func TestWhenCaughtUp_answersWithin5Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{caughtUp: make(chan struct{}), stopping: make(chan struct{})}
+		s := &Service{stages: []<-chan struct{}{make(chan struct{})}, stopping: make(chan struct{})}
 		w := httptest.NewRecorder()
 		began := time.Now()
 		s.whenCaughtUp(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -27,7 +27,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/segment"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/activity/tracing"
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/agentview"
 	"github.com/liveactivity/liveactivity/internal/flow"
@@ -35,7 +34,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
-	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/internal/person"
 	"github.com/liveactivity/liveactivity/internal/presence"
 	"github.com/liveactivity/liveactivity/internal/registry"
@@ -70,8 +68,8 @@ type Service struct {
 	ran      atomic.Bool
 	began    time.Time // of Run
 	progress atomic.Pointer[eventlog.Progress]
-	readBack chan struct{} // closed when the log has read itself back
-	caughtUp chan struct{} // closed when lookups can be answered
+	readBack chan struct{}     // closed when the log has read itself back
+	stages   []<-chan struct{} // all of which are closed when lookups can be answered
 	stop     sync.Once
 	stopping chan struct{} // closed when the service begins to stop
 	stopBy   time.Time     // set before stopping is closed
@@ -96,16 +94,16 @@ func New(opts *Options) (*Service, error) {
 		engine: engine, urls: registry.NewURLs(cmp.Or(o.PublicURL, o.LocalURL)), views: o.Views,
 		replies:  o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
-		readBack: make(chan struct{}), caughtUp: make(chan struct{}), stopping: make(chan struct{}),
+		readBack: make(chan struct{}), stopping: make(chan struct{}),
 		storage: finding{turn: make(chan struct{}, 1)},
-	}
-	if isNew {
-		close(s.caughtUp)
 	}
 	var err error
 	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(),
-		&helpdesk.Options{Logger: s.log}, s.engine); err != nil {
+		s.log, s.engine); err != nil {
 		return nil, err
+	}
+	if !isNew {
+		s.stages = []<-chan struct{}{s.products.Loaded(), s.readBack}
 	}
 	// The meter queries the products, and parts of the routes use the meter.
 	s.meter = s.newMeter(isNew)
@@ -262,7 +260,7 @@ func (s *Service) ready(r *http.Request) error {
 	if isClosed(s.stopping) {
 		return serve.NotReady("The server is stopping.", nil)
 	}
-	if !isClosed(s.caughtUp) {
+	if !s.isCaughtUp() {
 		return serve.NotReady("The server is still reading its log.", nil)
 	}
 	if err := s.ping(r.Context()); err != nil {
@@ -296,13 +294,10 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		s.products.Run(running, func(err error) {
-			s.log.Log(running, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
-		})
+		s.products.Run(running)
 		return nil
 	})
 	group.Go(func() error {
-		s.catchUp(running)
 		s.tidy(running)
 		return nil
 	})
@@ -392,7 +387,8 @@ func (s *Service) readers() (n int) {
 // tidyEvery is the interval at which expired data is freed.
 const tidyEvery = time.Minute
 
-// tidy frees expired data every tidyEvery until ctx ends. It logs failures.
+// tidy frees expired data every tidyEvery, once lookups can be answered, until ctx ends. It logs
+// failures.
 func (s *Service) tidy(ctx context.Context) {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -401,6 +397,9 @@ func (s *Service) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			if !s.isCaughtUp() {
+				continue
+			}
 			s.presence.Expire()
 			if err := s.engine.Expire(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("expired data was not removed", "err", err)

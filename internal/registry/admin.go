@@ -150,7 +150,7 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 // so that it knows a product that another server has just registered.
 func (a *Admin) known(r *http.Request) (productID string, err error) {
 	productID = r.PathValue("product_id")
-	if err := a.products.loadReadable(r.Context()); err != nil {
+	if err := a.products.Load(r.Context()); err != nil {
 		return "", httpx.Unavailable(err)
 	}
 	if !a.products.Has(productID) {
@@ -194,7 +194,7 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 // List serves GET /admin/products: all products, including the file's, sorted by ID,
 // without secrets.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
-	if err := a.products.loadReadable(r.Context()); err != nil {
+	if err := a.products.Load(r.Context()); err != nil {
 		return httpx.Unavailable(err)
 	}
 	list := []listed{}

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -20,34 +22,24 @@ import (
 // looks before it refuses an unknown credential. Looks happen one at a time, under loading,
 // and change products one registration after the other, under mu.
 
-// loadReadable is Load for a caller that does not care about unreadable
-// registrations.
-func (r *Registry) loadReadable(ctx context.Context) error {
-	if err := r.Load(ctx); !errors.Is(err, ErrUnreadable) {
-		return err
-	}
-	return nil
-}
-
 // isFixed reports whether a product is from the file, or the demo product.
 func (r *Registry) isFixed(productID string) bool {
 	p, ok := r.product(productID)
 	return ok && p.version == 0
 }
 
-// Load applies all registrations. After ErrUnreadable it has applied all except those that
-// the error names. After any other error it may have applied only some.
+// Load applies all registrations that can be read. After an error it may have applied only
+// some.
 func (r *Registry) Load(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	defer r.end()
-	unreadable, err := r.load(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unreadable...)
+	return r.load(ctx)
 }
+
+// Loaded returns a channel that is closed once all registrations have been applied.
+func (r *Registry) Loaded() <-chan struct{} { return r.loaded }
 
 // turnTimeout limits the wait for other callers that look at the log.
 const turnTimeout = time.Second
@@ -70,52 +62,54 @@ func (r *Registry) end() { <-r.loading }
 // load is Load with r.loading held. It lists the registrations once, and from then on
 // reads the log's entries about them. If storage has lost entries it lists them
 // again.
-func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
+func (r *Registry) load(ctx context.Context) error {
 	bounds, err := r.log.Bounds(ctx, OwnProduct)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("registry: read registrations: %w", err)
+		return fmt.Errorf("registry: read registrations: %w", err)
 	case !r.listed || bounds.Lost != r.lost:
 	case bounds.Newest == r.seen:
-		return nil, nil
+		return nil
 	case bounds.Newest.Compare(r.seen) > 0:
-		unreadable, err = r.readOn(ctx, bounds.Newest)
+		err = r.readOn(ctx, bounds.Newest)
 		if _, ok := errors.AsType[*eventlog.GapError](err); !ok {
-			return unreadable, err
+			return err
 		}
 	}
-	if unreadable, err = r.list(ctx); err == nil {
-		r.listed, r.seen, r.lost = true, bounds.Newest, bounds.Lost
+	if err := r.list(ctx); err != nil {
+		return err
 	}
-	return unreadable, err
+	if !r.listed {
+		close(r.loaded)
+	}
+	r.listed, r.seen, r.lost = true, bounds.Newest, bounds.Lost
+	return nil
 }
 
 // readOn applies the registrations that the entries after r.seen name. If some of those
 // entries are gone, it fails with a *[eventlog.GapError]. It advances r.seen after each read,
 // so after an error the next look continues from there.
-func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable []error, _ error) {
+func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) error {
 	var entries [64]eventlog.Entry
 	for r.seen.Compare(newest) < 0 {
 		n, err := r.log.Read(ctx, OwnProduct, r.seen, entries[:])
 		if err != nil {
-			return unreadable, fmt.Errorf("registry: read registrations: %w", err)
+			return fmt.Errorf("registry: read registrations: %w", err)
 		}
 		if n == 0 {
-			return unreadable, nil // the rest has just expired
+			return nil // the rest has just expired
 		}
-		more, err := r.reread(ctx, entries[:n])
-		if err != nil {
-			return unreadable, err
+		if err := r.reread(ctx, entries[:n]); err != nil {
+			return err
 		}
-		unreadable = append(unreadable, more...)
 		r.seen = entries[n-1].ID
 	}
-	return unreadable, nil
+	return nil
 }
 
 // reread applies the current state of the registrations that entries name: an entry only
 // states that there was a change, and several entries about one product cost one read.
-func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unreadable []error, _ error) {
+func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) error {
 	var names []string
 	for _, entry := range entries {
 		var changed notice
@@ -126,34 +120,32 @@ func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unread
 	slices.Sort(names)
 	docs, err := r.log.Documents().Get(ctx, OwnProduct, slices.Compact(names)...)
 	if err != nil {
-		return nil, fmt.Errorf("registry: read registrations: %w", err)
+		return fmt.Errorf("registry: read registrations: %w", err)
 	}
 	for _, doc := range docs {
-		if !doc.Exists() {
+		if doc.Exists() {
+			r.take(doc)
+		} else {
 			r.forget(strings.TrimPrefix(doc.Name, registrationPrefix))
-		} else if err := r.take(doc); err != nil {
-			unreadable = append(unreadable, err)
 		}
 	}
-	return unreadable, nil
+	return nil
 }
 
 // list applies all existing registrations, and removes the others. A product registered while
 // it runs has an entry after the bounds, so the next look reads it.
-func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
+func (r *Registry) list(ctx context.Context) error {
 	const atOnce = 100
 	registered := map[string]bool{}
 	for after, more := "", true; more; {
 		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
 		if err != nil {
-			return nil, fmt.Errorf("registry: read registrations: %w", err)
+			return fmt.Errorf("registry: read registrations: %w", err)
 		}
 		for _, doc := range docs {
 			after = doc.Name
 			registered[strings.TrimPrefix(doc.Name, registrationPrefix)] = true
-			if err := r.take(doc); err != nil {
-				unreadable = append(unreadable, err)
-			}
+			r.take(doc)
 		}
 		more = len(docs) == atOnce
 	}
@@ -162,7 +154,7 @@ func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
 			r.forget(id)
 		}
 	}
-	return unreadable, nil
+	return nil
 }
 
 // forget removes a product that is no longer registered, with its credentials.
@@ -176,38 +168,44 @@ func (r *Registry) forget(productID string) {
 
 // take serves a registration unless it is already served. It applies any version other than
 // the served one, even an older one, since storage may have lost the newer. Products of the
-// file take precedence over registrations. The error is ErrUnreadable; then the product is
-// served without the desks that the error names, or not at all.
-func (r *Registry) take(doc document.Document) error {
+// file take precedence over registrations. A registration that is damaged or unknown to this
+// program is logged: it is served without the desks that cannot be opened, or not at all.
+func (r *Registry) take(doc document.Document) {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, exists := r.products[productID]
 	if exists && (old.version == 0 || old.version == doc.Version) {
-		return nil
+		return
 	}
 	var reg registration
 	err := json.Unmarshal(doc.Value, &reg)
 	isWhole := productID != "" && reg.Product.ProductID == productID && (reg.Removed || len(reg.KeySHA256) == sha256.Size)
 	if err != nil || !isWhole {
-		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
+		r.unreadable(productID, "it is damaged")
+		return
 	}
 	if exists {
 		r.remove(old)
 	}
 	if reg.Removed {
-		return nil
+		return
 	}
 	p, wrong := r.open(reg.Product)
 	p.version = doc.Version
 	r.put(p)
 	digest := [sha256.Size]byte(reg.KeySHA256)
-	err = r.keys.AddDigest(digest, productID)
-	r.keys.SetName(digest, reg.KeyName)
-	if err != nil || wrong == nil {
-		return err
+	if err := r.keys.AddDigest(digest, productID); err != nil {
+		wrong = append(wrong, err.Error())
 	}
-	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))
+	r.keys.SetName(digest, reg.KeyName)
+	if wrong != nil {
+		r.unreadable(productID, strings.Join(wrong, "; "))
+	}
+}
+
+func (r *Registry) unreadable(productID, why string) {
+	r.opened.Logger.Warn("a registration cannot be read", "product_id", productID, "err", why)
 }
 
 // Limits for looks before a credential is refused.
@@ -219,8 +217,7 @@ const (
 // refresh applies the registrations that other servers had made before the call. All callers
 // share the first look that begins after their calls, and looks begin at least refreshEvery
 // apart, so guessing credentials costs storage almost nothing and delays all callers equally.
-// After an error the registrations are unknown. Unreadable registrations are no error: their
-// credentials are unknown.
+// After an error the registrations are unknown.
 func (r *Registry) refresh() error {
 	asked := time.Now()
 	if err := r.begin(context.Background()); err != nil {
@@ -232,7 +229,7 @@ func (r *Registry) refresh() error {
 		r.looked = time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
-		_, r.found = r.load(ctx)
+		r.found = r.load(ctx)
 	}
 	return r.found
 }
@@ -245,9 +242,9 @@ const (
 )
 
 // Run keeps the registry up to date with registrations by other servers, until ctx ends. It
-// does not access storage until the log changes. It passes failures, including ErrUnreadable,
-// to failed, and retries with backoff. Call it once.
-func (r *Registry) Run(ctx context.Context, failed func(error)) {
+// does not access storage until the log changes. It logs failures and retries, with a backoff
+// once all registrations have been applied. Call it once.
+func (r *Registry) Run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
 		changed := r.log.Changed(OwnProduct) // taken before the read, so that no change is missed
@@ -255,9 +252,13 @@ func (r *Registry) Run(ctx context.Context, failed func(error)) {
 		if err := r.Load(ctx); err == nil {
 			retry = firstRetry
 		} else if ctx.Err() == nil {
-			failed(err)
+			r.opened.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
 			again = time.After(retry)
-			retry = min(2*retry, lastRetry)
+			select {
+			case <-r.loaded:
+				retry = min(2*retry, lastRetry)
+			default: // the service waits for them
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -108,7 +108,7 @@ func (r *Registry) Register(
 	if err != nil {
 		return Credentials{}, err
 	}
-	_ = r.loadReadable(ctx) // if this fails, it is loaded when the caller uses the credentials
+	_ = r.Load(ctx) // if this fails, it is loaded when the caller uses the credentials
 	return c, nil
 }
 
@@ -134,7 +134,7 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.loadReadable(ctx); err != nil {
+	if err := r.Load(ctx); err != nil {
 		return err
 	}
 	docs, err := r.log.Documents().Get(ctx, OwnProduct, registrationPrefix+productID)

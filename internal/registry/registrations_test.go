@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,6 +31,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -127,32 +129,35 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	assert.Contains(t, file, base64.StdEncoding.EncodeToString(digest[:]))
 }
 
-// run keeps the registry up to date until the test ends, and returns the reported failures.
-func run(t *testing.T, r *Registry) *failures {
+// run keeps the registry up to date until the test ends, and returns its log from now on.
+func run(t *testing.T, r *Registry) *logtest.Buffer {
 	t.Helper()
+	logged := logTo(r)
 	ctx, cancel := context.WithCancel(t.Context())
-	reported, done := &failures{}, make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.Run(ctx, func(err error) { reported.last.Store(&err); reported.count.Add(1) })
+		r.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return reported
+	return logged
 }
 
-type failures struct {
-	last  atomic.Pointer[error]
-	count atomic.Int64
+// logTo returns the registry's log from now on.
+func logTo(r *Registry) *logtest.Buffer {
+	logged := &logtest.Buffer{}
+	r.opened.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	return logged
 }
 
 func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
 	for name, log := range map[string]eventlog.Log{"in memory": newMemoryLog(), "in a file": openLog(t, t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			a, b := attached(t, log), attached(t, log)
-			reported := run(t, b)
+			logged := run(t, b)
 			first := register(t, a, "acme", false)
 			waittest.Until(t, "the registration is known automatically", func() bool { return len(b.IDs()) == 1 })
 			assertOpen(t, b, first, "acme")
@@ -164,7 +169,7 @@ func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
 			third := register(t, a, "acme", true)
 			waittest.Until(t, "the third registration is known", func() bool { return opens(b, third, "acme") })
 			assertVoid(t, b, second, "acme")
-			require.Zero(t, reported.count.Load())
+			require.Empty(t, logged.String())
 		})
 	}
 }
@@ -369,10 +374,11 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 	}
 	unreadable(t, log)
 	r := registryOn(log)
-	err := r.Load(t.Context())
-	require.ErrorContains(t, err, "b-nothing")
-	require.ErrorContains(t, err, "d-short")
-	require.NotContains(t, err.Error(), "confidential")
+	logged := logTo(r)
+	require.NoError(t, r.Load(t.Context()))
+	require.Contains(t, logged.String(), "product_id=b-nothing")
+	require.Contains(t, logged.String(), "product_id=d-short")
+	require.NotContains(t, logged.String(), "confidential")
 	for id := range c {
 		assertOpen(t, r, c[id], id)
 	}
@@ -380,7 +386,7 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 		_, ok, _ := r.ProductOfID(id)
 		assert.False(t, ok, id)
 	}
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, "", false)
+	_, err := r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, "", false)
 	require.ErrorIs(t, err, ErrExists, "there is something")
 }
 
@@ -389,15 +395,14 @@ func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
 		log := &watchedLog{Log: newMemoryLog()}
 		a, b := attached(t, log), attached(t, log)
 		old := register(t, a, "old", false)
-		reported := run(t, b)
+		logged := run(t, b)
 		synctest.Wait()
-		require.Zero(t, reported.count.Load())
+		require.Empty(t, logged.String())
 		log.down.Store(true)
 		require.NoError(t, log.Log.Append(t.Context(), "", []eventlog.Entry{{Data: []byte(`{}`)}})) // something changes
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		require.EqualValues(t, 4, reported.count.Load(), "after 0, 1, 3 and 7 seconds")
-		require.ErrorIs(t, *reported.last.Load(), errDown)
+		require.Equal(t, 4, strings.Count(logged.String(), errDown.Error()), "after 0, 1, 3 and 7 seconds")
 		require.NoError(t, b.Keys().Check(old.Key, "old", access.MCP), "what is known goes on")
 		log.down.Store(false)
 		c := register(t, a, "acme", false)
@@ -405,7 +410,22 @@ func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"acme", "old"}, b.IDs())
 		assertOpen(t, b, c, "acme")
-		require.EqualValues(t, 4, reported.count.Load())
+		require.Equal(t, 4, strings.Count(logged.String(), "\n"))
+	})
+}
+
+func TestRun_loadsTheRegistrationsSoonAfterALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		register(t, attached(t, log), "acme", false)
+		log.down.Store(true)
+		r := registryOn(log)
+		run(t, r)
+		time.Sleep(time.Hour + 10*time.Second)
+		log.down.Store(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"acme"}, r.IDs())
 	})
 }
 
@@ -674,11 +694,12 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 
 	one, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log)
 	require.NoError(t, err)
-	err = one.Load(t.Context())
-	require.ErrorIs(t, err, ErrUnreadable)
-	assert.ErrorContains(t, err, "acme: integration_config.new: is not a known field")
-	assert.NotContains(t, err.Error(), "s3cr3t")
+	logged := logTo(one)
+	require.NoError(t, one.Load(t.Context()))
+	assert.Contains(t, logged.String(), `product_id=acme err="integration_config.new: is not a known field`)
+	assert.NotContains(t, logged.String(), "s3cr3t")
 	assertOpen(t, one, c, "acme")
 	assert.Equal(t, []string{"old"}, names(one))
-	assert.NoError(t, one.Load(t.Context()), "it is reported once")
+	assert.NoError(t, one.Load(t.Context()))
+	assert.Equal(t, 1, strings.Count(logged.String(), "\n"), "it is reported once")
 }

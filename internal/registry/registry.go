@@ -3,10 +3,12 @@
 package registry
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -58,6 +60,7 @@ type Registry struct {
 	looked     time.Time     // time of refresh's last look; guarded by loading
 	found      error         // result of that look; guarded by loading
 	listed     bool          // whether all registrations have been listed; guarded by loading
+	loaded     chan struct{} // closed at the first such listing
 	seen       eventlog.ID   // the newest entry applied since; guarded by loading
 	lost       eventlog.ID   // the bounds' Lost at that listing; guarded by loading
 }
@@ -108,20 +111,16 @@ var ErrFixed = errors.New("registry: not a registered product")
 // ErrUnknown is returned for an unknown product.
 var ErrUnknown = errors.New("registry: unknown product")
 
-// ErrUnreadable means that a registration, or a desk's configuration in it, is
-// damaged or unknown to this program. Everything else is served.
-var ErrUnreadable = errors.New("registry: a registration cannot be read")
-
 // New returns a registry of the products and keys of a file, which must be valid. It opens
-// their desks with these options and omits desks that cannot be opened. It keeps
-// registrations in the documents of log, and serves existing ones after Load. New reads nothing and
-// starts nothing.
+// their desks and omits desks that cannot be opened. It keeps registrations in the documents
+// of log, and serves existing ones after Load. logger may be nil for slog.Default(). New reads nothing
+// and starts nothing.
 func New(
-	file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
+	file productfile.File, with productfile.Extensions, logger *slog.Logger, log eventlog.Log,
 ) (*Registry, error) {
-	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]*product{},
-		tokens: map[string]string{},
-		log:    log, loading: make(chan struct{}, 1), changed: schedule.NewWake()}
+	r := &Registry{keys: access.NewKeyring(), extensions: with, products: map[string]*product{},
+		opened: &helpdesk.Options{Logger: cmp.Or(logger, slog.Default())}, tokens: map[string]string{}, log: log,
+		loading: make(chan struct{}, 1), loaded: make(chan struct{}), changed: schedule.NewWake()}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
 		opened, _ := r.open(p)
