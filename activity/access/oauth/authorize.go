@@ -136,16 +136,16 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte
 	if err != nil || !ok {
 		return err
 	}
-	if err := s.touch(r.Context(), a.clientID, false); err != nil {
+	if err := s.keep(r.Context(), a.clientID, nil, false); err != nil {
 		return httpx.Unavailable(err)
 	}
 	return s.show(w, r, a, http.StatusOK, "")
 }
 
 // serveConsent takes the form of the page: a key, or a refusal. The order matters: the form is
-// checked before the key, so no other site can try keys in a user's browser; the client is
-// listed among those that signed in before its grant is written, so a grant never belongs to a
-// client that may be evicted first.
+// checked before the key, so no other site can try keys in a user's browser; the client leaves
+// the waiting ones before its grant is written, so a grant never belongs to a client that may be
+// evicted first.
 func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byte) error {
 	a, ok, err := s.authorization(w, r)
 	if err != nil || !ok {
@@ -173,7 +173,7 @@ func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byt
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
-	if err := s.touch(r.Context(), a.clientID, true); err != nil {
+	if err := s.keep(r.Context(), a.clientID, nil, true); err != nil {
 		return httpx.Unavailable(err)
 	}
 	code, err := s.grantCode(r.Context(), productID, sha256.Sum256([]byte(key)), &a)

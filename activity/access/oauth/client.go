@@ -21,10 +21,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// Clients and their registrations. Anybody can register, so registrations are kept in two
-// lists, each bounded, each the least recently used first: of clients that wait for a first
-// sign-in, and of clients that had one. A flood of registrations evicts registrations from the
-// first list only. A client of a metadata document is in neither list and is not stored at all.
+// Clients and their registrations. Anybody can register, so the clients that wait for a first
+// sign-in are in a list, the least recently used first, which is bounded. A client that signs in
+// leaves the list for good: a stored client that is not in it has signed in. So a flood of
+// registrations evicts only clients that wait. A client of a metadata document is not stored at
+// all.
 
 // client is a program that signs in: the stored form. All are public: none has a secret.
 type client struct {
@@ -159,15 +160,12 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 	return nil
 }
 
-// Documents of clients. They belong to no product. The two lists hold the IDs of clients that
-// never had a grant and of clients that did, the least recently used first, in binary, idBytes
-// each and without separators.
+// Documents of clients. They belong to no product. The list holds the IDs of the waiting
+// clients in binary, idBytes each and without separators.
 const (
 	ofNoProduct   = ""
 	clientPrefix  = "oauth/client/"
 	waitingName   = "oauth/clients/waiting"
-	signedInName  = "oauth/clients/signed-in"
-	maxSignedIn   = 10_000                    // IDs, 160 kB of a document's MiB
 	idBytes       = 16                        // of the digest of the metadata
 	clientTTL     = RefreshTTL + 24*time.Hour // from the last use
 	clientVersion = "client_"                 // begins the ID of a client
@@ -187,70 +185,69 @@ func (s *Server) register(ctx context.Context, c client) (id string, err error) 
 	return id, s.keep(ctx, id, value, false)
 }
 
-// keep stores a client as the most recently used one, and removes the least recently used
-// clients beyond the bounds. It blocks while another request of this server changes the lists,
-// until ctx ends. The lists, the client and the evicted ones change together or not at all.
-//
-// A client that signs in leaves the list of waiting clients for good: signsIn false does not
-// move it back.
+// keep makes a registered client the most recently used one. It stores one that is not registered
+// with this value; without a value it does nothing then. It blocks while another request of this
+// server changes the list, until ctx ends. The list, the client and the evicted ones change
+// together or not at all.
 func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
 	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
 	if err != nil || len(raw) != idBytes {
-		return fmt.Errorf("oauth: %q is no ID of a client", id)
+		return nil // it is known by a URL
 	}
 	if err := s.changing.Acquire(ctx, 1); err != nil { // spares conflicts
 		return fmt.Errorf("oauth: wait for other clients: %w", err)
 	}
 	defer s.changing.Release(1)
 	return document.Retry(ctx, func() error {
-		docs, err := s.docs.Get(ctx, ofNoProduct, waitingName, signedInName, clientPrefix+id)
+		docs, err := s.docs.Get(ctx, ofNoProduct, waitingName, clientPrefix+id)
 		if err != nil {
 			return fmt.Errorf("oauth: read clients: %w", err)
 		}
-		signsIn = signsIn || indexOf(docs[1].Value, raw) >= 0
-		changes, evicted := lists(docs[0], docs[1], raw, signsIn)
-		put := document.Put(docs[2], value, clientTTL)
-		put.Yields = !signsIn
-		old, err := s.docs.Get(ctx, ofNoProduct, evicted...)
-		if err != nil {
-			return fmt.Errorf("oauth: read clients: %w", err)
+		list, client := docs[0], docs[1]
+		put := document.Put(client, value, clientTTL)
+		if client.Exists() {
+			put.Value = client.Value
+		} else if value == nil {
+			return nil
 		}
-		for _, doc := range old {
-			if doc.Exists() {
-				changes = append(changes, document.Delete(doc))
+		waited := indexOf(list.Value, raw) >= 0
+		put.Yields = !signsIn && (waited || !client.Exists())
+		changes := []document.Change{put}
+		if waited || put.Yields {
+			if changes, err = s.relist(ctx, changes, list, raw, put.Yields); err != nil {
+				return fmt.Errorf("oauth: read clients: %w", err)
 			}
 		}
-		_, err = s.docs.Write(ctx, ofNoProduct, append(changes, put)...)
-		if err != nil {
+		if _, err = s.docs.Write(ctx, ofNoProduct, changes...); err != nil {
 			return fmt.Errorf("oauth: write client: %w", err)
 		}
 		return nil
 	})
 }
 
-// lists returns the changes to the two lists that make a client the last one in its list, and
-// the names of the clients that no longer fit. The documents and id are only read.
-func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (changes []document.Change, evicted []string) {
-	for _, list := range []struct {
-		doc  document.Document
-		has  bool
-		most int
-	}{{waiting, !signsIn, MaxClients}, {signedIn, signsIn, maxSignedIn}} {
-		ids := bytes.Clone(list.doc.Value)
-		if i := indexOf(ids, id); i >= 0 {
-			ids = slices.Delete(ids, i, i+idBytes)
-		}
-		if list.has {
-			ids = append(ids, id...)
-		}
-		for ; len(ids) > list.most*idBytes; ids = ids[idBytes:] {
-			evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
-		}
-		if list.has || !bytes.Equal(ids, list.doc.Value) { // also to renew its time to live
-			changes = append(changes, document.Put(list.doc, ids, clientTTL))
+// relist adds the changes that put a client at the end of the list, if it waits, or else remove it
+// from the list, and that remove the clients that no longer fit.
+func (s *Server) relist(
+	ctx context.Context, changes []document.Change, list document.Document, id []byte, waits bool,
+) ([]document.Change, error) {
+	ids := bytes.Clone(list.Value)
+	if i := indexOf(ids, id); i >= 0 {
+		ids = slices.Delete(ids, i, i+idBytes)
+	}
+	if waits {
+		ids = append(ids, id...)
+	}
+	var evicted []string
+	for ; len(ids) > MaxClients*idBytes; ids = ids[idBytes:] {
+		evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
+	}
+	old, err := s.docs.Get(ctx, ofNoProduct, evicted...)
+	for _, doc := range old {
+		if doc.Exists() {
+			changes = append(changes, document.Delete(doc))
 		}
 	}
-	return changes, evicted
+	return append(changes, document.Put(list, ids, clientTTL)), err
 }
 
 // indexOf returns the place of an ID in a list, -1 if it is not there. Only multiples of idBytes
@@ -299,17 +296,4 @@ func (s *Server) registered(ctx context.Context, id string) (doc document.Docume
 		return doc, errNoClient
 	}
 	return docs[0], nil
-}
-
-// touch makes a client the most recently used one. For a client that is not registered, or not
-// any more, it does nothing.
-func (s *Server) touch(ctx context.Context, id string, signsIn bool) error {
-	doc, err := s.registered(ctx, id)
-	if errors.Is(err, errNoClient) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.keep(ctx, id, doc.Value, signsIn)
 }

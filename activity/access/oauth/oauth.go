@@ -72,7 +72,7 @@ type Server struct {
 	docs document.Store
 	log  *slog.Logger
 
-	// changing serializes changes to the lists of clients within this process. Servers that
+	// changing serializes changes to the list of clients within this process. Servers that
 	// share a storage rely on compare-and-set; the semaphore only keeps the requests of one
 	// server from conflicting with each other.
 	//
