@@ -42,7 +42,7 @@ func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, c
 		return Counts{}, err
 	}
 	defer b.Release()
-	if t.payload, err = src.open(r.Context(), b); err != nil {
+	if _, t.payload, err = b.open(r.Context(), src); err != nil {
 		return Counts{}, err
 	}
 	if t.productID == "" {
@@ -64,14 +64,21 @@ func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err er
 	return in.CheckOrigin(w, r, t.productID)
 }
 
-// open returns the payload of a body. A large body is unpacked and validated in its turn.
-func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
+// open returns the payload of a body, and its source: the first one that recognizes the first event,
+// or else the last of the sources, which must not be empty. A large body is unpacked and validated
+// in its turn.
+func (b *Body) open(ctx context.Context, sources ...*Source) (s *Source, p payload, err error) {
 	defer b.endPass()
 	json, err := b.JSON(ctx)
 	if err != nil {
-		return payload{}, err
+		return nil, payload{}, err
 	}
-	return s.parse(json)
+	for _, s = range sources {
+		if p, err = s.parse(json); err == nil && s.form.Recognizes != nil && s.form.Recognizes(outline(p.first())) {
+			break
+		}
+	}
+	return s, p, err
 }
 
 // CheckToken refuses a request from a page that may not send events to the token's product. It does
@@ -108,7 +115,7 @@ func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, l
 		return err
 	}
 	defer b.Release()
-	p, err := src.open(r.Context(), b)
+	_, p, err := b.open(r.Context(), src)
 	if err != nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/hex"
@@ -90,17 +89,16 @@ func (in *Intake) webhook(
 	done()
 	defer b.Release()
 	t := taking{productID: productID, standing: activity.Reported}
+	open := sync.OnceValue(func() (err error) {
+		t.source, t.payload, err = b.open(r.Context(), sources...)
+		return err
+	})
 	// Without a proof the body is not unpacked, unless the request claims a signature of the
 	// first event.
-	if t.limit, err = in.prove(r.Context(), productID, &proof, b, sources); err != nil {
+	if err := in.prove(&t, &proof, b, open); err != nil {
 		return Counts{}, err
 	}
-	json, err := b.JSON(r.Context())
-	if err != nil {
-		return Counts{}, err
-	}
-	t.source = recognize(json, sources)
-	if t.payload, err = t.source.parse(json); err != nil {
+	if err := open(); err != nil {
 		return Counts{}, err
 	}
 	return in.take(r.Context(), b, &t)
@@ -112,71 +110,49 @@ type webhookProof struct {
 	signature string   // of the first event
 }
 
-// prove returns the number of events that the proof vouches for, 0 for all. It returns errSecret if
-// the proof is wrong or the product has no secret. A secret that another server has just issued is
-// valid immediately; see [access.CheckCurrent].
-func (in *Intake) prove(
-	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
-) (limit int, err error) {
-	parts := sync.OnceValue(func() [][]byte { return signable(ctx, b, sources) })
-	err = access.CheckCurrent(in.products, productID, func() error {
-		product, err := in.product(productID)
+// prove limits the events to those that the proof vouches for. It returns errSecret if the proof is
+// wrong or the product has no secret. A secret that another server has just issued is valid
+// immediately; see [access.CheckCurrent]. A failure to open the body is not reported here, so that
+// it is not reported as a wrong secret.
+func (in *Intake) prove(t *taking, proof *webhookProof, b *Body, open func() error) error {
+	return access.CheckCurrent(in.products, t.productID, func() error {
+		product, err := in.product(t.productID)
 		if err != nil {
 			return err
 		}
 		secret := product.WebhookSecret
-		limit = 0
 		if verify(secret, proof.secrets, b.Bytes()) {
 			return nil
 		}
-		limit = 1
-		if secret == "" || proof.signature == "" || !proof.signs(secret, parts) {
+		if secret == "" || proof.signature == "" {
 			return errSecret
 		}
+		_ = open()
+		if !proof.signs(secret, b.signable(&t.payload)) {
+			return errSecret
+		}
+		t.limit = 1
 		return nil
 	})
-	return limit, err
 }
 
 // signs reports whether the signature signs one of the parts.
-func (p *webhookProof) signs(secret string, parts func() [][]byte) bool {
+func (p *webhookProof) signs(secret string, parts [][]byte) bool {
 	got, err := hex.DecodeString(p.signature)
-	return err == nil && slices.ContainsFunc(parts(), func(part []byte) bool {
+	return err == nil && slices.ContainsFunc(parts, func(part []byte) bool {
 		mac := hmac.New(sha1.New, []byte(secret))
 		mac.Write(part)
 		return len(part) > 0 && hmac.Equal(got, mac.Sum(nil))
 	})
 }
 
-// signable returns the parts of a body that may be signed: the raw first event as the body's source
-// finds it, since a batch has another name in another source and, if the body is one event, the
-// whole body with its white space, since Segment signs the bytes that it sends. If the body cannot
-// be unpacked, that is the received bytes, so that its error is not reported as a wrong secret.
-func signable(ctx context.Context, b *Body, sources []*Source) [][]byte {
-	defer b.endPass()
-	json, err := b.JSON(ctx)
-	if err != nil {
-		return [][]byte{b.Bytes()}
+// signable returns the parts of a body that may be signed: the raw first event and, unless the body
+// is an array, the whole body as received, since Segment signs the bytes that it sends.
+func (b *Body) signable(p *payload) [][]byte {
+	if isJSON(b.json) && b.json[0] == '[' {
+		return [][]byte{p.first()}
 	}
-	read, _ := recognize(json, sources).parse(json)
-	if json[0] == '{' {
-		return [][]byte{read.first(), b.Bytes()}
-	}
-	return [][]byte{read.first()}
-}
-
-// recognize returns the source that recognizes the first event, or else the last source. sources must
-// not be empty.
-func recognize(json []byte, sources []*Source) *Source {
-	for _, s := range sources {
-		if s.form.Recognizes == nil {
-			continue
-		}
-		if p, err := s.parse(json); err == nil && s.form.Recognizes(outline(p.first())) {
-			return s
-		}
-	}
-	return sources[len(sources)-1]
+	return [][]byte{p.first(), b.Bytes()}
 }
 
 // maxOutline is the number of fields in an outline, maxOutlined the number of bytes of a value.
