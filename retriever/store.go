@@ -63,7 +63,6 @@ type Store struct {
 type session struct {
 	id      string
 	chunks  []chunk // in the order they were written
-	texts   int64   // bytes of the chunks' texts
 	written int     // number of the last action
 	summed  int     // number of the last action that a summary covers
 }
@@ -112,8 +111,9 @@ const owner = ""
 // keep stores the session as the most recently used one.
 func (s *Store) keep(ss *session) {
 	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
-		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.texts, Due: 1}
+		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))), Due: 1}
 	for _, c := range ss.chunks {
+		item.Bytes += fair.Size(len(c.text))
 		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
 	}
 	s.sessions.Put(owner, ss.id, ss, item)
@@ -178,7 +178,7 @@ func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
 		if !ok {
 			continue
 		}
-		ss.drop(func(c chunk) bool { return c.user == "" || e.Erases(id, c.user) })
+		ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.user == "" || e.Erases(id, c.user) })
 		if len(ss.chunks) == 0 {
 			s.sessions.Remove(owner, id)
 		} else {
@@ -265,7 +265,7 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 func (ss *session) replace(actions int, at int64) (place int, _ int64) {
 	ss.summed += min(actions, ss.written-ss.summed)
 	newest := at
-	ss.drop(func(old chunk) bool {
+	ss.chunks = slices.DeleteFunc(ss.chunks, func(old chunk) bool {
 		if old.last > ss.summed {
 			return false
 		}
@@ -313,23 +313,12 @@ func (s *Store) find(id string, now time.Time) *session {
 // is empty. It reports whether it dropped the session.
 func (s *Store) forget(ss *session, now time.Time) bool {
 	oldest := now.Add(-s.ttl).UnixMicro()
-	ss.drop(func(c chunk) bool { return c.at < oldest })
+	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.at < oldest })
 	if len(ss.chunks) > 0 {
 		return false
 	}
 	s.sessions.Remove(owner, ss.id)
 	return true
-}
-
-// drop drops the chunks for which goes returns true.
-func (ss *session) drop(goes func(chunk) bool) {
-	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool {
-		if !goes(c) {
-			return false
-		}
-		ss.texts -= fair.Size(len(c.text))
-		return true
-	})
 }
 
 // maxEmail is the maximum length in bytes of an email address that is recorded:
@@ -367,11 +356,9 @@ func (s *Store) sweep(now time.Time) {
 // At the limit it drops the oldest chunk.
 func (ss *session) insert(at int, c chunk, limit int) {
 	if len(ss.chunks) == limit {
-		ss.texts -= fair.Size(len(ss.chunks[0].text))
 		ss.chunks = slices.Delete(ss.chunks, 0, 1)
 		at = max(0, at-1)
 	}
-	ss.texts += fair.Size(len(c.text))
 	if n := len(ss.chunks); n == cap(ss.chunks) {
 		ss.chunks = slices.Grow(ss.chunks, max(2, n/2))
 	}
