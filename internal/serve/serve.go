@@ -20,8 +20,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Limits of a [Server]. They do not cut off streams, which write under their
-// own deadlines.
+// Limits of a server. They do not cut off streams, which write under their own
+// deadlines.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -30,17 +30,11 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Server is an HTTP server with limits. Call Serve only once.
-type Server struct {
-	http   http.Server
-	silent silentConns
-}
-
-// New returns a server that logs connection errors at debug level, since strangers can
-// cause any number of them.
-func New(handler http.Handler, log *slog.Logger) *Server {
-	s := &Server{}
-	s.http = http.Server{
+// New returns a server with limits that logs connection errors at debug level, since strangers
+// can cause any number of them.
+func New(handler http.Handler, log *slog.Logger) *http.Server {
+	silent := &silentConns{}
+	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -48,32 +42,19 @@ func New(handler http.Handler, log *slog.Logger) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ConnState:         s.silent.note,
+		ConnState:         silent.note,
 	}
-	return s
+	server.RegisterOnShutdown(func() { time.AfterFunc(silentTime, silent.close) })
+	return server
 }
 
-// Serve accepts connections until Shutdown is called, and then returns nil.
-func (s *Server) Serve(listener net.Listener) error {
-	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+// UntilClosed serves until the server is shut down or closed, and then returns nil.
+func UntilClosed(server *http.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve: %w", err)
 	}
 	return nil
 }
-
-// Shutdown stops accepting connections and returns when the requests in flight
-// are finished. If ctx ends first, it cuts them off and returns an error.
-func (s *Server) Shutdown(ctx context.Context) error {
-	defer time.AfterFunc(silentTime, s.silent.close).Stop()
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		_ = s.http.Close() // the listener is already closed
-	}
-	return err
-}
-
-// Close cuts off all connections without waiting. Serve then returns nil.
-func (s *Server) Close() error { return s.http.Close() }
 
 // ShutdownTime is the time for a shutdown; longer requests are cut off.
 const ShutdownTime = 8 * time.Second
@@ -113,7 +94,7 @@ func Serve(ctx context.Context, listener net.Listener, service Service, log *slo
 	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error { return UntilClosed(server, listener) })
 	for _, run := range service.Run {
 		group.Go(func() error {
 			if err := run(running); running.Err() == nil || !errors.Is(err, context.Canceled) {
@@ -132,6 +113,7 @@ func Serve(ctx context.Context, listener net.Listener, service Service, log *slo
 		defer cancel()
 		if err := server.Shutdown(limit); err != nil {
 			log.Warn("requests were cut off", "err", err)
+			_ = server.Close() // the listener is already closed
 		}
 		return nil
 	})

@@ -30,14 +30,14 @@ func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func (pipes) Close() error   { return nil }
 
 // connect serves the handler on a connection in memory. The returned function ends that.
-func connect(t *testing.T, handler http.Handler) (client net.Conn, stop func()) {
+func connect(t *testing.T, handler http.Handler) (client net.Conn, server *http.Server, stop func()) {
 	t.Helper()
-	server := serve.New(handler, slog.New(slog.DiscardHandler))
+	server = serve.New(handler, slog.New(slog.DiscardHandler))
 	listener := pipes{make(chan net.Conn)}
 	go func() { _ = server.Serve(listener) }()
 	client, conn := net.Pipe()
 	listener.accepted <- conn
-	return client, func() {
+	return client, server, func() {
 		require.NoError(t, client.Close())
 		close(listener.accepted)
 		require.NoError(t, server.Close())
@@ -55,7 +55,7 @@ func TestServer_boundsAHeader(t *testing.T) {
 		request + strings.Repeat("x", 70<<10) + "\r\n\r\n": {"HTTP/1.1 431 Request Header Fields Too Large\r\n", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			client, stop := connect(t, http.NotFoundHandler())
+			client, _, stop := connect(t, http.NotFoundHandler())
 			begun := time.Now()
 			go func() { _, _ = io.WriteString(client, sent) }() // it may be refused half way
 			answer := bufio.NewReader(client)
@@ -72,7 +72,7 @@ func TestServer_boundsAHeader(t *testing.T) {
 // A request whose body stalls is answered, too.
 func TestServer_answersABodyThatDoesNotArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, stop := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		client, _, stop := connect(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err != nil {
 				time.Sleep(time.Second) // on a busy machine
 				w.WriteHeader(http.StatusRequestTimeout)
@@ -84,6 +84,18 @@ func TestServer_answersABodyThatDoesNotArrive(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode)
 		require.NoError(t, answer.Body.Close())
+		stop()
+	})
+}
+
+// Browsers open connections in advance.
+func TestServer_waitsForNoConnectionWithoutARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, server, stop := connect(t, http.NotFoundHandler())
+		synctest.Wait()
+		begun := time.Now()
+		require.NoError(t, server.Shutdown(t.Context()))
+		assert.Less(t, time.Since(begun), 2*time.Second)
 		stop()
 	})
 }

@@ -254,7 +254,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if metrics != nil {
 		fmt.Fprintf(stdout, "metrics at http://%s/metrics\n", metricsListener.Addr())
-		group.Go(func() error { return metrics.Serve(metricsListener) })
+		group.Go(func() error { return serve.UntilClosed(metrics, metricsListener) })
 	}
 	handler := service.Handler()
 	if s.demo != nil {

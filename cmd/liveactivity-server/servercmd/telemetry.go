@@ -3,6 +3,7 @@ package servercmd
 import (
 	"context"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,7 @@ import (
 // openMetrics prepares the server for /metrics at its separate address, and makes the
 // service register its metrics there. Without such an address it returns nil. The caller
 // must serve the listener and close it.
-func (s *settings) openMetrics() (*serve.Server, net.Listener, error) {
+func (s *settings) openMetrics() (*http.Server, net.Listener, error) {
 	if s.MetricsAddr == "" {
 		return nil, nil, nil
 	}
