@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -325,28 +326,16 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
 			"X-PostHog-Secret: "+product.WebhookSecret).Code)
 	}
-	families, err := reg.Gather()
-	require.NoError(t, err)
-	got := map[string]map[string]float64{}
-	for _, family := range families {
-		got[family.GetName()] = map[string]float64{}
-		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				if label.GetName() == "service" {
-					got[family.GetName()][label.GetValue()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
 	for _, name := range []string{"liveactivity_users", "liveactivity_log_entries", "liveactivity_events_total",
 		"liveactivity_actions_total"} {
-		assert.Equal(t, map[string]float64{"first": 2, "second": 1}, got[name], name)
+		assert.Equal(t, map[string]float64{"first": 2, "second": 1}, metricstest.By(t, reg, name, "service"), name)
 	}
-	assert.Greater(t, got["liveactivity_log_bytes"]["first"], got["liveactivity_log_bytes"]["second"])
+	bytes := metricstest.By(t, reg, "liveactivity_log_bytes", "service")
+	assert.Greater(t, bytes["first"], bytes["second"])
 
 	taken := prometheus.NewRegistry()
 	require.NoError(t, taken.Register(prometheus.NewCounter(prometheus.CounterOpts{Name: "liveactivity_users"})))
-	_, err = liveactivity.New(&liveactivity.Options{Metrics: taken})
+	_, err := liveactivity.New(&liveactivity.Options{Metrics: taken})
 	assert.Equal(t, []string{"liveactivity.Metrics"}, musttest.Mistakes(t, err))
 }
 

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
@@ -74,27 +74,9 @@ func (r *running) hasEnded() bool { return waittest.Fired(r.ended) }
 
 // counted returns a metric of the consumer, the sum of those with the label if
 // one is given.
-func (r *running) counted(t testing.TB, name string, label ...string) (sum float64) {
+func (r *running) counted(t testing.TB, name string, label ...string) float64 {
 	t.Helper()
-	families, err := r.metrics.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "liveactivity_consumer_"+name && (len(label) == 0 || hasLabel(m, label[0])) {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
-
-func hasLabel(m *dto.Metric, value string) bool {
-	for _, pair := range m.GetLabel() {
-		if pair.GetValue() == value {
-			return true
-		}
-	}
-	return false
+	return metricstest.Sum(t, r.metrics, "liveactivity_consumer_"+name, label...)
 }
 
 // quick are options with short waits, for tests in real time.

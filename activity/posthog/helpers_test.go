@@ -28,6 +28,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -287,36 +288,13 @@ func requireIgnored(t testing.TB, d door, body any) {
 // counted returns liveactivity_events_total by outcome and reason.
 func (s *service) counted(t testing.TB) map[string]float64 {
 	t.Helper()
-	return s.metric(t, "liveactivity_events_total", "outcome", "reason")
+	return metricstest.By(t, s.metrics, "liveactivity_events_total", "outcome", "reason")
 }
 
 // refused returns how many requests of each product were refused for their origin.
 func (s *service) refused(t testing.TB) map[string]float64 {
 	t.Helper()
-	return s.metric(t, "liveactivity_refused_origins_total", "product_id")
-}
-
-// metric returns a counter by the values of these labels, which are in alphabetical order.
-func (s *service) metric(t testing.TB, name string, labels ...string) map[string]float64 {
-	t.Helper()
-	families, err := s.metrics.Gather()
-	require.NoError(t, err)
-	counts := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			var values []string
-			for _, l := range m.GetLabel() {
-				if slices.Contains(labels, l.GetName()) {
-					values = append(values, l.GetValue())
-				}
-			}
-			counts[strings.TrimSpace(strings.Join(values, " "))] += m.GetCounter().GetValue()
-		}
-	}
-	return counts
+	return metricstest.By(t, s.metrics, "liveactivity_refused_origins_total", "product_id")
 }
 
 // at runs f in a bubble whose clock stands at the given time.

@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -463,20 +464,9 @@ func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 }
 
 // count returns the value of a counter, of the series with a label of that value.
-func count(t *testing.T, s *server, name, value string) (n float64) {
+func count(t *testing.T, s *server, name, value string) float64 {
 	t.Helper()
-	families, err := s.registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if f.GetName() == name && l.GetValue() == value {
-					n += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return n
+	return metricstest.Sum(t, s.registry, name, value)
 }
 
 func TestOffers_doesNotRepeatAnOfferAfterALostAnswer(t *testing.T) {
@@ -892,12 +882,6 @@ func TestMarks_reachNotesAndTriggers(t *testing.T) {
 		require.Len(t, notes, 2)
 		assert.Contains(t, notes[1], "[1] User clicked Help on the checkout page, repeatedly")
 		assert.Contains(t, notes[1], "[2] User clicked Buy on the checkout page")
-		families, err := s.registry.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				assert.False(t, f.GetName() == "liveactivity_notes_lost_total" && m.GetCounter().GetValue() > 0, "%v", m)
-			}
-		}
+		assert.Zero(t, metricstest.Sum(t, s.registry, "liveactivity_notes_lost_total"))
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -16,24 +17,12 @@ func counter() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "x_total", Help: "X."})
 }
 
-// values returns the values of the metric x_total.
-func values(t *testing.T, reg prometheus.Gatherer) (all []float64) {
-	t.Helper()
-	families, err := reg.Gather()
-	require.NoError(t, err)
-	require.Len(t, families, 1)
-	for _, m := range families[0].GetMetric() {
-		all = append(all, m.GetCounter().GetValue())
-	}
-	return all
-}
-
 func TestRegister_twoOfAKindCountTogether(t *testing.T) {
 	var wrong options.Mistakes
 	reg := prometheus.NewRegistry()
 	metrics.Register(&wrong, reg, counter()).Inc()
 	metrics.Register(&wrong, reg, counter()).Add(2)
-	assert.Equal(t, []float64{3}, values(t, reg))
+	assert.Equal(t, map[string]float64{"": 3}, metricstest.By(t, reg, "x_total"))
 	require.NoError(t, wrong.Err())
 }
 
@@ -45,7 +34,7 @@ func TestRegister_wrappedRegistriesKeepThemApart(t *testing.T) {
 		metrics.Register(&wrong, wrapped, counter()).Inc()
 		metrics.Register(&wrong, wrapped, counter()).Inc()
 	}
-	assert.Equal(t, []float64{2, 2}, values(t, reg))
+	assert.Equal(t, map[string]float64{"acme": 2, "globex": 2}, metricstest.By(t, reg, "x_total", "product_id"))
 	require.NoError(t, wrong.Err())
 }
 

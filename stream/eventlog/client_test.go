@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/pipetest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
@@ -288,17 +289,7 @@ func (tp *tape) end() error {
 // metric returns the sum of a metric over its labels.
 func (s *service) metric(t testing.TB, name string) float64 {
 	t.Helper()
-	families, err := s.metrics.Gather()
-	require.NoError(t, err)
-	var sum float64
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == name {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
-			}
-		}
-	}
-	return sum
+	return metricstest.Sum(t, s.metrics, name)
 }
 
 // readers returns how many streams are open.

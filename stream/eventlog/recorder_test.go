@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/tracing"
+	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -635,16 +636,8 @@ func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 			identifies("s1", "u1", "", 4)})
 		require.NoError(t, err)
 	}
-	families, err := reg.Gather()
-	require.NoError(t, err)
-	got := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		for _, label := range m.GetLabel() {
-			got[label.GetName()+"="+label.GetValue()] += m.GetCounter().GetValue()
-		}
-	}
-	require.Equal(t, "liveactivity_actions_total", families[0].GetName())
-	require.Equal(t, map[string]float64{"product_id=acme": 3, "type=pageview": 1, "type=click": 2}, got)
+	require.Equal(t, map[string]float64{product + " pageview": 1, product + " click": 2},
+		metricstest.By(t, reg, "liveactivity_actions_total", "product_id", "type"))
 }
 
 // Requests overlap in part, and the actions of a session come from everywhere at once. Each action
