@@ -54,7 +54,7 @@ type eraser struct {
 
 // awaitAll waits until the servers are ready.
 func (e *eraser) awaitAll() {
-	for i := range e.lives {
+	for i := range e.servers {
 		e.ready(i)
 		e.require(e.isReady(e.servers[i]))
 	}
@@ -89,7 +89,7 @@ func (e *eraser) round(round int) {
 		e.redis.Kill()
 		e.redis.Restart()
 	} else {
-		victim := rng.IntN(len(e.lives))
+		victim := rng.IntN(len(e.servers))
 		e.kill(victim)
 		e.restart(victim)
 	}

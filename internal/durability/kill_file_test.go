@@ -3,8 +3,11 @@ package durability_test
 import (
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A server with a file of its own is killed again and again. Lookups and readers find everything
@@ -40,11 +43,11 @@ func TestKill_fileWhileItIsMade(t *testing.T) {
 		for range 2 {
 			l := s.start(s.servers[0])
 			s.pause(upTo(rng, 25*time.Millisecond))
-			s.require(l.kill())
+			l.Kill()
 		}
 		l := s.start(s.servers[0])
 		s.fill(1, 1)
-		s.require(l.kill())
+		l.Kill()
 	}
 }
 
@@ -93,9 +96,9 @@ func (k *fileKiller) stop() {
 	if k.rng.IntN(2) == 0 {
 		k.terminate(0)
 	} else {
-		k.require(k.lives[0].interrupt())
+		k.life(0).Signal(syscall.SIGTERM)
 		k.pause(upTo(k.rng, 20*time.Millisecond))
-		k.require(k.lives[0].finish())
+		require.LessOrEqual(k.t, k.life(0).SignalUntilExit(syscall.SIGKILL), 0, "the exit code")
 		k.kills++
 	}
 	k.restart(0)

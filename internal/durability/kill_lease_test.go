@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -101,12 +101,14 @@ func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
 // start starts a worker's process, which ends with the test at the latest.
 func (g *guild) start(w *worker) {
 	g.t.Helper()
-	require.NoError(g.t, w.start(holder{Name: w.name, RedisURL: g.redis.URL(), TTL: g.ttl}))
-	cmd, exited := w.cmd, w.exited
-	g.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // most have ended by now
-		<-exited
-	})
+	config, err := json.Marshal(holder{Name: w.name, RedisURL: g.redis.URL(), TTL: g.ttl})
+	require.NoError(g.t, err)
+	self, err := os.Executable()
+	require.NoError(g.t, err)
+	cmd := exec.Command(self)
+	_, err = cmd.StdinPipe() // its end ends the holder
+	require.NoError(g.t, err)
+	w.lives = append(w.lives, proctest.Launch(g.t, cmd, []string{holderVar + "=" + string(config)}))
 }
 
 // follow reads the log until ctx ends and looks for mistakes in it.
@@ -193,7 +195,8 @@ func (g *guild) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "there are %d entries, the newest is %+v", n, last)
 	for _, w := range g.workers {
-		fmt.Fprintf(&b, "\n=== %s: last deeds %s, standard error ends with\n%s", w.name, w.last(8), &w.stderr)
+		deeds := w.deeds()
+		fmt.Fprintf(&b, "\n%s: last deeds %s", w.name, deeds[max(0, len(deeds)-8):])
 	}
 	return b.String()
 }
@@ -231,7 +234,7 @@ func (g *guild) succeeded(token uint64) {
 func (g *guild) killHolder(w *worker) {
 	g.t.Helper()
 	last, _ := g.newest()
-	require.NoError(g.t, w.kill())
+	w.life().Kill()
 	g.succeeded(last.Token)
 	g.start(w)
 }
@@ -241,10 +244,12 @@ func (g *guild) killHolder(w *worker) {
 func (g *guild) pauseHolder(w *worker) {
 	g.t.Helper()
 	last, _ := g.newest()
-	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGSTOP))
+	w.life().Signal(syscall.SIGSTOP)
 	g.succeeded(last.Token)
-	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGCONT))
-	g.await(w.name+" finds that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
+	w.life().Signal(syscall.SIGCONT)
+	g.await(w.name+" finds that it has lost the lease", func() bool {
+		return slices.ContainsFunc(w.deeds(), func(d deed) bool { return d.what == deedRefused && d.token == last.Token })
+	})
 }
 
 // killRedis kills Redis and starts it again. The work goes on.
@@ -269,7 +274,7 @@ func (g *guild) pauseRedis(*worker) {
 func (g *guild) end() {
 	g.t.Helper()
 	for _, w := range g.workers {
-		require.NoError(g.t, w.kill())
+		w.life().Kill()
 	}
 	docs, err := g.log.Documents().Get(g.t.Context(), jobProduct, jobCounter)
 	require.NoError(g.t, err)
@@ -283,7 +288,7 @@ func (g *guild) end() {
 	tokens := map[uint64]string{}
 	written := 0
 	for _, w := range g.workers {
-		for _, d := range w.last(len(w.deeds)) {
+		for _, d := range w.deeds() {
 			g.compare(w, d, tokens)
 			if d.what == deedWrote {
 				written++
@@ -309,82 +314,23 @@ func (g *guild) compare(w *worker, d deed, tokens map[uint64]string) {
 
 // worker is a place where a holder runs, is killed and runs again.
 type worker struct {
-	name   string
-	stderr tail
-
-	cmd    *exec.Cmd
-	stdin  io.Closer // its end ends the holder
-	exited chan struct{}
-
-	mu    sync.Mutex
-	deeds []deed // of all its lives
+	name  string
+	lives []*proctest.Process
 }
 
-// start starts a process. The one before must be gone.
-func (w *worker) start(h holder) error {
-	config, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	w.cmd, w.exited = exec.Command(self), make(chan struct{})
-	w.cmd.Env = []string{holderVar + "=" + string(config)}
-	w.cmd.Stderr = &w.stderr
-	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	stdout, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := w.cmd.Start(); err != nil {
-		return fmt.Errorf("%s: %w", w.name, err)
-	}
-	go w.follow(stdout, w.cmd, w.exited)
-	return nil
-}
+// life returns the worker's process.
+func (w *worker) life() *proctest.Process { return w.lives[len(w.lives)-1] }
 
-// follow takes down a process's deeds, and waits for its end.
-func (w *worker) follow(stdout io.Reader, cmd *exec.Cmd, exited chan struct{}) {
-	defer close(exited)
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if d, err := parseDeed(lines.Text()); err == nil {
-			w.mu.Lock()
-			w.deeds = append(w.deeds, d)
-			w.mu.Unlock()
+// deeds returns the deeds of all lives.
+func (w *worker) deeds() (all []deed) {
+	for _, life := range w.lives {
+		for line := range strings.Lines(life.Stdout.String()) {
+			if d, err := parseDeed(line); err == nil && strings.HasSuffix(line, "\n") {
+				all = append(all, d)
+			}
 		}
 	}
-	_ = cmd.Wait() // it is killed
-}
-
-// kill ends the process, which must not have ended by itself.
-func (w *worker) kill() error {
-	select {
-	case <-w.exited:
-		return fmt.Errorf("%s: %w: %s", w.name, errEnded, &w.stderr)
-	default:
-	}
-	_ = w.cmd.Process.Kill() // it is there, or has ended this moment
-	<-w.exited
-	return nil
-}
-
-// last returns the last n deeds.
-func (w *worker) last(n int) []deed {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.deeds[max(0, len(w.deeds)-n):len(w.deeds):len(w.deeds)]
-}
-
-// has reports whether a deed of that kind was done under the token.
-func (w *worker) has(what string, token uint64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.deeds, func(d deed) bool { return d.what == what && d.token == token })
+	return all
 }
 
 // holderVar makes this program a holder: a process that works under a lease.

@@ -160,7 +160,7 @@ func (k *noteKiller) inTheMiddle(strike func(server int)) {
 		k.caught++
 		strike(f.server)
 	case <-time.After(time.Second):
-		strike(k.rng.IntN(len(k.lives)))
+		strike(k.rng.IntN(len(k.servers)))
 	}
 }
 
@@ -169,10 +169,10 @@ func (k *noteKiller) inTheMiddle(strike func(server int)) {
 func (k *noteKiller) faults() {
 	k.pause(time.Second)
 	paused := -1
-	if len(k.lives) > 1 {
+	if len(k.servers) > 1 {
 		k.inTheMiddle(func(server int) {
 			paused = server
-			k.signal(server, syscall.SIGSTOP)
+			k.life(server).Signal(syscall.SIGSTOP)
 		})
 	}
 	for began := time.Now(); time.Since(began) < longStop; k.pause(upTo(k.rng, 300*time.Millisecond)) {
@@ -181,7 +181,7 @@ func (k *noteKiller) faults() {
 	}
 	if paused >= 0 {
 		k.pauses++
-		k.signal(paused, syscall.SIGCONT)
+		k.life(paused).Signal(syscall.SIGCONT)
 	}
 }
 
@@ -195,7 +195,7 @@ func (k *noteKiller) fault(paused int) {
 	}
 	switch k.rng.IntN(6) {
 	case 0:
-		kill(k.rng.IntN(len(k.lives)))
+		kill(k.rng.IntN(len(k.servers)))
 	case 1, 2:
 		k.inTheMiddle(kill)
 	case 3:
@@ -204,9 +204,9 @@ func (k *noteKiller) fault(paused int) {
 				return
 			}
 			k.pauses++
-			k.signal(server, syscall.SIGSTOP)
+			k.life(server).Signal(syscall.SIGSTOP)
 			k.pause(upTo(k.rng, time.Second))
-			k.signal(server, syscall.SIGCONT)
+			k.life(server).Signal(syscall.SIGCONT)
 		})
 	case 4:
 		k.weather(helpdesktest.Fault{Status: http.StatusServiceUnavailable})
@@ -220,10 +220,6 @@ func (k *noteKiller) weather(f helpdesktest.Fault) {
 	k.desk.Fail(f)
 	k.pause(upTo(k.rng, time.Second))
 	k.desk.Heal()
-}
-
-func (k *noteKiller) signal(server int, sig os.Signal) {
-	k.require(k.lives[server].cmd.Process.Signal(sig))
 }
 
 // visitor is a client with one session, which is linked to a ticket after some

@@ -105,7 +105,7 @@ func (k *redisKiller) fault() {
 
 // killServer kills a server, which may be starting, and soon starts it again.
 func (k *redisKiller) killServer() {
-	i := k.rng.IntN(len(k.lives))
+	i := k.rng.IntN(len(k.servers))
 	k.kill(i)
 	k.pause(upTo(k.rng, 100*time.Millisecond))
 	k.restart(i)
@@ -113,7 +113,7 @@ func (k *redisKiller) killServer() {
 
 // stopServer asks a server to stop, and starts it again.
 func (k *redisKiller) stopServer() {
-	i := k.rng.IntN(len(k.lives))
+	i := k.rng.IntN(len(k.servers))
 	k.ready(i)
 	k.terminate(i)
 	k.restart(i)
@@ -199,14 +199,14 @@ func TestKill_rollingRestart(t *testing.T) {
 	s.probe()
 	var slowest time.Duration
 	for range rollings {
-		for i := range k.lives {
+		for i := range k.servers {
 			slowest = max(slowest, k.replace(i))
 		}
 	}
 	s.end()
 	s.audit()
 	t.Logf("%d restarts, the slowest stop took %s; %d requests went on to another server; %s",
-		rollings*len(k.lives), slowest.Round(time.Millisecond), s.balancer.moved.Load(), s)
+		rollings*len(k.servers), slowest.Round(time.Millisecond), s.balancer.moved.Load(), s)
 }
 
 // rollings is the number of times that all the servers are replaced.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,7 +72,8 @@ func newStorm(t *testing.T, servers int, args ...string) *storm {
 	s := &storm{t: t, dice: newDice(t), truth: newTruth(), timeout: 5 * time.Second, over: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
 	s.ctx, s.fail = context.WithCancelCause(t.Context())
-	args = append([]string{"--addr=127.0.0.1:0", "--config=" + file, "--admin-key=" + adminKey, "--heartbeat=1s"}, args...)
+	args = append([]string{proctest.AnyPort, "--config=" + file, "--admin-key=" + adminKey, "--heartbeat=1s",
+		"--log-level=warn"}, args...)
 	for i := range servers {
 		s.servers = append(s.servers, &server{name: fmt.Sprintf("server %d", i+1), path: command.Path(), args: args})
 	}
@@ -88,15 +90,11 @@ func newStorm(t *testing.T, servers int, args ...string) *storm {
 var errTestEnds = errors.New("the test ends")
 
 // start starts a server's process, which ends with the test at the latest.
-func (s *storm) start(sv *server) *life {
+func (s *storm) start(sv *server) *proctest.Process {
 	s.t.Helper()
-	l, err := sv.start()
-	s.require(err)
-	s.t.Cleanup(func() {
-		_ = l.cmd.Process.Kill() // most have ended by now
-		<-l.exited
-	})
-	return l
+	life := proctest.Launch(s.t, exec.Command(sv.path, sv.args...), nil)
+	sv.life.Store(life)
+	return life
 }
 
 // require ends the test if there is an error, or has been one.
@@ -105,14 +103,7 @@ func (s *storm) require(err error) {
 	if err != nil {
 		s.fail(err)
 	}
-	if s.ctx.Err() == nil {
-		return
-	}
-	var b strings.Builder
-	for _, sv := range s.servers {
-		fmt.Fprintf(&b, "\n=== standard error of %s ends with\n%s", sv.name, &sv.stderr)
-	}
-	require.FailNow(s.t, context.Cause(s.ctx).Error(), "%s=%d%s", seedVar, s.dice.seed, &b)
+	require.NoError(s.t, context.Cause(s.ctx), "%s=%d", seedVar, s.dice.seed)
 }
 
 // pause waits, and reports whether the storm goes on.

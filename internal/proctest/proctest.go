@@ -136,18 +136,23 @@ func Launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 var listening = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
 
 // URL waits until the process listens and returns its URL.
-func (p *Process) URL() string {
+func (p *Process) URL() (url string) {
 	p.t.Helper()
-	var url string
-	waittest.Until(p.t, "it listens or has ended", func() bool {
-		match := listening.FindStringSubmatch(p.Stdout.String())
-		if match != nil {
-			url = match[1]
-		}
-		return match != nil || p.HasExited()
+	waittest.Until(p.t, "it listens or has ended", func() (ok bool) {
+		url, ok = p.Listening()
+		return ok || p.HasExited()
 	})
 	require.NotEmpty(p.t, url, "it did not start: %s", &p.Stderr)
 	return url
+}
+
+// Listening returns the process's URL once it listens.
+func (p *Process) Listening() (url string, ok bool) {
+	match := listening.FindStringSubmatch(p.Stdout.String())
+	if match == nil {
+		return "", false
+	}
+	return match[1], true
 }
 
 // PID returns the process's ID.
