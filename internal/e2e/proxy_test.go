@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -31,9 +32,7 @@ var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 	"Node.js that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
 		script, err := filepath.Abs("testdata/proxy.cjs")
 		require.NoError(t, err)
-		cmd := exec.Command(depstest.Command(t, "node"), script, socket, target)
-		cmd.Env = append(os.Environ(), "NODE_PATH="+depstest.Modules(t, depstest.NPM))
-		return cmd
+		return exec.Command(depstest.Command(t, "node"), script, socket, target)
 	},
 }
 
@@ -66,13 +65,7 @@ func startProxy(t *testing.T, start func(t *testing.T, socket, target string) *e
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	socket := filepath.Join(dir, "socket")
-	cmd := start(t, socket, target)
-	cmd.Stderr = os.Stderr
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		assert.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // with the signal
-	})
+	proctest.Launch(t, start(t, socket, target), []string{"NODE_PATH=" + depstest.Modules(t, depstest.NPM)})
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}

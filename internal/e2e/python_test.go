@@ -1,16 +1,12 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,143 +19,25 @@ import (
 	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
-
-// sharedService is the real server on a Redis, together with the log that other servers on the same
-// Redis would append to.
-type sharedService struct {
-	t           *testing.T
-	url         string
-	secret, key string
-	others      *redislog.Log
-	listener    *cutListener
-}
-
-func startSharedService(t *testing.T) *sharedService {
-	t.Helper()
-	redis := redistest.Start(t)
-	product, key := liveactivity.NewProduct(productID)
-	own, others := openRedis(t, redis.URL()), openRedis(t, redis.URL())
-	log := slog.New(slog.DiscardHandler)
-	live, err := liveactivity.New(&liveactivity.Options{
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Log: own,
-		Heartbeat: 200 * time.Millisecond, Logger: log,
-	})
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), secret: product.WebhookSecret, key: key.Key,
-		others: others, listener: &cutListener{Listener: listener}}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- live.Serve(ctx, s.listener) }()
-	t.Cleanup(func() {
-		stop()
-		assert.NoError(t, <-served)
-		assert.NoError(t, own.Release())
-		assert.NoError(t, others.Release())
-	})
-	return s
-}
-
-func openRedis(t *testing.T, url string) *redislog.Log {
-	t.Helper()
-	log, err := redislog.Open(url, &redislog.Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 1 << 20}})
-	require.NoError(t, err)
-	return log
-}
-
-// ingest posts events to the webhook, in one request.
-func (s *sharedService) ingest(events ...map[string]any) {
-	s.t.Helper()
-	body, err := json.Marshal(events)
-	require.NoError(s.t, err)
-	r, err := http.NewRequest(http.MethodPost, s.url+"/webhook/"+productID, strings.NewReader(string(body)))
-	require.NoError(s.t, err)
-	r.Header.Set("X-PostHog-Secret", s.secret)
-	response, err := http.DefaultClient.Do(r)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	require.Equal(s.t, http.StatusOK, response.StatusCode)
-}
-
-// append appends an entry to the stream, as another server would.
-func (s *sharedService) append(sessionID, data string) {
-	s.t.Helper()
-	require.NoError(s.t, s.others.Append(s.t.Context(), productID,
-		[]eventlog.Entry{{SessionID: sessionID, Data: []byte(data)}}))
-}
-
-// link links a session to a conversation, as another server would.
-func (s *sharedService) link(sessionID, conversationID string) {
-	s.t.Helper()
-	sessions := musttest.New(directory.New(s.others.Documents(), time.Hour))
-	err := sessions.Amend(s.t.Context(), productID, sessionID, nil, func(a *directory.Amendment) error {
-		a.Session.ConversationID = conversationID
-		return nil
-	})
-	require.NoError(s.t, err)
-}
-
-// cutListener is a listener whose connections can be cut.
-type cutListener struct {
-	net.Listener
-
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func (l *cutListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conns = append(l.conns, conn)
-	}
-	return conn, err
-}
-
-// cut cuts all open connections.
-func (l *cutListener) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, conn := range l.conns {
-		_ = conn.Close() // most have ended by now
-	}
-	l.conns = nil
-}
 
 // python is the client in Python at work.
 type python struct {
-	t              *testing.T
-	stdout, stderr logtest.Buffer
-	exited         chan struct{}
+	*proctest.Process
+	t *testing.T
 }
 
 // startPython runs the client until the test ends, or until it ends itself.
 func startPython(t *testing.T, url, product, key string) *python {
 	t.Helper()
-	p := &python{t: t, exited: make(chan struct{})}
-	cmd := exec.Command(depstest.Command(t, "python3"), "testdata/stream_client.py", url, product)
-	cmd.Env = append(os.Environ(), "TOKEN="+key)
-	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
-	require.NoError(t, cmd.Start())
-	go func() {
-		defer close(p.exited)
-		_ = cmd.Wait() // its notes say enough
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		<-p.exited
-		if t.Failed() {
-			t.Logf("the client in Python:\n%s", strings.ReplaceAll(p.stderr.String(), `{"note": "heartbeat"}`+"\n", ""))
-		}
-	})
-	return p
+	script, err := filepath.Abs("testdata/stream_client.py")
+	require.NoError(t, err)
+	cmd := exec.Command(depstest.Command(t, "python3"), script, url, product)
+	return &python{proctest.Launch(t, cmd, []string{"TOKEN=" + key}), t}
 }
 
 // objects returns the lines that a process has written, each an object.
@@ -181,7 +59,7 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 	p.t.Helper()
 	waittest.Until(p.t, fmt.Sprintf("it has taken %d notes of %q", count, what), func() bool {
 		notes = nil
-		for _, note := range objects(p.t, &p.stderr) {
+		for _, note := range objects(p.t, &p.Stderr) {
 			if note["note"] == what {
 				notes = append(notes, note)
 			}
@@ -196,9 +74,9 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 func (p *python) receives(since time.Time, want ...map[string]any) {
 	p.t.Helper()
 	waittest.Until(p.t, fmt.Sprintf("%d payloads came", len(want)), func() bool {
-		return len(objects(p.t, &p.stdout)) >= len(want)
+		return len(objects(p.t, &p.Stdout)) >= len(want)
 	})
-	payloads := objects(p.t, &p.stdout)
+	payloads := objects(p.t, &p.Stdout)
 	require.Len(p.t, payloads, len(want))
 	for i, payload := range payloads {
 		if _, stated := want[i]["forwarded_at"]; !stated {
@@ -251,30 +129,6 @@ func (v shopping) browsed() []map[string]any {
 	}
 }
 
-// asking is a page view in the session after it was linked.
-func (v shopping) asking() map[string]any {
-	return v.event("e5", "$pageview", "s1", "ada", 4, map[string]any{"$current_url": "https://shop.example/help"})
-}
-
-// asked is the entry of asking.
-func (v shopping) asked() map[string]any {
-	return v.actions("s1", "ada", "ada@example.com", "conversation_7",
-		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help",
-			"https://shop.example/help", 4, 4))
-}
-
-// leaving is a page view after the connection was lost.
-func (v shopping) leaving() map[string]any {
-	return v.event("e6", "$pageview", "s2", "bob", 5, map[string]any{"$current_url": "https://shop.example/bye"})
-}
-
-// left is the entry of leaving.
-func (v shopping) left() map[string]any {
-	return v.actions("s2", "bob", "", nil,
-		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye",
-			"https://shop.example/bye", 5, 5))
-}
-
 // action is an action that begins and ends that many seconds after the start.
 func (v shopping) action(index int, kind, title, description, raw, canonical string, begins, ends int) map[string]any {
 	seconds := func(n int) float64 { return activity.Seconds(v.start.Add(time.Duration(n) * time.Second)) }
@@ -302,33 +156,52 @@ func (v shopping) actions(session, user, email string, conversation any, actions
 
 // The Python client of the hosted service reads the stream unchanged.
 func TestPython_readsTheStream(t *testing.T) {
-	s := startSharedService(t)
+	log, secret := musttest.New(memorylog.New(nil)), ""
+	s := startService(t, func(o *liveactivity.Options) {
+		o.Log, o.Heartbeat, secret = log, 200*time.Millisecond, o.Products[0].WebhookSecret
+	})
+	ingest := func(events ...map[string]any) {
+		body, err := json.Marshal(events)
+		require.NoError(t, err)
+		status, answer := proctest.Request(t, http.MethodPost, s.url+"/webhook/"+productID, string(body),
+			"X-PostHog-Secret: "+secret)
+		require.Equal(t, http.StatusOK, status, answer)
+	}
 	began := time.Now()
 	v := shopping{start: began.Add(-time.Minute).UTC().Truncate(time.Millisecond)}
 	p := startPython(t, s.url, productID, s.key)
 	p.awaitNote("connected", 1)
 	want := v.browsed()
-	s.ingest(v.browsing()...)
+	ingest(v.browsing()...)
 	p.receives(began, want...)
 
-	s.link("s1", "conversation_7")
-	s.ingest(v.asking())
-	want = append(want, v.asked())
+	sessions := musttest.New(directory.New(log.Documents(), time.Hour))
+	require.NoError(t, sessions.Amend(t.Context(), productID, "s1", nil, func(a *directory.Amendment) error {
+		a.Session.ConversationID = "conversation_7"
+		return nil
+	}))
+	ingest(v.event("e5", "$pageview", "s1", "ada", 4, map[string]any{"$current_url": "https://shop.example/help"}))
+	want = append(want, v.actions("s1", "ada", "ada@example.com", "conversation_7",
+		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help",
+			"https://shop.example/help", 4, 4)))
 	p.receives(began, want...)
 
-	s.append("s1", `{"type":"news","product_id":"shop"}`)
-	s.append("s1", `no JSON`)
-	s.append("s1", `{"type":"summary","product_id":"shop","session_id":"s1","email":"ada@example.com","summary":"Looked `+
-		`at tea.\nThen asked for help.","replaces":3,"forwarded_at":1795316386.25}`)
+	for _, data := range []string{`{"type":"news","product_id":"shop"}`, `no JSON`,
+		`{"type":"summary","product_id":"shop","session_id":"s1","email":"ada@example.com","summary":"Looked ` +
+			`at tea.\nThen asked for help.","replaces":3,"forwarded_at":1795316386.25}`} {
+		require.NoError(t, log.Append(t.Context(), productID, []eventlog.Entry{{SessionID: "s1", Data: []byte(data)}}))
+	}
 	want = append(want, map[string]any{"type": "summary", "product_id": productID, "session_id": "s1",
 		"summary": "Looked at tea.\nThen asked for help.", "replaces": 3.0, "forwarded_at": 1795316386.25})
 	p.receives(began, want...)
 	p.awaitNote("heartbeat", 2)
 
-	s.listener.cut()
+	s.cut()
 	p.awaitNote("connected", 2)
-	s.ingest(v.leaving())
-	want = append(want, v.left())
+	ingest(v.event("e6", "$pageview", "s2", "bob", 5, map[string]any{"$current_url": "https://shop.example/bye"}))
+	want = append(want, v.actions("s2", "bob", "", nil,
+		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye",
+			"https://shop.example/bye", 5, 5)))
 	p.receives(began, want...)
 	p.hasReadAll()
 
@@ -342,7 +215,7 @@ func TestPython_readsTheStream(t *testing.T) {
 // hasReadAll fails the test if the client received an unknown event.
 func (p *python) hasReadAll() {
 	p.t.Helper()
-	for _, note := range objects(p.t, &p.stderr) {
+	for _, note := range objects(p.t, &p.Stderr) {
 		switch note["note"] {
 		case "ignored", "no JSON", "malformed", "refused":
 			assert.Fail(p.t, "the client was sent an event that it does not know", "%v", note)
@@ -351,12 +224,12 @@ func (p *python) hasReadAll() {
 }
 
 func TestPython_isRefusedWithoutAKey(t *testing.T) {
-	s := startSharedService(t)
+	s := startService(t)
 	p := startPython(t, s.url, productID, "guess")
 	refused := p.awaitNote("refused", 1)[0]
-	<-p.exited
+	p.Wait(waittest.Patience)
 	assert.Equal(t, map[string]any{"note": "refused", "status": 401.0, "kind": "application/json", "challenge": "Bearer",
 		"body": refused["body"]}, refused)
 	assert.JSONEq(t, `{"detail":"Invalid or missing API key"}`, refused["body"].(string))
-	assert.Empty(t, p.stdout.String())
+	assert.Empty(t, p.Stdout.String())
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,6 +42,7 @@ type service struct {
 
 	mu      sync.Mutex
 	notes   []call
+	streams []net.Conn
 	delayed map[string]chan struct{} // by the name of an event; closed when it may arrive
 }
 
@@ -66,11 +68,31 @@ func startService(t *testing.T, change ...func(*liveactivity.Options)) *service 
 	var err error
 	s.live, err = liveactivity.New(opts)
 	require.NoError(t, err)
-	web := httptest.NewServer(s.noting(s.live.Handler()))
+	web := httptest.NewUnstartedServer(s.noting(s.live.Handler()))
+	web.Config.ConnState = s.keep
+	web.Start()
 	t.Cleanup(web.Close)
 	t.Cleanup(s.explain)
 	s.url = web.URL
 	return s
+}
+
+// keep keeps the connections of streams, which the server takes over from net/http.
+func (s *service) keep(conn net.Conn, state http.ConnState) {
+	if state == http.StateHijacked {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.streams = append(s.streams, conn)
+	}
+}
+
+// cut cuts all streams.
+func (s *service) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, conn := range s.streams {
+		_ = conn.Close() // some have ended by now
+	}
 }
 
 // explain logs the browser's calls when the test has failed.
