@@ -30,36 +30,6 @@ func (s *service) readiness() int {
 	return status
 }
 
-func TestStream_isMergedWithReportedActions(t *testing.T) {
-	t.Parallel()
-	stream := newStream(t)
-	stream.Send(did("s1", "Click a"))
-	s := follow(t, stream)
-	s.await("s1", "Click a")
-	s.report("s1", "Approve vendor", "")
-	stream.Send(did("s1", "Click b"), did("s2", "Click x"))
-	s.await("s1", "Click a", "Approve vendor", "Click b")
-	s.await("s2", "Click x")
-	assert.Contains(t, s.get("/context/s2", "Accept: text/plain"), "clicked x")
-	assert.NotContains(t, s.get("/context/s1"), "ada@example.com")
-	s.Kill()
-	again := follow(t, stream)
-	again.await("s1", "Click a", "Click b")
-	again.Stop()
-	assert.NotContains(t, again.Stdout.String()+again.Stderr.String(), "s3cr3t")
-}
-
-func TestStream_thatIsRefusedEndsIt(t *testing.T) {
-	t.Parallel()
-	stream := newStream(t)
-	stream.Refuse(http.StatusForbidden, -1)
-	p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+stream.URL(), "--token="+token, "--log-level=error")
-	assert.Equal(t, 1, p.Wait(waittest.Patience))
-	const want = `^liveactivity-bridge: stream: the server refuses the stream: 403 Forbidden: [A-Z][^\n]+\n$`
-	assert.Regexp(t, want, p.Stderr.String())
-	assert.NotContains(t, p.Stderr.String(), "s3cr3t")
-}
-
 func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)

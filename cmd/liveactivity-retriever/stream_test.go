@@ -1,11 +1,7 @@
 package main_test
 
 import (
-	"fmt"
 	"net/http"
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,75 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/waittest"
-	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
-
-func TestStream_whatIsRetainedIsThereAgainAfterAKill(t *testing.T) {
-	t.Parallel()
-	stream := newStream(t)
-	var want []string
-	send := func(from, to int) {
-		for i := from; i < to; i++ {
-			thing := fmt.Sprint("thing ", i)
-			stream.Send(did("s1", "ada@example.com", thing), did(fmt.Sprint("other ", i), "", "a"))
-			want = append(want, thing)
-		}
-	}
-	send(0, 20)
-	s := follow(t, stream, "--threshold=1000")
-	s.await("s1", want...)
-	send(20, 40)
-	s.await("s1", want...)
-	s.Kill()
-	send(40, 45)
-
-	s = follow(t, stream, "--threshold=1000")
-	s.await("s1", want...)
-	send(45, 50)
-	s.await("s1", want...)
-	for i := range 50 {
-		s.await(fmt.Sprint("other ", i), "a")
-	}
-	s.Stop()
-	requests := stream.Requests()
-	require.Len(t, requests, 2)
-	for _, r := range requests {
-		assert.Equal(t, streamtest.Request{At: r.At, Since: "0", Authorized: true, Status: http.StatusOK}, r)
-	}
-}
-
-// stderrLine is the last line of a command that logs errors only.
-var stderrLine = regexp.MustCompile(`^liveactivity-retriever: stream: the server refuses the stream: \d{3} [A-Za-z ` +
-	`]+: [A-Z][^\n]+\n$`)
-
-func TestStream_thatIsRefusedEndsIt(t *testing.T) {
-	t.Parallel()
-	type trial struct {
-		*service
-		status int
-	}
-	var trials []trial
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		fromTheStart, later := newStream(t), newStream(t)
-		fromTheStart.Refuse(status, -1)
-		p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+fromTheStart.URL(), "--token="+token,
-			"--log-level=error")
-		trials = append(trials, trial{&service{Process: p, t: t}, status})
-
-		s := follow(t, later, "--log-level=error")
-		later.Send(did("s1", "", "a"))
-		s.await("s1", "a")
-		later.Refuse(status, -1)
-		later.Disconnect()
-		trials = append(trials, trial{s, status})
-	}
-	for _, tr := range trials {
-		assert.Equal(t, 1, tr.Wait(waittest.Patience))
-		assert.Regexp(t, stderrLine, tr.Stderr.String())
-		assert.Contains(t, tr.Stderr.String(), strconv.Itoa(tr.status))
-		assert.NotContains(t, tr.Stderr.String(), "s3cr3t")
-	}
-}
 
 func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	t.Parallel()
@@ -138,25 +66,6 @@ func TestMetrics_areValid(t *testing.T) {
 
 const retrieveS1 = `{"knowledge_id":"s1","query":"what did I ` +
 	`do?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
-
-func TestStop_finishesRequestsInFlight(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		t.Run(sig.String(), func(t *testing.T) {
-			stream := newStream(t)
-			s := follow(t, stream)
-			stream.Send(did("s1", "", "a"))
-			s.await("s1", "a")
-			finish := proctest.UnderWay(t, s.url, "/retrieval", retrieveS1)
-			s.Signal(sig)
-			proctest.HangsUp(t, s.url)
-			assert.False(t, s.HasExited(), "it waits for the request")
-			assert.Equal(t, http.StatusOK, finish())
-			assert.Zero(t, s.Wait(waittest.Patience), "%s", &s.Stderr)
-			assert.NotContains(t, s.Stderr.String(), "cut off")
-		})
-	}
-}
 
 func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	t.Parallel()
