@@ -3,7 +3,6 @@ package liveactivity_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -364,38 +363,4 @@ func BenchmarkContext(b *testing.B) {
 			}
 		})
 	}
-	web := httptest.NewServer(s.Handler())
-	defer web.Close()
-	for _, path := range []string{"/users/acme/ada/live-activity", "/context/acme?user_id=ada",
-		"/context/acme?format=text&user_id=ada"} {
-		b.Run("HTTP"+strings.NewReplacer("/", " ", "?", " ").Replace(path), func(b *testing.B) {
-			b.ReportAllocs()
-			r, err := http.NewRequest(http.MethodGet, web.URL+path, nil)
-			require.NoError(b, err)
-			setHeaders(r, []string{bearer(acmeKey)})
-			for b.Loop() {
-				w, err := web.Client().Do(r)
-				require.NoError(b, err)
-				_, err = io.Copy(io.Discard, w.Body)
-				require.NoError(b, err)
-				_ = w.Body.Close()
-			}
-		})
-	}
-	b.Run("LiveActivity", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			live, err := s.LiveActivity(b.Context(), "acme", "ada", 50)
-			require.NoError(b, err)
-			require.Len(b, live.Actions, 50)
-		}
-	})
-	b.Run("Context", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c, err := s.Context(b.Context(), "acme", agent.Query{UserID: "ada"})
-			require.NoError(b, err)
-			require.Len(b, c.Actions, 50)
-		}
-	})
 }

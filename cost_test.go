@@ -3,14 +3,12 @@ package liveactivity_test
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,21 +73,6 @@ func BenchmarkEvent(b *testing.B) {
 			b.Fatal(answer.Body)
 		}
 	}
-}
-
-// BenchmarkCrowd reports the time of a request also in passes of the JSON decoder over its body.
-func BenchmarkCrowd(b *testing.B) {
-	body := crowd()
-	var pass, request time.Duration
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		start := time.Now()
-		var raw json.RawMessage
-		require.NoError(b, json.NewDecoder(bytes.NewReader(body)).Decode(&raw))
-		pass += time.Since(start)
-		sendCrowd(b, body, func() { start = time.Now() }, func() { request += time.Since(start) })
-	}
-	b.ReportMetric(float64(request)/float64(pass), "passes")
 }
 
 func zip(t testing.TB, body []byte) []byte {

@@ -68,25 +68,6 @@ func BenchmarkRetrieval(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd keeps a batch of two actions in one of many full sessions.
-func BenchmarkAdd(b *testing.B) {
-	const sessions = 1000
-	s := musttest.New(retriever.NewStore(nil))
-	batches := make([]activity.Batch, sessions)
-	for i := range batches {
-		batches[i] = visit(i, 2)
-		for range retriever.DefaultMaxChunks {
-			add(b, s, batches[i])
-		}
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := s.Add(b.Context(), batches[i%sessions]); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkFootprint fills a store with 100,000 sessions of 10 chunks of two actions each. It
 // reports the heap in use, also as a multiple of the records served. It needs about 1 GB.
 func BenchmarkFootprint(b *testing.B) {

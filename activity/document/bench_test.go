@@ -43,30 +43,3 @@ func BenchmarkMemory(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkMemoryParallel is the load of concurrent requests of different
-// sessions.
-func BenchmarkMemoryParallel(b *testing.B) {
-	m := musttest.New(document.NewMemory(nil))
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			name := fmt.Sprint("session/", i%1000)
-			docs, _ := m.Get(b.Context(), product, name) // never fails
-			_, _ = m.Write(b.Context(), product, document.Put(docs[0], []byte(name), time.Hour))
-		}
-	})
-}
-
-// BenchmarkMemoryExpire frees half of 100,000 documents.
-func BenchmarkMemoryExpire(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		m := musttest.New(document.NewMemory(nil))
-		for i := range 100_000 {
-			put(b, m, fmt.Sprint("session/", i), []time.Duration{time.Nanosecond, time.Hour}[i%2])
-		}
-		b.StartTimer()
-		m.Expire()
-	}
-}

@@ -57,39 +57,6 @@ func BenchmarkLookup(b *testing.B) {
 	httpxtest.Compare(b, mux, "/users/acme/user_7/live-activity", nil)
 }
 
-// BenchmarkLookupJSON is a lookup without HTTP.
-func BenchmarkLookupJSON(b *testing.B) {
-	m := musttest.New(recent.NewMemory(nil))
-	fill(b, m, 1000, perUser)
-	lookup := musttest.New(recent.NewLookup(m, 0))
-	var buf []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		var err error
-		if buf, err = lookup.AppendJSON(b.Context(), buf[:0], "acme", "user_7", 0); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(int64(len(buf)))
-}
-
-// BenchmarkRecent shows that a lookup costs the same however many users there are.
-func BenchmarkRecent(b *testing.B) {
-	for _, users := range []int{1, 100_000} {
-		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
-			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
-			fill(b, m, users, 5)
-			b.ReportAllocs()
-			for b.Loop() {
-				found, err := m.Recent(b.Context(), "acme", recent.Subject{UserID: "user_0"}, perUser)
-				if err != nil || len(found.Records) != 5 {
-					b.Fatal("not found", err)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkAdd files a request's worth of actions among many users.
 func BenchmarkAdd(b *testing.B) {
 	for _, actions := range []int{1, 10} {
@@ -113,8 +80,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// footprint is the heap of a memory, with the JSON and the actions that it would serve.
-type footprint struct{ heap, json, actions int64 }
+// footprint is the heap of a memory, with the JSON that it would serve.
+type footprint struct{ heap, json int64 }
 
 func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }
 
@@ -122,7 +89,7 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 	tb.Helper()
 	ctx := context.Background()
 	var m *recent.Memory
-	f := footprint{actions: int64(users) * perUser}
+	var f footprint
 	f.heap = heaptest.After(func() {
 		m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
 		fill(tb, m, users, actions)
@@ -135,20 +102,4 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 	}
 	runtime.KeepAlive(m)
 	return f
-}
-
-// BenchmarkMemoryFootprint fills a memory of 100,000 users with 50 actions
-// each and reports the heap it takes, also as a multiple of the JSON that it
-// would serve, which is to be at most 1.3. It needs about 2 GB.
-func BenchmarkMemoryFootprint(b *testing.B) {
-	for _, actions := range []int{perUser, 3 * perUser} { // just full, and full for long
-		b.Run(fmt.Sprint("arrived=", actions), func(b *testing.B) {
-			var f footprint
-			for b.Loop() {
-				f = measureFootprint(b, 100_000, actions)
-			}
-			b.ReportMetric(float64(f.heap)/float64(f.actions), "bytes/action")
-			b.ReportMetric(f.ofJSON(), "x-of-json")
-		})
-	}
 }
