@@ -209,38 +209,27 @@ func TestFlow_survivesARestart(t *testing.T) {
 
 // Nothing is left of a removed product, even if the product comes back at once.
 func TestFlow_endsWithTheProduct(t *testing.T) {
-	redis := redistest.Start(t).URL()
-	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
-	count := func(s *service, of map[string]string, uuid string) {
-		require.Equal(t, http.StatusOK, s.post(of, pageview(uuid, "s1", "https://a.example/1")).status)
-	}
-	one := activity.Flow{Accepted: 1, Actions: 1}
-	first := a.register(`{"product_id":"initech"}`)
-	count(a, first, "u1")
-	count(b, first, "u2")
-	waittest.Equal(t, one.Plus(one), func() activity.Flow { return a.flow("initech", first["key"]).total() })
-	require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-	assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
-	second := a.register(`{"product_id":"initech"}`)
-	for _, s := range []*service{a, b} {
-		assert.Zero(t, s.flow("initech", second["key"]).total())
-	}
-	count(b, second, "u3")
-	for _, s := range []*service{a, b} {
-		waittest.Equal(t, one, func() activity.Flow { return s.flow("initech", second["key"]).total() })
-	}
-}
-
-// Counts that no document holds are forgotten, too.
-func TestFlow_endsWithTheProductInMemory(t *testing.T) {
-	s := start(t)
-	for n := range 2 {
-		initech := s.register(`{"product_id":"initech"}`)
-		assert.Zero(t, s.flow("initech", initech["key"]).total())
-		require.Equal(t, http.StatusOK, s.post(initech, pageview(fmt.Sprint("u", n), "s1", "https://a.example/1")).status)
-		assert.Equal(t, activity.Flow{Accepted: 1, Actions: 1}, s.flow("initech", initech["key"]).total())
-		require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-	}
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks())
+		count := func(s *service, of map[string]string, uuid string) {
+			require.Equal(t, http.StatusOK, s.post(of, pageview(uuid, "s1", "https://a.example/1")).status)
+		}
+		one := activity.Flow{Accepted: 1, Actions: 1}
+		first := a.register(`{"product_id":"initech"}`)
+		count(a, first, "u1")
+		count(b, first, "u2")
+		waittest.Equal(t, one.Plus(one), func() activity.Flow { return a.flow("initech", first["key"]).total() })
+		require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+		assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
+		second := a.register(`{"product_id":"initech"}`)
+		for _, s := range []*service{a, b} {
+			assert.Zero(t, s.flow("initech", second["key"]).total())
+		}
+		count(b, second, "u3")
+		for _, s := range []*service{a, b} {
+			waittest.Equal(t, one, func() activity.Flow { return s.flow("initech", second["key"]).total() })
+		}
+	})
 }
 
 func TestFlow_isNotOfAProductThatThereIsNot(t *testing.T) {

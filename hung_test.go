@@ -77,6 +77,13 @@ type door struct {
 	headers      []string
 }
 
+// refuses checks that a service whose storage is away asks to come again.
+func (s *service) refuses(d door) {
+	r := s.do(d.method, d.path, d.body, d.headers...)
+	assert.Equal(s.t, http.StatusServiceUnavailable, r.status, "%s: %s", d.name, r.body)
+	assert.NotEmpty(s.t, r.header.Get("Retry-After"), d.name)
+}
+
 // While Redis neither answers nor hangs up, every request gets an answer in time, however many
 // wait. Afterwards everything goes on by itself. No other test of the package runs meanwhile.
 func TestRedis_mayHang(t *testing.T) {
@@ -96,11 +103,7 @@ func TestRedis_mayHang(t *testing.T) {
 	}
 	busy := crowd(func(door) { s.do(http.MethodGet, "/healthz", "") })
 	redis.Pause()
-	took := crowd(func(d door) {
-		r := s.do(d.method, d.path, d.body, d.headers...)
-		assert.Equal(t, http.StatusServiceUnavailable, r.status, "%s: %s", d.name, r.body)
-		assert.NotEmpty(t, r.header.Get("Retry-After"), d.name)
-	})
+	took := crowd(s.refuses)
 	// Waiting twice takes eight seconds. A busy machine takes a while for so many requests.
 	assert.Less(t, took, inTime*3/2+5*busy, "as many that need no storage take %v", busy)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)

@@ -95,20 +95,8 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	assert.Equal(t, "https://app.example.com/a", stream.nextBatch().Actions[0]["raw_url"])
 
 	redis.Kill()
-	event := pageview("u2", "s1", "https://app.example.com/b")
-	for name, ask := range map[string]func() reply{
-		"ready":  func() reply { return s.do(http.MethodGet, "/readyz", "") },
-		"ingest": func() reply { return s.do(http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret) },
-		"SDK": func() reply {
-			return s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event+`]}`)
-		},
-		"lookup":   func() reply { return s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey)) },
-		"stream":   func() reply { return s.do(http.MethodGet, "/stream/acme", "", bearer(acmeKey)) },
-		"register": func() reply { return s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`, withAdminKey) },
-	} {
-		r := ask()
-		assert.Equal(t, http.StatusServiceUnavailable, r.status, name)
-		assert.NotEmpty(t, r.header.Get("Retry-After"), name)
+	for _, d := range doors() {
+		s.refuses(d)
 	}
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/metrics", "").status)
@@ -117,7 +105,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	waittest.Until(t, "the server is ready", func() bool {
 		return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK
 	})
-	s.webhook(event)
+	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
 	assert.Equal(t, "https://app.example.com/b", stream.nextBatch().Actions[0]["raw_url"])
 	assert.Len(t, s.lookup("ada")["actions"], 2)
 }

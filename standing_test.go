@@ -80,31 +80,6 @@ func (s *service) who(sessionID string, actions float64) (userID, email any) {
 	return userID, email
 }
 
-// The order is claimed, reported, signed, in any order of arrival.
-func TestStanding_ofASession(t *testing.T) {
-	s := start(t, withIdentity("notes"))
-	set := func(email string) map[string]any { return map[string]any{"$set": map[string]any{"email": email}} }
-	claim := func() { s.happens(false, "$identify", "eve", "s", set("eve@example.com")) }
-	claim()
-	s.happens(false, "$pageview", "eve", "s", nil)
-	user, _ := s.who("s", 1)
-	assert.Equal(t, "eve", user, "a claim is taken")
-	s.happens(true, "$identify", "bob", "s", set("bob@example.com"))
-	claim()
-	s.happens(false, "$pageview", "eve", "s", nil)
-	user, address := s.who("s", 2)
-	assert.Equal(t, "bob", user)
-	assert.Equal(t, "bob@example.com", address)
-	s.happens(false, "$identify", "ada", "s", map[string]any{"$user_hash": userHash("ada")})
-	claim()
-	s.happens(true, "$identify", "bob", "s", set("bob@example.com"))
-	s.happens(false, "$pageview", "mallory", "s", map[string]any{"$user_hash": userHash("ada")})
-	user, _ = s.who("s", 3)
-	assert.Equal(t, "ada", user)
-	assert.Zero(t, s.did("ada"), "what others did is not hers")
-	assert.Equal(t, 2, s.did("eve"))
-}
-
 // An action of a second, claimed user does not carry the email of the session's user.
 func TestStanding_ofAnotherUsersAction(t *testing.T) {
 	s := start(t, withIdentity("notes"))

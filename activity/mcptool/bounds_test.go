@@ -185,24 +185,6 @@ func TestTool_defaultsToTheKeysProduct(t *testing.T) {
 	}
 }
 
-func TestTool_schemaNamesRequiredParameters(t *testing.T) {
-	w := serve(serving(t, filled(t, 1), nil), post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
-	var answer struct {
-		Result struct {
-			Tools []struct {
-				InputSchema struct {
-					Required   []string
-					Properties map[string]any
-				}
-			}
-		}
-	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-	require.Len(t, answer.Result.Tools, 1)
-	assert.Equal(t, []string{"user_id"}, answer.Result.Tools[0].InputSchema.Required)
-	assert.Len(t, answer.Result.Tools[0].InputSchema.Properties, 3)
-}
-
 func TestNewHandler_reportsEverythingThatIsWrong(t *testing.T) {
 	_, err := mcptool.NewHandler(nil, nil, nil)
 	require.EqualError(t, err, "mcptool: lookup must not be nil\nmcptool: keys must not be nil")
