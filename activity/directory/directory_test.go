@@ -470,22 +470,6 @@ func TestDirectory_remembersTheStandingOfEachFact(t *testing.T) {
 	assert.Equal(t, "ada", got.UserID)
 }
 
-func TestDirectory_keepsSessionsApart(t *testing.T) {
-	d := newDirectory(0)
-	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"},
-		{"acme", ":s"}, {"acme", "session/s"}, {"acme", "s\x00"}}
-	for i, n := range names {
-		_, err := d.Update(t.Context(), n[0], n[1], func(s *directory.Session) { s.Actions = i + 1 })
-		require.NoError(t, err)
-	}
-	for i, n := range names {
-		s, ok, err := d.Session(t.Context(), n[0], n[1])
-		require.NoError(t, err)
-		assert.True(t, ok)
-		assert.Equal(t, i+1, s.Actions, n)
-	}
-}
-
 func TestDirectory_keepsSessionsForTheirTime(t *testing.T) {
 	for given, ttl := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: activity.DefaultTTL} {
 		synctest.Test(t, func(t *testing.T) {
@@ -506,27 +490,6 @@ func TestDirectory_keepsSessionsForTheirTime(t *testing.T) {
 			assert.Empty(t, got.UserID)
 		})
 	}
-}
-
-func TestDirectory_updateStartsAgainWhenSomebodyElseWasFaster(t *testing.T) {
-	d := newDirectory(0)
-	faster := 3
-	d.docs.beforeWrite = func() {
-		if faster--; faster < 0 {
-			return
-		}
-		_, err := musttest.New(directory.New(d.docs.Store, 0)).Update(t.Context(), "acme", "s", func(s *directory.Session) {
-			s.Actions += 10
-		})
-		require.NoError(t, err)
-	}
-	var before []int
-	got := d.update(t, "s", func(s *directory.Session) {
-		before = append(before, s.Actions)
-		s.Actions++
-	})
-	assert.Equal(t, []int{0, 10, 20, 30}, before)
-	assert.Equal(t, 31, got.Actions)
 }
 
 func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
