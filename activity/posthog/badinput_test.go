@@ -3,11 +3,8 @@ package posthog_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -191,46 +188,6 @@ func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 				s.requireStillWorks(t)
 			})
 		}
-	}
-}
-
-// These requests need a real connection.
-func TestBadInput_overTheWire(t *testing.T) {
-	const host = "Host: x\r\n"
-	secret := "X-PostHog-Secret: " + shopSecret + "\r\n"
-	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
-	cases := []struct {
-		name, head, body string
-		status           int
-	}{
-		{"broken off", "Content-Length: 1000\r\n", `{"event":`, 400},
-		{"chunk broken off", "Transfer-Encoding: chunked\r\n", "9\r\n{\"event\":\r\n", 400},
-		{"chunk of a bad size", "Transfer-Encoding: chunked\r\n", "9\r\n{\"event\":\r\nzz\r\n", 400},
-		{"chunks without an end to them", "Transfer-Encoding: chunked\r\n", strings.Repeat(chunk, 40), 413},
-		{"a length that is a lie", "Content-Length: 1099511627776\r\n", `{}`, 413},
-	}
-	for _, c := range cases {
-		throughDoors(t, c.name, func(t *testing.T, d door) {
-			s := newService(intake.Options{})
-			server := httptest.NewServer(s.mux)
-			defer server.Close()
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			require.NoError(t, err)
-			defer conn.Close()
-			go func() { // the server may answer and close before it has read everything
-				_, _ = io.WriteString(conn, "POST "+d.path+" HTTP/1.1\r\n"+host+secret+c.head+"\r\n"+c.body)
-				_ = conn.(*net.TCPConn).CloseWrite()
-			}()
-			require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-			answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
-			if err != nil {
-				require.NotEmpty(t, answer, err)
-			}
-			assert.Regexp(t, fmt.Sprintf(`^HTTP/1.1 %d `, c.status), string(answer))
-			assert.Regexp(t, `\{"detail":"[A-Z][^"]*\."\}`, string(answer))
-			assert.Empty(t, s.sink.events)
-			s.requireStillWorks(t)
-		})
 	}
 }
 

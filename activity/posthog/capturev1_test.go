@@ -65,13 +65,6 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 }
 
 func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
-	at(t, noon, func(t *testing.T) {
-		s := newService(intake.Options{})
-		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp",
-			"2026-11-20T11:00:30.000Z")
-		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
-		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
-	})
 	at(t, noon, func(t *testing.T) { // a repeated request has a new header
 		s := newService(intake.Options{})
 		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}),

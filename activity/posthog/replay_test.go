@@ -271,27 +271,6 @@ func (s *service) replay(t *testing.T, c captured, want brought) bool {
 	return true
 }
 
-// SDKs repeat a request with retry_count in its URL. The same IDs and times let the sink recognise
-// the events.
-func TestReplay_retryBringsTheSameEvents(t *testing.T) {
-	for _, c := range capturedRequests(t, "main") {
-		if !strings.HasSuffix(c.URL, "/e/") {
-			continue
-		}
-		t.Run(c.number, func(t *testing.T) {
-			at(t, c.arrival, func(t *testing.T) {
-				s := newService(intake.Options{})
-				s.mux.ServeHTTP(httptest.NewRecorder(), c.request())
-				first := s.sink.take(shop)
-				require.NotEmpty(t, first)
-				c.URL += "?retry_count=2"
-				s.mux.ServeHTTP(httptest.NewRecorder(), c.request())
-				assert.Equal(t, first, s.sink.take(shop))
-			})
-		})
-	}
-}
-
 func requireFlags(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	require.Equal(t, http.StatusOK, w.Code)
