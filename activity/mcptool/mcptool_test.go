@@ -47,14 +47,13 @@ func (brokenStore) Recent(context.Context, string, recent.Subject, int) (recent.
 	return recent.Snapshot{}, errors.New("dial tcp 10.0.0.1: refused")
 }
 
-// serving returns an MCP handler over store with three keys: "key" of acme,
-// "other" of globex, and "streams", which opens only acme's stream.
+// serving returns an MCP handler over store with two keys: "key" of acme and
+// "other" of globex.
 func serving(t testing.TB, store recent.Store, opts *mcptool.Options) http.Handler {
 	t.Helper()
 	keys := access.NewKeyring()
 	require.NoError(t, keys.Add("key", "acme"))
 	require.NoError(t, keys.Add("other", "globex", access.MCP))
-	require.NoError(t, keys.Add("streams", "acme", access.Stream))
 	h, err := mcptool.NewHandler(musttest.New(recent.NewLookup(store, 10)), keys, opts)
 	require.NoError(t, err)
 	return h
@@ -140,15 +139,6 @@ func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
 	assert.InDelta(t, want.AsOf, got.AsOf, 60)
 	got.AsOf = want.AsOf
 	assert.Equal(t, want, got)
-}
-
-func TestTool_ofAnUnknownUserReturnsNoActions(t *testing.T) {
-	result := decode(t, serve(serving(t, filled(t, 1), nil), post(call(`{"product_id":"acme","user_id":"nobody"}`))))
-	require.Empty(t, result.message(t))
-	var fields map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &fields))
-	assert.JSONEq(t, `[]`, string(fields["actions"]))
-	assert.JSONEq(t, `0`, string(fields["count"]))
 }
 
 // 12 actions are kept, the cap is 10.
@@ -280,17 +270,6 @@ func TestHandler_answersAnUnauthorizedCallWithAToolError(t *testing.T) {
 		assert.Equal(t, "Invalid or missing API key", result.Detail)
 		assert.Equal(t, "Invalid or missing API key", result.message(t))
 		assert.Equal(t, id, string(result.ID))
-	}
-}
-
-func TestHandler_refusesAKeyOfAnotherScope(t *testing.T) {
-	for name, body := range map[string]string{"list": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
-		"call": call(`{"product_id":"acme","user_id":"ada"}`)} {
-		t.Run(name, func(t *testing.T) {
-			r := post(body)
-			r.Header.Set("Authorization", "Bearer streams")
-			detail(t, serve(serving(t, filled(t, 1), nil), r), http.StatusForbidden)
-		})
 	}
 }
 
