@@ -1,9 +1,11 @@
-package connector_test
+package connector
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -24,7 +26,7 @@ import (
 
 // flooded returns the numbers of notes of actions, of summaries and of redactions in a conversation
 // of 46 page views in 18 seconds.
-func flooded(t *testing.T, desk string, notes connector.Notes) (written, summaries, redactions int) {
+func flooded(t *testing.T, desk string, notes Notes) (written, summaries, redactions int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
 		w.core, w.notes = nil, notes
@@ -34,13 +36,13 @@ func flooded(t *testing.T, desk string, notes connector.Notes) (written, summari
 		if desk == "zendesk" {
 			opened, err := zendesk.Kind.Open(z.Config(), &helpdesk.Options{HTTP: z.Client()})
 			require.NoError(t, err)
-			w.desks = []connector.Desk{{Name: "zendesk", Desk: opened}}
+			w.desks = []Desk{{Name: "zendesk", Desk: opened}}
 			conversation, webhook = z.NewTicket(hook, jane, "Hello")
 		} else {
 			conversation, webhook = w.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, "")
 		}
 		defer w.close()
-		s := w.start(connector.Options{})
+		s := w.start(Options{})
 		w.visit("/home")
 		require.Equal(t, "linked", w.deliver(s, webhook))
 		time.Sleep(time.Minute)
@@ -53,11 +55,7 @@ func flooded(t *testing.T, desk string, notes connector.Notes) (written, summari
 		if desk == "intercom" {
 			texts = w.desk.Notes
 		}
-		for _, r := range append(w.desk.Requests(), z.Requests()...) {
-			if strings.Contains(r.Path, "redact") {
-				redactions++
-			}
-		}
+		redactions = requests(append(w.desk.Requests(), z.Requests()...), "POST", "redact")
 		for _, text := range texts(conversation) {
 			if strings.Contains(text, "[1]") {
 				written++
@@ -73,10 +71,10 @@ func flooded(t *testing.T, desk string, notes connector.Notes) (written, summari
 func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{})
-		w.core, w.notes = nil, prompt()
+		w.core, w.notes = nil, promptNotes()
 		w.desk.Fail(helpdesktest.Fault{Path: "/conversations/redact", Status: http.StatusForbidden})
 		defer w.close()
-		s := w.start(connector.Options{})
+		s := w.start(Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
 		for i := range 30 {
@@ -85,24 +83,18 @@ func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 			assert.GreaterOrEqual(t, len(w.desk.Notes(conversation)), i+1)
 		}
 		time.Sleep(time.Hour)
-		tries := 0
-		for _, r := range w.desk.Requests() {
-			if strings.Contains(r.Path, "redact") {
-				tries++
-			}
-		}
-		assert.Equal(t, 20, tries)
+		assert.Equal(t, 20, requests(w.desk.Requests(), "POST", "redact"))
 	})
 }
 
 // By default, an agent finds a few notes, and a summary in their place where the desk
 // can redact. Written at once, there are as many notes as page views.
 func TestNotes_leaveAnAgentCalm(t *testing.T) {
-	written, summaries, redactions := flooded(t, "intercom", connector.DefaultNotes())
+	written, summaries, redactions := flooded(t, "intercom", DefaultNotes())
 	assert.Equal(t, []int{3, 1, 2}, []int{written, summaries, redactions})
-	written, summaries, redactions = flooded(t, "zendesk", connector.DefaultNotes())
+	written, summaries, redactions = flooded(t, "zendesk", DefaultNotes())
 	assert.Equal(t, []int{3, 1, 0}, []int{written, summaries, redactions})
-	written, summaries, redactions = flooded(t, "intercom", prompt())
+	written, summaries, redactions = flooded(t, "intercom", promptNotes())
 	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
 }
 
@@ -112,7 +104,7 @@ func TestNotes_waitForAPauseWhileOtherWorkIsDue(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true})
 		defer w.close()
 		w.notes.Debounce = 3 * time.Second
-		s := w.start(connector.Options{})
+		s := w.start(Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
 		require.Len(t, w.desk.Notes(conversation), 1, "at the link")
@@ -151,7 +143,7 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, AssistanceIdleS: new(60)})
 				defer w.close()
-				s := w.start(connector.Options{})
+				s := w.start(Options{})
 				w.visit("/home")
 				conversation := ask(w, s)
 				w.desk.AgentReply(conversation, "Let me see")
@@ -176,7 +168,7 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		w.log = musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}}))
 		w.recorder = musttest.New(eventlog.NewRecorder(w.log, nil))
 		defer w.close()
-		s := w.start(connector.Options{})
+		s := w.start(Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
 		for n := range 2000 {
@@ -191,4 +183,203 @@ func TestNotes_surviveAFloodOfSessions(t *testing.T) {
 		require.Len(t, notes, 2)
 		require.Contains(t, notes[1], "checkout")
 	})
+}
+
+// notedAt returns the times of conversation 7's notes, in seconds since a time.
+func (f *following) notedAt(since time.Time) (at []int) {
+	synctest.Wait()
+	f.desk.mu.Lock()
+	defer f.desk.mu.Unlock()
+	for _, n := range f.desk.notes["7"] {
+		at = append(at, int(n.at.Sub(since).Seconds()))
+	}
+	return at
+}
+
+// withCalm runs a test of a conversation with a note at its link, 30 seconds before the next.
+func withCalm(t *testing.T, test func(t *testing.T, f *following, linked time.Time)) {
+	notes := DefaultNotes()
+	notes.SummaryThreshold = 0
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.begins(t, "a")
+		linked := time.Now()
+		require.Equal(t, []int{0}, f.notedAt(linked))
+		test(t, f, linked)
+	})
+}
+
+// visitsOn has the session view a page a second for 50 seconds, and then rest for a minute.
+func (f *following) visitsOn(t *testing.T) {
+	time.Sleep(time.Second / 2)
+	for range 50 {
+		time.Sleep(time.Second)
+		f.visit(t, "s", "b")
+	}
+	time.Sleep(time.Minute)
+}
+
+func TestCalm_holdsEverythingSinceTheNoteBefore(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.visitsOn(t)
+		assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
+		assert.Equal(t, 29, strings.Count(f.desk.texts("7")[1], "visited b"))
+		time.Sleep(time.Minute)
+		f.visit(t, "s", "c")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30, 60, 173}, f.notedAt(linked), "after a rest a note waits for the debounce time only")
+	})
+}
+
+// A host with a clock behind or ahead of Redis's writes notes at the usual times, and waits between
+// them.
+func TestCalm_isTheSameByAnotherClock(t *testing.T) {
+	for _, by := range []time.Duration{0, 5 * time.Second, -5 * time.Second, -time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var gets atomic.Int64
+				log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(op string, _ []string) error {
+					if op == "get" && gets.Add(1) > 1000 { // a loop without a pause keeps a bubble's clock from going on
+						return errors.New("asked without end")
+					}
+					return nil
+				}}
+				notes := DefaultNotes()
+				notes.SummaryThreshold = 0
+				d := newDesk()
+				f := newService(t, skewedLog{log, by},
+					Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil).follows(t, d)
+				time.Sleep(time.Minute)
+				f.begins(t, "a")
+				linked := time.Now()
+				f.visitsOn(t)
+				assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
+				assert.Less(t, gets.Load(), int64(1000))
+			})
+		})
+	}
+}
+
+func TestCalm_survivesARestart(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.stop()
+		f.service = newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: DefaultNotes()}, nil)
+		f.follow(t)
+		f.visit(t, "s", "b")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30}, f.notedAt(linked))
+	})
+}
+
+func TestCalm_isAConversationsAndNoneOfItsSessionsStarves(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.visit(t, "other", "x")
+		f.linkAs(t, "7", "other", byWebhook)
+		time.Sleep(time.Second / 2)
+		for range 70 {
+			f.visit(t, "s", "b")
+			f.visit(t, "other", "y")
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []int{0, 30, 60, 90, 120}, f.notedAt(linked))
+		texts := strings.Join(f.desk.texts("7"), "\n")
+		assert.Equal(t, []int{70, 70}, []int{strings.Count(texts, "visited b"), strings.Count(texts, "visited y")})
+		for i, session := range []string{"x", "b", "y", "b"} {
+			assert.Contains(t, f.desk.texts("7")[i+1], "visited "+session, "it has waited longest")
+		}
+	})
+}
+
+func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		time.Sleep(time.Minute)
+		f.visit(t, "forged", "x")
+		f.linkAs(t, "7", "forged", byBrowser)
+		synctest.Wait()
+		f.visit(t, "forged", "y")
+		f.visit(t, "s", "b")
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []int{0, 60, 63, 93}, f.notedAt(linked))
+		assert.Contains(t, f.desk.texts("7")[2], "visited b")
+		f.visit(t, "forged", "z")
+		time.Sleep(4 * time.Second)
+		f.visit(t, "forged", "z")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{183, 213}, f.notedAt(linked)[4:], "it waits for itself")
+	})
+}
+
+// A signed user's note delays the conversation's next note. A stranger's note delays strangers'
+// notes only.
+func TestCalm_isOneForAllButStrangers(t *testing.T) {
+	now := time.Now().Round(0)
+	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
+		c := conversation{Sessions: []session{s}, Writing: &writing{}}
+		c.written("1", now)
+		assert.Equal(t, want, [2]bool{c.NotedAt.Equal(now), c.StrangeAt.Equal(now)})
+	}
+}
+
+func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.desk.size = 150
+		for range 10 {
+			f.visit(t, "s", "a page with a long name")
+		}
+		time.Sleep(time.Minute)
+		at := f.notedAt(linked)
+		require.Greater(t, len(at), 2)
+		for _, second := range at[1:] {
+			assert.Equal(t, 30, second)
+		}
+	})
+}
+
+// clicksOf has a user of that standing click six times in a linked session of a product
+// that takes no claims.
+func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standing) {
+	f.stop()
+	f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
+	f.follow(t)
+	_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
+		UserID: "ada", Standing: standing}})
+	require.NoError(t, err)
+	f.linkAs(t, "7", "s", byWebhook)
+	for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
+		f.click(t, "s", page)
+		synctest.Wait()
+	}
+}
+
+// A model is told of vouched activity only. A summary of claimed actions still goes on from the one
+// before it.
+func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
+	for standing, asked := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 2} {
+		notes := summaries(3)
+		model := &fakeModel{text: "A model's summary."}
+		withDesk(t, notes, &Options{Model: model.answer}, func(t *testing.T, f *following) {
+			f.clicksOf(t, notes, standing)
+			assert.Len(t, model.prompts, asked, standing)
+			conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
+			require.NoError(t, err)
+			assert.Equal(t, asked == 0, conv.Sessions[0].Summary == "Clicked a, b, c, d, e and f.", conv.Sessions[0].Summary)
+		})
+	}
+}
+
+// Anybody can claim to be somebody else. Such claims blank no note.
+func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
+	for standing, want := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 7, activity.Signed: 7} {
+		notes := summaries(3)
+		withDesk(t, notes, nil, func(t *testing.T, f *following) {
+			f.clicksOf(t, notes, standing)
+			redacted := 0
+			for _, n := range f.desk.notes["7"] {
+				if n.redacted {
+					redacted++
+				}
+			}
+			assert.Equal(t, []int{8, want}, []int{len(f.desk.notes["7"]), redacted}, standing)
+		})
+	}
 }

@@ -319,11 +319,12 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 			name := documentName(keyOf("zendesk", "7"))
 			var took atomic.Bool // the read that takes a while was made
 			took.Store(true)
-			log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string) error { return nil }}
-			log.got = func(names []string) {
-				if slices.Equal(names, []string{name}) && !took.Swap(true) {
+			log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return nil }}
+			log.after = func(op string, names []string) error {
+				if op == "get" && slices.Equal(names, []string{name}) && !took.Swap(true) {
 					time.Sleep(time.Minute)
 				}
+				return nil
 			}
 			d := newDesk()
 			f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)

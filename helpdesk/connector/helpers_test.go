@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -179,16 +180,17 @@ func (s *service) put(t testing.TB, r record) {
 	require.NoError(t, err)
 }
 
-// watchedLog is a log that reports reads, appends and operations on documents before they
-// are made, and documents after they were got. An error takes the place of the operation.
+// watchedLog is a log that reports reads, appends and operations on documents, by name, before they
+// are made, and gets and writes of documents afterwards. An error takes the place of the operation,
+// or of its answer.
 type watchedLog struct {
 	eventlog.Log
-	before func(op string) error
-	got    func(names []string) // nil for nothing
+	before func(op string, names []string) error
+	after  func(op string, names []string) error // nil for nothing
 }
 
 func (l *watchedLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	if err := l.before("read"); err != nil {
+	if err := l.before("read", nil); err != nil {
 		return 0, err
 	}
 	return l.Log.Read(ctx, productID, after, dst)
@@ -196,7 +198,7 @@ func (l *watchedLog) Read(ctx context.Context, productID string, after eventlog.
 
 func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
 	changes ...document.Change) error {
-	if err := l.before("append"); err != nil {
+	if err := l.before("append", nil); err != nil {
 		return err
 	}
 	return l.Log.Append(ctx, productID, entries, changes...)
@@ -210,19 +212,19 @@ type watchedStore struct {
 }
 
 func (s watchedStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if err := s.log.before("get"); err != nil {
+	if err := s.log.before("get", names); err != nil {
 		return nil, err
 	}
 	docs, err := s.Store.Get(ctx, productID, names...)
-	if s.log.got != nil {
-		s.log.got(names)
+	if s.log.after != nil {
+		err = cmp.Or(s.log.after("get", names), err)
 	}
 	return docs, err
 }
 
 func (s watchedStore) List(ctx context.Context, productID, prefix, after string,
 	limit int) ([]document.Document, error) {
-	if err := s.log.before("list"); err != nil {
+	if err := s.log.before("list", nil); err != nil {
 		return nil, err
 	}
 	return s.Store.List(ctx, productID, prefix, after, limit)
@@ -230,20 +232,39 @@ func (s watchedStore) List(ctx context.Context, productID, prefix, after string,
 
 func (s watchedStore) Write(ctx context.Context, productID string,
 	changes ...document.Change) (document.Version, error) {
-	if err := s.log.before("write"); err != nil {
+	var names []string
+	for _, c := range changes {
+		names = append(names, c.Name)
+	}
+	if err := s.log.before("write", names); err != nil {
 		return 0, err
 	}
-	return s.Store.Write(ctx, productID, changes...)
+	version, err := s.Store.Write(ctx, productID, changes...)
+	if s.log.after != nil {
+		err = cmp.Or(s.log.after("write", names), err)
+	}
+	return version, err
 }
+
+// errAway is the error of a storage that fails.
+var errAway = errors.New("storage is away")
 
 // mortal returns a log as one process sees it: once the process is dead, nothing it does has an
 // effect.
 func mortal(log eventlog.Log) (seen *watchedLog, dead *atomic.Bool) {
 	dead = new(atomic.Bool)
-	return &watchedLog{Log: log, before: func(string) error {
+	return &watchedLog{Log: log, before: func(string, []string) error {
 		if dead.Load() {
-			return errors.New("the process is dead")
+			return errAway
 		}
 		return nil
 	}}, dead
 }
+
+// skewedLog is a log whose clock differs from this host's.
+type skewedLog struct {
+	eventlog.Log
+	by time.Duration
+}
+
+func (l skewedLog) Now() time.Time { return l.Log.Now().Add(l.by) }

@@ -1,12 +1,9 @@
-package connector_test
+package connector
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,67 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
-
-// flaky is a log as one process sees it: its documents fail at random, before a change or after it,
-// and conflict for no reason. Once the process is dead, nothing it does has an effect.
-type flaky struct {
-	eventlog.Log
-	dead  *atomic.Bool
-	fail  func() bool
-	clash func(name string) bool // of a change, with another; nil for never
-	lost  func(name string) bool // fails to read a document; nil for never
-}
-
-func (f flaky) Documents() document.Store { return flakyStore{f.Log.Documents(), f} }
-
-type flakyStore struct {
-	document.Store
-	flaky
-}
-
-var errAway = errors.New("storage is away")
-
-func (f flakyStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if f.dead.Load() || f.fail() || f.lost != nil && f.lost(names[0]) {
-		return nil, errAway
-	}
-	return f.Store.Get(ctx, productID, names...)
-}
-
-func (f flakyStore) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
-	if f.dead.Load() || f.fail() {
-		return nil, errAway
-	}
-	return f.Store.List(ctx, productID, prefix, after, limit)
-}
-
-func (f flakyStore) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
-	switch {
-	case f.dead.Load() || f.fail():
-		return 0, errAway
-	case f.fail():
-		return 0, &document.ConflictError{Name: changes[0].Name}
-	}
-	for _, c := range changes {
-		if f.clash != nil && f.clash(c.Name) {
-			return 0, &document.ConflictError{Name: c.Name}
-		}
-	}
-	if f.dead.Load() {
-		return 0, errAway
-	}
-	version, err := f.Store.Write(ctx, productID, changes...)
-	if f.fail() {
-		return 0, errAway
-	}
-	return version, err
-}
 
 // storm is a world of two servers that come and go, where storage and the desk fail.
 type storm struct {
@@ -99,11 +40,25 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	w.sees = func(log eventlog.Log) eventlog.Log {
 		dead := &atomic.Bool{}
 		st.dead = append(st.dead, dead)
-		return flaky{log, dead, func() bool {
+		fails := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return time.Now().Before(end) && chance.Float64() < rate
-		}, nil, nil}
+			return dead.Load() || time.Now().Before(end) && chance.Float64() < rate
+		}
+		return &watchedLog{Log: log, before: func(op string, names []string) error {
+			switch {
+			case op != "read" && fails():
+				return errAway
+			case op == "write" && fails():
+				return &document.ConflictError{Name: names[0]}
+			}
+			return nil
+		}, after: func(op string, _ []string) error {
+			if op == "write" && fails() {
+				return errAway
+			}
+			return nil
+		}}
 	}
 	return st
 }
@@ -120,19 +75,14 @@ func (st *storm) any() *server {
 	return st.start(st.options())
 }
 
-func (st *storm) options() connector.Options {
-	return connector.Options{Logger: slog.New(slog.DiscardHandler)}
+func (st *storm) options() Options {
+	return Options{Logger: slog.New(slog.DiscardHandler)}
 }
 
 // send delivers a webhook until it is taken.
 func (st *storm) send(webhook *http.Request) {
 	for {
-		again := webhook.Clone(st.t.Context())
-		again.Body, _ = webhook.GetBody()
-		again.SetPathValue("product_id", acme)
-		answer := httptest.NewRecorder()
-		st.any().connector.ServeWebhook(answer, again)
-		if answer.Code == http.StatusOK {
+		if st.any().take(webhook).Code == http.StatusOK {
 			return
 		}
 		time.Sleep(time.Second)
@@ -214,7 +164,7 @@ func TestOffers_keepsItsPromisesInAnyStorm(t *testing.T) {
 			last := st.any()
 			time.Sleep(3 * time.Minute)
 			for _, id := range st.talks {
-				offers += len(st.seen.in(id))
+				offers += len(st.shown(id))
 				if !st.desk.Exists(id) {
 					deletions++
 				}
@@ -234,7 +184,7 @@ func TestOffers_keepsItsPromisesInAnyStorm(t *testing.T) {
 func (st *storm) check(s *server, id string) {
 	t := st.t
 	taken := map[time.Time]bool{}
-	for _, offer := range st.seen.in(id) {
+	for _, offer := range st.shown(id) {
 		var match time.Time
 		for _, at := range st.matches {
 			if began := at.Add(-time.Second); !began.After(offer) {
@@ -245,7 +195,7 @@ func (st *storm) check(s *server, id string) {
 		assert.False(t, taken[match], "two offers in %s for one match", id)
 		taken[match] = true
 	}
-	if offers := st.seen.in(id); len(offers) > 0 && st.wrote[id].After(offers[len(offers)-1]) {
+	if offers := st.shown(id); len(offers) > 0 && st.wrote[id].After(offers[len(offers)-1]) {
 		assert.True(t, st.desk.Exists(id), "%s was deleted although someone wrote after the offer", id)
 	}
 	_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)

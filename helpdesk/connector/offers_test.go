@@ -1,13 +1,13 @@
-package connector_test
+package connector
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,11 +22,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
-	"github.com/liveactivity/liveactivity/internal/metricstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -35,7 +34,6 @@ import (
 const (
 	acme = "acme"
 	jane = "jane@acme.example"
-	page = "https://app.example.com" // that may link sessions
 	hook = "http://hooks.example/chatbot-webhook/acme"
 )
 
@@ -44,11 +42,10 @@ type world struct {
 	t        *testing.T
 	log      eventlog.Log
 	desk     *helpdesktest.Intercom
-	seen     *seenOffers
-	desks    []connector.Desk
+	desks    []Desk
 	core     *assistance.Core
 	labels   []string
-	notes    connector.Notes
+	notes    Notes
 	recorder *eventlog.Recorder
 	servers  []*server
 	sees     func(eventlog.Log) eventlog.Log // what a server sees of the log; nil for the log
@@ -57,48 +54,9 @@ type world struct {
 	conversation string
 }
 
-// prompt are notes that are written at once.
-func prompt() connector.Notes {
-	notes := connector.DefaultNotes()
-	notes.Debounce, notes.Interval = 0, 0
-	return notes
-}
-
-// seenOffers keeps the times of the offers that the desk showed, by the path of the request, even
-// of conversations that are gone.
-type seenOffers struct {
-	to    http.RoundTripper
-	mu    sync.Mutex
-	shown map[string][]time.Time
-}
-
-func (s *seenOffers) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.GetBody != nil {
-		if b, err := r.GetBody(); err == nil {
-			body, _ = io.ReadAll(b)
-		}
-	}
-	at := time.Now()
-	answer, err := s.to.RoundTrip(r)
-	if bytes.Contains(body, []byte(`"quick_reply"`)) && (err != nil || answer.StatusCode < 300) {
-		s.mu.Lock()
-		s.shown[r.URL.Path] = append(s.shown[r.URL.Path], at)
-		s.mu.Unlock()
-	}
-	return answer, err
-}
-
-// in returns the times of the offers that the desk showed in a conversation.
-func (s *seenOffers) in(conversationID string) []time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shown["/conversations/"+conversationID+"/reply"]
-}
-
 // server is a connector that follows the log.
 type server struct {
-	connector *connector.Connector
+	connector *Connector
 	registry  *prometheus.Registry
 	stop      context.CancelFunc
 	done      chan struct{}
@@ -107,31 +65,22 @@ type server struct {
 // newWorld returns a world in which the triggers of the configuration are on.
 func newWorld(t *testing.T, config *proactive.Config) *world {
 	t.Helper()
-	log, err := memorylog.New(nil)
-	require.NoError(t, err)
+	log := musttest.New(memorylog.New(nil))
 	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-	seen := &seenOffers{to: desk.Client().Transport, shown: map[string][]time.Time{}}
-	opened, err := intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: &http.Client{Transport: seen}})
-	require.NoError(t, err)
-	triggers, err := config.Select()
-	require.NoError(t, err)
-	core, err := assistance.NewCore(config, triggers...)
-	require.NoError(t, err)
-	recorder, err := eventlog.NewRecorder(log, nil)
-	require.NoError(t, err)
-	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}},
-		core:   core,
-		labels: config.ReplyOptionLabels, notes: prompt(), recorder: recorder}
+	opened := musttest.New(intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: desk.Client()}))
+	core := musttest.New(assistance.NewCore(config, musttest.New(config.Select())...))
+	return &world{t: t, log: log, desk: desk, desks: []Desk{{Name: "intercom", Desk: opened}}, core: core,
+		labels: config.ReplyOptionLabels, notes: promptNotes(), recorder: musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
-// Product implements connector.Products.
-func (w *world) Product(productID string) (connector.Product, bool, error) {
-	return connector.Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, AllowedOrigins: []string{page},
-		Assistance: w.core, Labels: w.labels}, productID == acme, nil
+// Product implements Products.
+func (w *world) Product(productID string) (Product, bool, error) {
+	return Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, Assistance: w.core,
+		Labels: w.labels}, productID == acme, nil
 }
 
 // start starts a further server.
-func (w *world) start(opts connector.Options) *server {
+func (w *world) start(opts Options) *server {
 	w.t.Helper()
 	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	opts.Metrics = s.registry
@@ -142,16 +91,12 @@ func (w *world) start(opts connector.Options) *server {
 	if w.sees != nil {
 		log = w.sees(log)
 	}
-	var err error
-	s.connector, err = connector.New(log, w, &opts)
-	require.NoError(w.t, err)
+	s.connector = musttest.New(New(log, w, &opts))
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(w.t.Context())
-	source, err := eventlog.NewSource(log, acme)
-	require.NoError(w.t, err)
 	go func() {
 		defer close(s.done)
-		if err := s.connector.Follow(ctx, acme, source); err != nil {
+		if err := s.connector.Follow(ctx, acme, musttest.New(eventlog.NewSource(log, acme))); err != nil {
 			assert.ErrorIs(w.t, err, context.Canceled)
 		}
 	}()
@@ -218,14 +163,20 @@ func (w *world) toAndFro(sessionID, email, from string) {
 	}
 }
 
-// deliver sends a webhook to a server, also once more, and returns the status that it answers.
-func (w *world) deliver(s *server, webhook *http.Request) string {
-	w.t.Helper()
-	r := webhook.Clone(w.t.Context())
+// take sends a webhook to a server, also once more.
+func (s *server) take(webhook *http.Request) *httptest.ResponseRecorder {
+	r := webhook.Clone(webhook.Context())
 	r.Body, _ = webhook.GetBody()
 	r.SetPathValue("product_id", acme)
 	answer := httptest.NewRecorder()
 	s.connector.ServeWebhook(answer, r)
+	return answer
+}
+
+// deliver sends a webhook to a server, also once more, and returns the status that it answers.
+func (w *world) deliver(s *server, webhook *http.Request) string {
+	w.t.Helper()
+	answer := s.take(webhook)
 	require.Equal(w.t, http.StatusOK, answer.Code, answer.Body)
 	var body struct{ Status string }
 	require.NoError(w.t, json.Unmarshal(answer.Body.Bytes(), &body))
@@ -268,10 +219,10 @@ func (w *world) parts(conversationID, kind string) (found []helpdesktest.Interco
 	return found
 }
 
-// offering offers help to users who go back and forth, keeping also keeps their conversations, and
+// helping offers help to users who go back and forth, keeping also keeps their conversations, and
 // dwelling offers help to users who stay.
 var (
-	offering = proactive.Config{Enabled: true}
+	helping  = proactive.Config{Enabled: true}
 	keeping  = proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}
 	dwelling = proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
 )
@@ -279,11 +230,11 @@ var (
 // run runs a test in a bubble, with one server and a linked conversation.
 func run(t *testing.T, config proactive.Config, test func(w *world, s *server, conversationID string)) {
 	t.Helper()
-	runWith(t, config, func(*world, *connector.Options) {}, test)
+	runWith(t, config, func(*world, *Options) {}, test)
 }
 
 // runWith is run with a world and server options that are prepared before the server starts.
-func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts *connector.Options),
+func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts *Options),
 	test func(w *world, s *server, conversationID string)) {
 	t.Helper()
 	t.Parallel()
@@ -293,7 +244,7 @@ func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts 
 		}
 		w := newWorld(t, &config)
 		defer w.close()
-		var opts connector.Options
+		var opts Options
 		prepare(w, &opts)
 		s := w.start(opts)
 		w.visit("/home")
@@ -302,11 +253,11 @@ func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts 
 }
 
 func TestOffers_reportsTheStateOfConversations(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
-		here, other := connector.Link{Desk: "intercom", ConversationID: conversation},
-			connector.Link{Desk: "intercom", ConversationID: "other"}
+	run(t, helping, func(w *world, s *server, conversation string) {
+		here, other := Link{Desk: "intercom", ConversationID: conversation},
+			Link{Desk: "intercom", ConversationID: "other"}
 		states := func(productID string) []assistance.State {
-			states, err := s.connector.States(w.t.Context(), productID, connector.Link{}, other, here, here)
+			states, err := s.connector.States(w.t.Context(), productID, Link{}, other, here, here)
 			require.NoError(w.t, err)
 			return states
 		}
@@ -319,7 +270,7 @@ func TestOffers_reportsTheStateOfConversations(t *testing.T) {
 }
 
 func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		time.Sleep(9 * time.Second)
@@ -334,7 +285,7 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 // A machine of a later version makes no offers, and does not keep its conversation from being
 // linked.
 func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
-	run(t, offering, func(w *world, s *server, _ string) {
+	run(t, helping, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		id, webhook := w.desk.Created(hook, helpdesktest.IntercomContact{Email: "joe@acme.example"}, "Help!")
 		_, err := w.log.Documents().Write(w.t.Context(), acme,
@@ -350,7 +301,7 @@ func TestOffers_areMadeByNoMachineThatCannotBeRead(t *testing.T) {
 
 // People's conversations are never deleted, whenever they were written.
 func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
-	run(t, offering, func(w *world, s *server, _ string) {
+	run(t, helping, func(w *world, s *server, _ string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		id := w.chatAs(s, "joe@acme.example", "I was charged twice")
 		time.Sleep(5 * time.Minute) // until then nobody has answered
@@ -368,7 +319,7 @@ func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 }
 
 func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503})
 		time.Sleep(time.Minute)
@@ -381,7 +332,7 @@ func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 }
 
 func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.AgentReply(conversation, "I am here")
 		time.Sleep(time.Minute)
@@ -393,7 +344,7 @@ func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 
 // A desk may show a message later than its webhook, or no longer.
 func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.deliver(s, w.desk.Webhook(hook, []byte(`{"type": "notification_event",
 			"id": "notif_1", "topic": "conversation.user.replied", "data": {"item": {"type": "conversation", "id": "`+
 			conversation+`", "conversation_parts": {"conversation_parts": [{"part_type": "comment", "body": "Hello",
@@ -407,7 +358,7 @@ func TestOffers_deletesNothingInWhichAWebhookToldOfAMessage(t *testing.T) {
 }
 
 func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.says(s, conversation, " yes, SHOW me ")
 		time.Sleep(5 * time.Second)
@@ -423,7 +374,7 @@ func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 }
 
 func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.says(s, conversation, "") // an image alone
 		time.Sleep(time.Minute)
@@ -433,6 +384,27 @@ func TestOffers_answersNoMessageWithoutWords(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Len(t, w.replies(conversation), 1)
 	})
+}
+
+// requests counts the requests of a method to paths that contain this one.
+func requests(all []helpdesktest.Request, method, path string) (n int) {
+	for _, r := range all {
+		if r.Method == method && strings.Contains(r.Path, path) {
+			n++
+		}
+	}
+	return n
+}
+
+// shown returns the times of the offers that the desk showed in a conversation, even if that is gone.
+func (w *world) shown(conversationID string) (at []time.Time) {
+	for _, r := range w.desk.Requests() {
+		if r.Path == "/conversations/"+conversationID+"/reply" && r.Status < 300 &&
+			bytes.Contains(r.Body, []byte(`"quick_reply"`)) {
+			at = append(at, r.At)
+		}
+	}
+	return at
 }
 
 // replies returns the service's answers.
@@ -447,7 +419,7 @@ func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPar
 
 func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 	var guided []proactive.Guidance
-	runWith(t, offering, func(_ *world, opts *connector.Options) {
+	runWith(t, helping, func(_ *world, opts *Options) {
 		opts.Guide = func(_ context.Context, g proactive.Guidance) error {
 			guided = append(guided, g)
 			return nil
@@ -490,13 +462,7 @@ func TestOffers_asksADeskOnceForALostOfferThatItRefusesToShow(t *testing.T) {
 		w.pingPong()
 		w.desk.Fail(helpdesktest.Fault{Method: "GET", Path: "/conversations/" + conversation, Status: 400})
 		time.Sleep(10 * time.Minute)
-		asked := 0
-		for _, r := range w.desk.Requests() {
-			if r.Method == "GET" && strings.Contains(r.Path, "/conversations/") {
-				asked++
-			}
-		}
-		assert.Equal(t, 1, asked)
+		assert.Equal(t, 1, requests(w.desk.Requests(), "GET", "/conversations/"))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "lost"))
 		w.pingPong()
 		assert.Len(t, w.offers(conversation), 1)
@@ -518,8 +484,8 @@ func TestOffers_endsTheLinksOfAConversationThatIsGoneWithAnOfferInDoubt(t *testi
 func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
-			runWith(t, keeping, func(w *world, _ *connector.Options) {
-				w.sees = func(log eventlog.Log) eventlog.Log { return otherClock{log, by} }
+			runWith(t, keeping, func(w *world, _ *Options) {
+				w.sees = func(log eventlog.Log) eventlog.Log { return skewedLog{log, by} }
 			}, func(w *world, s *server, _ string) {
 				w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
 				w.pingPong()
@@ -531,17 +497,9 @@ func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	}
 }
 
-// otherClock is a log whose clock differs from this host's.
-type otherClock struct {
-	eventlog.Log
-	by time.Duration
-}
-
-func (l otherClock) Now() time.Time { return l.Log.Now().Add(l.by) }
-
 func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	metered := 0
-	runWith(t, offering, func(_ *world, opts *connector.Options) {
+	runWith(t, helping, func(_ *world, opts *Options) {
 		opts.Meter = func(productID string, f activity.Flow) {
 			assert.Equal(t, acme, productID)
 			metered += f.Offers
@@ -559,7 +517,7 @@ func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 }
 
 func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Status: 503})
 		w.pingPong()
 		time.Sleep(11 * time.Second)
@@ -570,7 +528,7 @@ func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 }
 
 func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)
 		assert.Empty(t, w.offers(conversation))
@@ -579,8 +537,8 @@ func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
 
 // Two sessions that share a conversation have many actions and messages at once, at two servers.
 func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
-		second := w.start(connector.Options{})
+	run(t, helping, func(w *world, s *server, conversation string) {
+		second := w.start(Options{})
 		w.visitAs("s2", jane, "/home")
 		w.says(second, conversation, "Hi")
 		known, _, err := s.connector.Conversation(w.t.Context(), acme, "intercom", conversation)
@@ -598,21 +556,18 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(5 * time.Second)
-		require.Len(t, w.seen.in(conversation), 1)
+		require.Len(t, w.shown(conversation), 1)
 		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "the talk before was no offer")
 		var answers sync.WaitGroup
 		for range 10 {
 			webhook := w.desk.Replied(hook, conversation, "yes, show me")
 			for _, at := range []*server{s, second} {
-				again := webhook.Clone(w.t.Context())
-				again.Body, _ = webhook.GetBody()
-				again.SetPathValue("product_id", acme)
-				answers.Go(func() { at.connector.ServeWebhook(httptest.NewRecorder(), again) })
+				answers.Go(func() { at.take(webhook) })
 			}
 		}
 		answers.Wait()
 		time.Sleep(time.Minute)
-		assert.Len(t, w.seen.in(conversation), 1)
+		assert.Len(t, w.shown(conversation), 1)
 		assert.True(t, w.desk.Exists(conversation))
 		accepted := count(t, s, "liveactivity_offers_total", "accepted") +
 			count(t, second, "liveactivity_offers_total", "accepted")
@@ -641,6 +596,9 @@ func TestOffers_countsOffersByResult(t *testing.T) {
 	})
 }
 
+// isConversation reports whether a document is a conversation's.
+func isConversation(name string) bool { return strings.HasPrefix(name, "conversations/") }
+
 // A server shows an offer or writes a note, and loses its storage before it has recorded that. The
 // next server finds the offer or note.
 func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
@@ -652,19 +610,22 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
 				defer w.close()
 				var metered activity.Flow
-				opts := connector.Options{Meter: func(_ string, f activity.Flow) { metered = metered.Plus(f) }}
+				opts := Options{Meter: func(_ string, f activity.Flow) { metered = metered.Plus(f) }}
 				var fails, dead atomic.Bool
 				written := 0
 				parts := func() int {
 					return len(w.offers(w.conversation)) + len(w.parts(w.conversation, "note"))
 				}
 				w.sees = func(log eventlog.Log) eventlog.Log {
-					return flaky{log, &dead, func() bool { return false }, func(name string) bool {
-						if fails.Load() && strings.HasPrefix(name, "conversations/") && parts() > written {
+					return &watchedLog{Log: log, before: func(op string, names []string) error {
+						if op == "write" && fails.Load() && slices.ContainsFunc(names, isConversation) && parts() > written {
 							dead.Store(true)
 						}
-						return false
-					}, nil}
+						if op != "read" && dead.Load() {
+							return errAway
+						}
+						return nil
+					}}
 				}
 				first := w.start(opts)
 				w.visit("/home")
@@ -690,11 +651,14 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 
 func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 	var conflicts atomic.Int32
-	runWith(t, offering, func(w *world, _ *connector.Options) {
+	runWith(t, helping, func(w *world, _ *Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
-			return flaky{log, &atomic.Bool{}, func() bool { return false }, func(name string) bool {
-				return strings.HasPrefix(name, "conversations/") && conflicts.Add(-1) >= 0
-			}, nil}
+			return &watchedLog{Log: log, before: func(op string, names []string) error {
+				if op == "write" && slices.ContainsFunc(names, isConversation) && conflicts.Add(-1) >= 0 {
+					return &document.ConflictError{Name: names[0]}
+				}
+				return nil
+			}}
 		}
 	}, func(w *world, s *server, conversation string) {
 		w.pingPong()
@@ -711,11 +675,15 @@ func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	var conversation atomic.Value
 	var failures atomic.Int32
-	runWith(t, offering, func(w *world, _ *connector.Options) {
+	runWith(t, helping, func(w *world, _ *Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
-			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
+			return &watchedLog{Log: log, before: func(op string, names []string) error {
 				id, _ := conversation.Load().(string)
-				return strings.HasPrefix(name, "session/") && id != "" && !w.desk.Exists(id) && failures.Add(1) == 1
+				if op == "get" && strings.HasPrefix(names[0], "session/") && id != "" && !w.desk.Exists(id) &&
+					failures.Add(1) == 1 {
+					return errAway
+				}
+				return nil
 			}}
 		}
 	}, func(w *world, s *server, id string) {
@@ -729,12 +697,12 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 
 // Due work is found again long after the actions that led to it.
 func TestOffers_goesOnAfterALongOutage(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		s.end()
 		time.Sleep(time.Hour)
-		w.start(connector.Options{})
+		w.start(Options{})
 		time.Sleep(30 * time.Second)
 		assert.False(t, w.desk.Exists(conversation))
 	})
@@ -787,14 +755,10 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 // A page can link any session to any conversation. Such a session leads to no offer there, although
 // the desk vouches for the conversation's own session.
 func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		r := httptest.NewRequest(http.MethodPost, "/sessions/link", strings.NewReader(
-			`{"product_id":"acme","session_id":"s2","conversation_id":"`+conversation+`"}`))
-		r.Header.Set("Origin", page)
-		answer := httptest.NewRecorder()
-		s.connector.ServeLink(answer, r)
-		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+		_, err := (&service{Connector: s.connector}).link(t.Context(), "intercom", conversation, "s2", byBrowser, time.Now())
+		require.NoError(t, err)
 		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)
 		assert.Empty(t, w.offers(conversation))
@@ -805,7 +769,7 @@ func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 }
 
 func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
-	run(t, offering, func(w *world, s *server, conversation string) {
+	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Delay: 2 * time.Second})
@@ -851,7 +815,7 @@ func (w *world) press(id, label, mark string, at time.Time) {
 // and one in the next note after that. Nothing counts as trimmed, and an offer is made.
 func TestMarks_reachNotesAndTriggers(t *testing.T) {
 	runWith(t, proactive.Config{Enabled: true, IdleTeardown: "keep", Triggers: []proactive.TriggerConfig{{ID: "dead_click",
-		Body: "Did it not work?"}}}, func(w *world, _ *connector.Options) {
+		Body: "Did it not work?"}}}, func(w *world, _ *Options) {
 		w.notes.Debounce, w.notes.Interval = 5*time.Second, 0
 	}, func(w *world, s *server, conversation string) {
 		time.Sleep(time.Minute)
@@ -882,6 +846,6 @@ func TestMarks_reachNotesAndTriggers(t *testing.T) {
 		require.Len(t, notes, 2)
 		assert.Contains(t, notes[1], "[1] User clicked Help on the checkout page, repeatedly")
 		assert.Contains(t, notes[1], "[2] User clicked Buy on the checkout page")
-		assert.Zero(t, metricstest.Sum(t, s.registry, "liveactivity_notes_lost_total"))
+		assert.Zero(t, count(t, s, "liveactivity_notes_lost_total", acme))
 	})
 }

@@ -20,7 +20,7 @@ import (
 // counted returns a log that counts appends and the operations on documents.
 func counted(log eventlog.Log) (seen *watchedLog, operations *atomic.Int64) {
 	operations = new(atomic.Int64)
-	return &watchedLog{Log: log, before: func(op string) error {
+	return &watchedLog{Log: log, before: func(op string, _ []string) error {
 		if op != "read" {
 			operations.Add(1)
 		}

@@ -145,7 +145,7 @@ type doors struct {
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
-	log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string) error { return d.away }}
+	log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return d.away }}
 	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(),
 		AllowedOrigins: []string{"https://app.acme.example"},
 		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
