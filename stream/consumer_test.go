@@ -7,9 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -899,35 +896,12 @@ func TestConsumer_usesTheTransportOfTheProcess(t *testing.T) {
 
 // A redirect that drops the query must not make the stream begin from now on.
 func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
-	server := newStream(t, nil)
-	server.Send(activity.Batch{SessionID: "s1",
-		Actions: []activity.BatchAction{{Action: activity.Action{Description: "before"}}}})
-	target := server.URL()
-	var asked []string
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.String())
-		if r.URL.Path == "/old" {
-			http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
-			return
-		}
-		to, _ := url.Parse(target)
-		r.URL.Path = to.Path
-		httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host}).ServeHTTP(w, r)
-	}))
-	defer front.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
-	defer stop()
-	var got string
-	consumer, err := stream.NewConsumer(front.URL+"/old", server.Token(),
-		stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
-			got = b.Actions[0].Description
-			stop()
-			return nil
-		}}, &stream.ConsumerOptions{Since: time.Unix(0, 0)})
-	require.NoError(t, err)
-	require.ErrorIs(t, consumer.Run(ctx), context.Canceled)
-	require.Equal(t, "before", got)
-	require.Equal(t, []string{"/old?since=0", "/new?since=0"}, asked)
+	synctest.Test(t, func(t *testing.T) {
+		s := inTurn(says(307, "", "Location", "/new"), sends(nil))
+		startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: time.Unix(0, 0)})
+		synctest.Wait()
+		assert.Equal(t, "/new?since=0", s.request(1).URL.RequestURI())
+	})
 }
 
 func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
