@@ -215,9 +215,7 @@ func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 		for i, n := range f.desk.notes["7"] {
 			assert.Equal(t, i < 3, n.redacted, n.text)
 		}
-		conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
-		require.NoError(t, err)
-		assert.Equal(t, texts[3], conv.Sessions[0].Summary)
+		assert.Equal(t, texts[3], f.sessions(t, "7")[0].Summary)
 		f.views(t, "s", "e", "f")
 		require.Len(t, f.desk.texts("7"), 6, "a summary that says the same is not written")
 		f.views(t, "s", "g", "h")
@@ -225,9 +223,7 @@ func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 		synctest.Wait()
 		texts = f.desk.texts("7")
 		require.Len(t, texts, 9)
-		conv, _, err = f.Conversation(t.Context(), "acme", "zendesk", "7")
-		require.NoError(t, err)
-		assert.Equal(t, texts[8], conv.Sessions[0].Summary)
+		assert.Equal(t, texts[8], f.sessions(t, "7")[0].Summary)
 		assert.Contains(t, texts[8], "clicked Pay")
 		for i, n := range f.desk.notes["7"] {
 			assert.Equal(t, i < 8, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
@@ -684,9 +680,7 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 		f.visitAs(t, "too late", "zoe", "", time.Now(), "f")
 		time.Sleep(2 * time.Second)
 		assert.Empty(t, f.desk.texts("12"), "the wait is over")
-		docs, err := f.store.docs.List(t.Context(), "acme", waitingPrefix, "", 10)
-		require.NoError(t, err)
-		assert.Empty(t, docs)
+		assert.Empty(t, f.waiting(t))
 	})
 }
 

@@ -2,7 +2,6 @@ package connector
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,12 +64,7 @@ func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model := &fakeModel{text: ownReply}
 			d := newDoors(t, model.answer)
-			product := Product{Desks: []Desk{{"chat", d.chat}}}
-			d.configure(always(product))
-			second := *d
-			second.service = newService(t, d.store.log, product, &Options{Model: model.answer})
-			second.mux = http.NewServeMux()
-			second.mux.Handle("POST /chat/chat/{product_id}", second.ServeChat("chat"))
+			second := d.another(t, model.answer)
 			d.chat.echo = func(text string) {
 				_, says := second.event(t, chatPath, "chat", userReply("e1", "c1", text))
 				assert.Equal(t, "ignored", says)

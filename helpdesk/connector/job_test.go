@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -100,8 +101,7 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")
 	s.linkAs(t, "7", "s", byWebhook)
-	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
-	require.NoError(t, err)
+	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
 	require.NoError(t, lease.Release(t.Context()))
 	r, err := s.store.read(t.Context(), "acme", "zendesk/7")
 	require.NoError(t, err)
@@ -113,16 +113,22 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	assert.Equal(t, r.doc, after.doc)
 }
 
+// newJob returns a job that has the lease for a while, its lease, a desk, and a function that writes a
+// note.
+func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() error) {
+	s := newLinks(t)
+	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
+	d = newDesk()
+	delivery := s.delivery("acme")
+	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
+		lease: lease, desk: d}
+	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+}
+
 // A job that was let in before the desk limited the account waits like all others.
 func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLinks(t)
-		lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL)
-		require.NoError(t, err)
-		d, delivery := newDesk(), s.delivery("acme")
-		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
-			lease: lease, desk: d}
-		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+		j, _, d, note := newJob(t)
 		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
 		time.Sleep(time.Second - time.Nanosecond)
 		var paused *pausedError
@@ -194,16 +200,9 @@ func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 // A server begins no request once its lease may be over, even if it has not noticed.
 func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLinks(t)
-		lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL)
-		require.NoError(t, err)
-		d := newDesk()
-		delivery := s.delivery("acme")
-		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
-			lease: lease, desk: d}
-		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+		j, lease, d, note := newJob(t)
 		require.NoError(t, note())
-		time.Sleep(s.opts.LeaseTTL*2/3 + time.Nanosecond)
+		time.Sleep(j.d.opts.LeaseTTL*2/3 + time.Nanosecond)
 		var paused *pausedError
 		require.ErrorAs(t, note(), &paused)
 		require.NoError(t, lease.Renew(t.Context()))

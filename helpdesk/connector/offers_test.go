@@ -275,6 +275,7 @@ func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 		require.Len(t, w.offers(conversation), 1)
 		time.Sleep(9 * time.Second)
 		require.True(t, w.desk.Exists(conversation))
+		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "there is time to react")
 		time.Sleep(2 * time.Second)
 		require.False(t, w.desk.Exists(conversation))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
@@ -328,6 +329,7 @@ func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.False(t, w.desk.Exists(conversation))
 		assert.False(t, s.isLinked(t, conversation))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"), "a retry counts no more")
 	})
 }
 
@@ -583,6 +585,7 @@ func TestOffers_countsOffersByResult(t *testing.T) {
 		w.pingPong()
 		time.Sleep(40 * time.Second)
 		assert.Equal(t, 1.0, offers("ignored"))
+		assert.Equal(t, 2.0, offers(proactive.PingPong{}.ID()), "made and ignored, of its trigger")
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
 		w.pingPong()
 		require.Equal(t, 1.0, offers("ambiguous"))
@@ -779,26 +782,6 @@ func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
 		assert.True(t, w.desk.Exists(conversation))
 		assert.Len(t, w.replies(conversation), 1)
 	})
-}
-
-func TestMetrics_countAnOfferThatIsIgnoredOnce(t *testing.T) {
-	for name, teardown := range map[string]string{"removed": "", "kept": proactive.KeepOnIdle} {
-		t.Run(name, func(t *testing.T) {
-			run(t, proactive.Config{Enabled: true, IdleTeardown: teardown}, func(w *world, s *server, conversation string) {
-				w.pingPong()
-				require.Len(t, w.offers(conversation), 1)
-				// a retry is not counted again
-				w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503, Times: 1})
-				time.Sleep(9 * time.Second)
-				assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "there is time to react")
-				time.Sleep(time.Minute)
-				assert.Equal(t, teardown != "", w.desk.Exists(conversation))
-				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"))
-				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", proactive.PingPong{}.ID())-count(t, s,
-					"liveactivity_offers_total", "made"), "of its trigger")
-			})
-		})
-	}
 }
 
 // press records Jane's click at a time, or a mark of it.

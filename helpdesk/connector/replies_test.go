@@ -1,13 +1,11 @@
 package connector
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -127,7 +125,7 @@ func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
 
 // A desk would repeat a 503 in vain.
 func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
-	d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+	d, _ := newChat(t)
 	d.put(t, record{document.Document{Name: documentName("chat/c1")}, nearlyFull(t, 10)})
 	event := userReply("d1", "c1", "Hi")
 	event.Contact, event.ContactID = helpdesk.Contact{}, "to be looked up"
@@ -138,24 +136,16 @@ func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 // The ID of a delivery may come in a header that nobody signed.
 func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	d, model := newChat(t)
-	second := newService(t, d.store.log, Product{Notes: DefaultNotes(), Desks: []Desk{{"chat", d.chat}}},
-		&Options{Model: model.answer})
-	mux := http.NewServeMux()
-	mux.Handle("POST /chat/chat/{product_id}", second.ServeChat("chat"))
+	servers := []*doors{d, d.another(t, model.answer)}
 	body, err := json.Marshal(userReply("", "c1", "Hi"))
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			server := []*http.ServeMux{d.mux, mux}[i%2]
-			r := httptest.NewRequest(http.MethodPost, chatPath, bytes.NewReader(body))
-			r.Header.Set("X-Desk", "chat")
-			r.Header.Set("X-Signature", "good")
-			r.Header.Set("X-Delivery", fmt.Sprint("id ", i))
-			w := httptest.NewRecorder()
-			server.ServeHTTP(w, r)
-			assert.Equal(t, 200, w.Code)
-			assert.JSONEq(t, `{"status":"accepted"}`, w.Body.String())
+			code, says := servers[i%2].post(chatPath, string(body), "X-Desk: chat", "X-Signature: good",
+				fmt.Sprint("X-Delivery: id ", i))
+			assert.Equal(t, 200, code)
+			assert.Equal(t, "accepted", says)
 		})
 	}
 	all.Wait()
@@ -299,7 +289,7 @@ func (d redactingDesk) Redact(context.Context, string, string) error {
 
 func TestReply_comesBetweenRedactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
+		d, _ := newChat(t)
 		d.configure(always(Product{Notes: promptNotes(), Desks: []Desk{{"chat", redactingDesk{d.chat}}}}))
 		r := record{doc: document.Document{Name: documentName("chat/c1")}}
 		r.Sessions = []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,9 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -144,8 +143,23 @@ type doors struct {
 
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
-	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
-	log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return d.away }}
+	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}}
+	d.open(t, &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return d.away }},
+		model)
+	return d
+}
+
+// another returns the endpoints of another server on the log, with the same desks.
+func (d *doors) another(t testing.TB, model func(context.Context, string) (string, error)) *doors {
+	t.Helper()
+	other := *d
+	other.open(t, d.store.log, model)
+	return &other
+}
+
+func (d *doors) open(t testing.TB, log eventlog.Log, model func(context.Context, string) (string, error)) {
+	t.Helper()
+	d.mux = http.NewServeMux()
 	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(),
 		AllowedOrigins: []string{"https://app.acme.example"},
 		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
@@ -161,7 +175,6 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	d.mux.Handle("POST /plain/chat/{product_id}", d.ServeChat("plain"))
 	d.mux.HandleFunc("POST /sessions/link", d.ServeLink)
 	d.mux.HandleFunc("OPTIONS /sessions/link", d.ServeLinkPreflight)
-	return d
 }
 
 // post sends a body, and returns the status code and the status or the detail.
@@ -338,7 +351,7 @@ func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	d := newDoors(t, nil)
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	d.away = errors.New("storage is away")
+	d.away = errAway
 	e := opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"})
 	body, err := json.Marshal(e)
 	require.NoError(t, err)
@@ -348,19 +361,9 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "away")
 	d.away = nil
 	d.says(t, "linked", e)
-	d.configure(productsFunc(func(string) (Product, bool, error) {
-		return Product{}, false, errors.New("storage is away")
-	}))
+	d.configure(productsFunc(func(string) (Product, bool, error) { return Product{}, false, errAway }))
 	code, _ := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, 503, code)
-}
-
-// waiting returns the links that wait for their sessions.
-func (d *doors) waiting(t testing.TB) []document.Document {
-	t.Helper()
-	docs, err := d.store.docs.List(t.Context(), "acme", waitingPrefix, "", 100)
-	require.NoError(t, err)
-	return docs
 }
 
 // While the account is away, one conversation tries and the others wait for it. A desk that knows
