@@ -211,38 +211,6 @@ func TestWriting_makesNoRequestForAnIdThatIsNone(t *testing.T) {
 	assert.Empty(t, w.sent())
 }
 
-func TestWriting_whoseAnswerIsLostCanBeLookedUp(t *testing.T) {
-	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	since := time.Now()
-	w.Fail(helpdesktest.Fault{Method: "POST", Lose: true})
-	for name, write := range writes {
-		assert.True(t, helpdesk.IsAmbiguous(write(t.Context(), w.client, w.conversation)), name)
-	}
-	noteID, found, err := w.client.FindNote(t.Context(), w.conversation, "x", "", since)
-	require.NoError(t, err)
-	assert.True(t, found && noteID != "")
-	found, err = w.client.FindReply(t.Context(), w.conversation, "x", since)
-	require.NoError(t, err)
-	assert.True(t, found)
-	offerID, found, err := w.client.FindOffer(t.Context(), w.conversation, helpdesk.Offer{Body: "x"}, since)
-	require.NoError(t, err)
-	assert.True(t, found && offerID != "" && offerID != noteID)
-}
-
-func TestWriting_thatWasRefusedIsNotAmbiguous(t *testing.T) {
-	for _, fault := range []helpdesktest.Fault{{Refuse: true}, {Status: 503}, {Status: 409}, {Status: 429},
-		{Status: 401}} {
-		for name, write := range writes {
-			w := newWorkspace(t, helpdesktest.IntercomOptions{})
-			w.Fail(fault)
-			err := write(t.Context(), w.client, w.conversation)
-			require.Error(t, err, name)
-			assert.False(t, helpdesk.IsAmbiguous(err), "%s %+v", name, fault)
-			assert.Empty(t, w.Parts(w.conversation))
-		}
-	}
-}
-
 func TestFindNote_looksBehindTheLastKnownNote(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	first, err := w.client.Note(t.Context(), w.conversation, text)

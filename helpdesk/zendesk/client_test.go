@@ -476,24 +476,6 @@ func TestClient_FindNote_readsListsThatAreNotSorted(t *testing.T) {
 	assert.False(t, found)
 }
 
-func TestClient_FindReply_findsPublicCommentsOnly(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
-	began := time.Now()
-	_, err := a.client.Note(t.Context(), a.ticket, "Under Billing.")
-	require.NoError(t, err)
-	found, err := a.client.FindReply(t.Context(), a.ticket, "Under Billing.", began)
-	require.NoError(t, err)
-	assert.False(t, found)
-	id, err := a.client.Reply(t.Context(), a.ticket, "Under Billing.")
-	require.NoError(t, err)
-	written := a.Comments(a.ticket)[2]
-	assert.Equal(t, id, written.ID)
-	assert.True(t, written.Public)
-	found, err = a.client.FindReply(t.Context(), a.ticket, "Under  Billing.\n", began)
-	require.NoError(t, err)
-	assert.True(t, found)
-}
-
 func TestClient_IsRequesters_excludesTextsOfAgentsAndTheService(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	is := func(message string) bool {
@@ -683,57 +665,5 @@ func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
 		assert.Equal(t, time.Minute, a.client.Pause(a.ticket))
 		time.Sleep(time.Minute)
 		assert.Zero(t, a.client.Pause(a.ticket))
-	})
-}
-
-func TestClient_Pause_knowsALimitThatWasHit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerMinute: 3, UpdatesPerTicket: 5}, 0)
-		other, _ := a.NewTicket(target, "joe@acme.example", "Help!")
-		note := func() *helpdesk.APIError {
-			_, err := a.client.Note(t.Context(), a.ticket, "note")
-			if err == nil {
-				return nil
-			}
-			return apiError(t, err)
-		}
-		for range 3 {
-			require.Nil(t, note())
-		}
-		time.Sleep(10 * time.Second)
-		failed := note()
-		assert.Equal(t, 50*time.Second, failed.Wait)
-		assert.True(t, failed.AccountWide())
-		assert.Equal(t, 50*time.Second, a.client.Pause(other), "no header says so but Retry-After")
-
-		time.Sleep(50 * time.Second)
-		require.Nil(t, note())
-		failed = note()
-		assert.Equal(t, 9*time.Minute, failed.Wait)
-		assert.True(t, failed.OneConversation)
-		assert.False(t, failed.AccountWide())
-		assert.Equal(t, 9*time.Minute, a.client.Pause(a.ticket))
-		assert.Zero(t, a.client.Pause(other))
-	})
-}
-
-func TestClient_Comments_readsNoPageBeforeTheTimeThatTheAccountNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
-		for range 100 {
-			a.AgentReply(target, a.ticket, "one")
-		}
-		seen := 0
-		for _, err := range a.client.Comments(t.Context(), a.ticket) {
-			if seen++; seen == 1 {
-				a.Fail(helpdesktest.Fault{Status: 503, RetryAfter: 9 * time.Second, Times: 1})
-				_, err = a.client.Note(t.Context(), "7", "another ticket")
-				require.Error(t, err)
-			} else if err != nil {
-				assert.Equal(t, 9*time.Second, apiError(t, err).Wait)
-			}
-		}
-		assert.Equal(t, 101, seen, "a page and an error")
-		assert.Len(t, a.Requests(), 2)
 	})
 }

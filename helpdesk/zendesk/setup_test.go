@@ -330,12 +330,6 @@ func badMint(t *testing.T) *zendesk.Client {
 	return clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0)
 }
 
-func TestClient_Check_changesNothing(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
-	require.NotEmpty(t, a.client.Check(t.Context()))
-	assert.Empty(t, changes(a))
-}
-
 func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 	for config, want := range map[string][]string{
 		`{"base_url":"https://acme.zendesk.com"}`:                                              nil,
