@@ -1,7 +1,7 @@
 package connector
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -237,17 +238,17 @@ func TestCalm_isTheSameByAnotherClock(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var gets atomic.Int64
-				log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(op string, _ []string) error {
-					if op == "get" && gets.Add(1) > 1000 { // a loop without a pause keeps a bubble's clock from going on
-						return errors.New("asked without end")
+				log := &watchtest.Log{Log: musttest.New(memorylog.New(nil)), Skew: by}
+				log.Before = func(_ context.Context, op watchtest.Op) error {
+					if op.Name == "get" && gets.Add(1) > 1000 { // a loop without a pause keeps a bubble's clock from going on
+						return errAway
 					}
 					return nil
-				}}
+				}
 				notes := DefaultNotes()
 				notes.SummaryThreshold = 0
 				d := newDesk()
-				f := newService(t, skewedLog{log, by},
-					Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil).follows(t, d)
+				f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, nil).follows(t, d)
 				time.Sleep(time.Minute)
 				f.begins(t, "a")
 				linked := time.Now()

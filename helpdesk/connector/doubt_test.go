@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -319,12 +321,12 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 			name := documentName(keyOf("zendesk", "7"))
 			var took atomic.Bool // the read that takes a while was made
 			took.Store(true)
-			log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return nil }}
-			log.after = func(op string, names []string) error {
-				if op == "get" && slices.Equal(names, []string{name}) && !took.Swap(true) {
+			log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+			log.After = func(_ context.Context, op watchtest.Op, err error) error {
+				if op.Name == "get" && slices.Equal(op.Documents, []string{name}) && !took.Swap(true) {
 					time.Sleep(time.Minute)
 				}
-				return nil
+				return err
 			}
 			d := newDesk()
 			f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)

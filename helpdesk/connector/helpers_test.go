@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -21,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -180,91 +180,19 @@ func (s *service) put(t testing.TB, r record) {
 	require.NoError(t, err)
 }
 
-// watchedLog is a log that reports reads, appends and operations on documents, by name, before they
-// are made, and gets and writes of documents afterwards. An error takes the place of the operation,
-// or of its answer.
-type watchedLog struct {
-	eventlog.Log
-	before func(op string, names []string) error
-	after  func(op string, names []string) error // nil for nothing
-}
-
-func (l *watchedLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	if err := l.before("read", nil); err != nil {
-		return 0, err
-	}
-	return l.Log.Read(ctx, productID, after, dst)
-}
-
-func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	if err := l.before("append", nil); err != nil {
-		return err
-	}
-	return l.Log.Append(ctx, productID, entries, changes...)
-}
-
-func (l *watchedLog) Documents() document.Store { return watchedStore{l.Log.Documents(), l} }
-
-type watchedStore struct {
-	document.Store
-	log *watchedLog
-}
-
-func (s watchedStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if err := s.log.before("get", names); err != nil {
-		return nil, err
-	}
-	docs, err := s.Store.Get(ctx, productID, names...)
-	if s.log.after != nil {
-		err = cmp.Or(s.log.after("get", names), err)
-	}
-	return docs, err
-}
-
-func (s watchedStore) List(ctx context.Context, productID, prefix, after string,
-	limit int) ([]document.Document, error) {
-	if err := s.log.before("list", nil); err != nil {
-		return nil, err
-	}
-	return s.Store.List(ctx, productID, prefix, after, limit)
-}
-
-func (s watchedStore) Write(ctx context.Context, productID string,
-	changes ...document.Change) (document.Version, error) {
-	var names []string
-	for _, c := range changes {
-		names = append(names, c.Name)
-	}
-	if err := s.log.before("write", names); err != nil {
-		return 0, err
-	}
-	version, err := s.Store.Write(ctx, productID, changes...)
-	if s.log.after != nil {
-		err = cmp.Or(s.log.after("write", names), err)
-	}
-	return version, err
-}
-
 // errAway is the error of a storage that fails.
 var errAway = errors.New("storage is away")
 
+// before returns a log that asks a function before each operation. An error takes the operation's
+// place.
+func before(log eventlog.Log, ask func(op watchtest.Op) error) *watchtest.Log {
+	return &watchtest.Log{Log: log, Watch: watchtest.Watch{
+		Before: func(_ context.Context, op watchtest.Op) error { return ask(op) }}}
+}
+
 // mortal returns a log as one process sees it: once the process is dead, nothing it does has an
 // effect.
-func mortal(log eventlog.Log) (seen *watchedLog, dead *atomic.Bool) {
-	dead = new(atomic.Bool)
-	return &watchedLog{Log: log, before: func(string, []string) error {
-		if dead.Load() {
-			return errAway
-		}
-		return nil
-	}}, dead
+func mortal(log eventlog.Log) (seen *watchtest.Log, dead *atomic.Bool) {
+	seen = &watchtest.Log{Log: log}
+	return seen, &seen.Down
 }
-
-// skewedLog is a log whose clock differs from this host's.
-type skewedLog struct {
-	eventlog.Log
-	by time.Duration
-}
-
-func (l skewedLog) Now() time.Time { return l.Log.Now().Add(l.by) }

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -45,20 +47,20 @@ func newStorm(t *testing.T, seed uint64) *storm {
 			defer mu.Unlock()
 			return dead.Load() || time.Now().Before(end) && chance.Float64() < rate
 		}
-		return &watchedLog{Log: log, before: func(op string, names []string) error {
+		return &watchtest.Log{Log: log, Watch: watchtest.Watch{Before: func(_ context.Context, op watchtest.Op) error {
 			switch {
-			case op != "read" && fails():
+			case op.Name != "read" && op.Name != "bounds" && fails():
 				return errAway
-			case op == "write" && fails():
-				return &document.ConflictError{Name: names[0]}
+			case op.Name == "write" && fails():
+				return &document.ConflictError{Name: op.Documents[0]}
 			}
 			return nil
-		}, after: func(op string, _ []string) error {
-			if op == "write" && fails() {
+		}, After: func(_ context.Context, op watchtest.Op, err error) error {
+			if op.Name == "write" && fails() {
 				return errAway
 			}
-			return nil
-		}}
+			return err
+		}}}
 	}
 	return st
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -487,7 +488,7 @@ func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 	for _, by := range []time.Duration{5 * time.Second, -5 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
 			runWith(t, keeping, func(w *world, _ *Options) {
-				w.sees = func(log eventlog.Log) eventlog.Log { return skewedLog{log, by} }
+				w.sees = func(log eventlog.Log) eventlog.Log { return &watchtest.Log{Log: log, Skew: by} }
 			}, func(w *world, s *server, _ string) {
 				w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
 				w.pingPong()
@@ -620,15 +621,16 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 					return len(w.offers(w.conversation)) + len(w.parts(w.conversation, "note"))
 				}
 				w.sees = func(log eventlog.Log) eventlog.Log {
-					return &watchedLog{Log: log, before: func(op string, names []string) error {
-						if op == "write" && fails.Load() && slices.ContainsFunc(names, isConversation) && parts() > written {
+					return before(log, func(op watchtest.Op) error {
+						if op.Name == "write" && fails.Load() && slices.ContainsFunc(op.Documents, isConversation) &&
+							parts() > written {
 							dead.Store(true)
 						}
-						if op != "read" && dead.Load() {
+						if op.Name != "read" && dead.Load() {
 							return errAway
 						}
 						return nil
-					}}
+					})
 				}
 				first := w.start(opts)
 				w.visit("/home")
@@ -656,12 +658,12 @@ func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 	var conflicts atomic.Int32
 	runWith(t, helping, func(w *world, _ *Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
-			return &watchedLog{Log: log, before: func(op string, names []string) error {
-				if op == "write" && slices.ContainsFunc(names, isConversation) && conflicts.Add(-1) >= 0 {
-					return &document.ConflictError{Name: names[0]}
+			return before(log, func(op watchtest.Op) error {
+				if op.Name == "write" && slices.ContainsFunc(op.Documents, isConversation) && conflicts.Add(-1) >= 0 {
+					return &document.ConflictError{Name: op.Documents[0]}
 				}
 				return nil
-			}}
+			})
 		}
 	}, func(w *world, s *server, conversation string) {
 		w.pingPong()
@@ -680,14 +682,14 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	var failures atomic.Int32
 	runWith(t, helping, func(w *world, _ *Options) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
-			return &watchedLog{Log: log, before: func(op string, names []string) error {
+			return before(log, func(op watchtest.Op) error {
 				id, _ := conversation.Load().(string)
-				if op == "get" && strings.HasPrefix(names[0], "session/") && id != "" && !w.desk.Exists(id) &&
+				if op.Name == "get" && strings.HasPrefix(op.Documents[0], "session/") && id != "" && !w.desk.Exists(id) &&
 					failures.Add(1) == 1 {
 					return errAway
 				}
 				return nil
-			}}
+			})
 		}
 	}, func(w *world, s *server, id string) {
 		conversation.Store(id)

@@ -13,19 +13,20 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // counted returns a log that counts appends and the operations on documents.
-func counted(log eventlog.Log) (seen *watchedLog, operations *atomic.Int64) {
+func counted(log eventlog.Log) (seen *watchtest.Log, operations *atomic.Int64) {
 	operations = new(atomic.Int64)
-	return &watchedLog{Log: log, before: func(op string, _ []string) error {
-		if op != "read" {
+	return before(log, func(op watchtest.Op) error {
+		if op.Name != "read" && op.Name != "bounds" {
 			operations.Add(1)
 		}
 		return nil
-	}}, operations
+	}), operations
 }
 
 // A webhook that links a session, and the note that follows, with the lease taken.

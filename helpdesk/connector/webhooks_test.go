@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -144,8 +145,7 @@ type doors struct {
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}}
-	d.open(t, &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string, []string) error { return d.away }},
-		model)
+	d.open(t, before(musttest.New(memorylog.New(nil)), func(watchtest.Op) error { return d.away }), model)
 	return d
 }
 

@@ -3,10 +3,10 @@ package flow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 )
 
 // server is a meter with the values that it reports.
@@ -292,7 +293,8 @@ func TestServers_knowAtOnceThatOneHasLeft(t *testing.T) {
 // A stop cuts a pass off, and its write may be made all the same.
 func TestServers_knowTheCountsOfOneThatWasStoppedWithinAPass(t *testing.T) {
 	docs := newDocuments()
-	lost := &counting{Store: docs, err: context.Canceled}
+	lost := newCounting(docs)
+	lost.lost.Store(&context.Canceled)
 	a, b := newServer(lost, "acme"), newServer(docs, "acme")
 	a.set(1, 0)
 	require.ErrorIs(t, a.share(t.Context(), a.look), context.Canceled)
@@ -303,82 +305,65 @@ func TestServers_knowTheCountsOfOneThatWasStoppedWithinAPass(t *testing.T) {
 	assert.Zero(t, b.sum(t).Readers)
 }
 
-// between is storage in which something happens once after a document was read.
-type between struct {
-	document.Store
-	do func()
-}
-
-func (b *between) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	docs, err := b.Store.Get(ctx, productID, names...)
-	do := b.do
-	if b.do = nil; do != nil {
-		do()
-	}
-	return docs, err
-}
-
 // The write of a cut-off pass may be made while the last pass is under way.
 func TestMeter_writesOnTopOfAnEarlierWriteThatIsLate(t *testing.T) {
 	docs := newDocuments()
-	late := &between{Store: docs}
-	a, b := newServer(late, "acme"), newServer(docs, "acme")
-	late.do = func() {
-		_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: a.name}, []byte(`{}`), keptFor))
-		assert.NoError(t, err)
+	var late watchtest.Watch
+	a, b := newServer(watchtest.Store{Store: docs, Watch: &late}, "acme"), newServer(docs, "acme")
+	late.After = func(_ context.Context, op watchtest.Op, err error) error {
+		if op.Name == "get" {
+			late.After = nil
+			_, err = docs.Write(t.Context(), "acme", document.Put(document.Document{Name: a.name}, []byte(`{}`), keptFor))
+		}
+		return err
 	}
 	a.Count("acme", accepted(1))
 	require.NoError(t, a.Leave(t.Context()))
 	assert.Equal(t, accepted(1), b.total(t))
 }
 
-// counting counts the writes of a store.
+// counting is a store that counts its writes.
 type counting struct {
-	document.Store
-	mu     sync.Mutex
-	writes int
-	err    error // of the next write, which is made all the same
+	watchtest.Store
+	writes atomic.Int64
+	lost   atomic.Pointer[error] // of the next write, which is made all the same
 }
 
-func (c *counting) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.writes++
-	version, err := c.Store.Write(ctx, productID, changes...)
-	if c.err != nil {
-		err, c.err = c.err, nil
-		return 0, err
+func newCounting(docs document.Store) *counting {
+	c := &counting{Store: watchtest.Store{Store: docs, Watch: &watchtest.Watch{}}}
+	c.After = func(_ context.Context, op watchtest.Op, err error) error {
+		if op.Name != "write" {
+			return err
+		}
+		c.writes.Add(1)
+		if lost := c.lost.Swap(nil); lost != nil {
+			return *lost
+		}
+		return err
 	}
-	return version, err
-}
-
-func (c *counting) made() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer func() { c.writes = 0 }()
-	return c.writes
+	return c
 }
 
 func TestMeter_writesOnlyNewCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &counting{Store: newDocuments()}
+		docs := newCounting(newDocuments())
 		s := newServer(docs, "acme")
 		defer s.run(t)()
 		time.Sleep(time.Hour + time.Second) // between two rounds
-		assert.Zero(t, docs.made(), "there is nothing to say")
+		assert.Zero(t, docs.writes.Swap(0), "there is nothing to say")
 		s.Count("acme", accepted(1))
 		time.Sleep(10 * time.Minute)
-		assert.Equal(t, 1, docs.made())
+		assert.EqualValues(t, 1, docs.writes.Swap(0))
 		s.set(1, 0)
 		time.Sleep(time.Minute)
-		assert.InDelta(t, 10, docs.made(), 1, "a reader is confirmed now and then")
+		assert.InDelta(t, 10, docs.writes.Swap(0), 1, "a reader is confirmed now and then")
 		s.set(0, 0)
 		time.Sleep(time.Minute)
-		assert.Equal(t, 1, docs.made())
+		assert.EqualValues(t, 1, docs.writes.Swap(0))
 		time.Sleep(2 * time.Hour)
 		s.Count("acme", accepted(1)) // its document has expired
 		time.Sleep(shareEvery)
-		assert.Equal(t, 1, docs.made())
+		assert.EqualValues(t, 1, docs.writes.Swap(0))
 		assert.Equal(t, accepted(1), s.total(t))
 		assert.Equal(t, accepted(1), newServer(docs, "acme").total(t))
 	})
@@ -386,13 +371,11 @@ func TestMeter_writesOnlyNewCounts(t *testing.T) {
 
 func TestMeter_goesOnAfterAnAnswerWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &counting{Store: newDocuments()}
+		docs := newCounting(newDocuments())
 		s, other := newServer(docs, "acme"), newServer(docs, "acme")
 		defer s.run(t)()
 		for n := range 3 {
-			docs.mu.Lock()
-			docs.err = errors.New("the connection is gone")
-			docs.mu.Unlock()
+			docs.lost.Store(&watchtest.ErrDown)
 			s.Count("acme", accepted(1))
 			time.Sleep(5 * shareEvery)
 			assert.Equal(t, accepted(n+1), s.total(t))
@@ -525,16 +508,11 @@ func TestRead_skipsUnreadableDocuments(t *testing.T) {
 	assert.Equal(t, accepted(1), s.total(t))
 }
 
-// away is storage that cannot be reached.
-type away struct{ document.Store }
-
-func (away) List(context.Context, string, string, string, int) ([]document.Document, error) {
-	return nil, errors.New("away")
-}
-
 func TestRead_failsWithStorage(t *testing.T) {
-	_, err := newServer(away{}, "acme").Read(t.Context(), "acme")
-	assert.ErrorContains(t, err, "away")
+	away := watchtest.Store{Store: newDocuments(), Watch: &watchtest.Watch{}}
+	away.Down.Store(true)
+	_, err := newServer(away, "acme").Read(t.Context(), "acme")
+	assert.ErrorIs(t, err, watchtest.ErrDown)
 }
 
 func BenchmarkCount(b *testing.B) {

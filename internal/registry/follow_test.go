@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		here, there := attached(t, log), registryOn(log)
 		register(t, here, "first", false)
 		run(t, there)
@@ -55,21 +55,17 @@ func TestLoad_listsEverythingAfterAGap(t *testing.T) {
 	})
 }
 
-// forgetfulLog commits and loses the answer.
-type forgetfulLog struct{ eventlog.Log }
-
-func (l forgetfulLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	if err := l.Log.Append(ctx, productID, entries, changes...); err != nil {
-		return err
-	}
-	return errDown
-}
-
 // Nobody else has the secrets, so a registration that took effect must return them.
 func TestRegister_returnsTheSecretsWhenTheAnswerWasLost(t *testing.T) {
 	log := newMemoryLog()
-	r := attached(t, forgetfulLog{log})
+	forgetful := &watchtest.Log{Log: log}
+	forgetful.After = func(_ context.Context, op watchtest.Op, err error) error {
+		if op.Name == "append" {
+			return errDown
+		}
+		return err
+	}
+	r := attached(t, forgetful)
 	for _, force := range []bool{false, true} {
 		c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
 		require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -35,6 +34,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -205,60 +205,33 @@ func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
 	}
 }
 
-// watchedLog counts the looks at storage, and fails while it is down.
+// watchedLog counts the looks at storage.
 type watchedLog struct {
-	eventlog.Log
+	*watchtest.Log
 	bounds, lists atomic.Int64
-	down          atomic.Bool
-	appendsDown   atomic.Bool
 }
 
-var errDown = errors.New("storage is down")
+var errDown = watchtest.ErrDown
 
-func (l *watchedLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
-	l.bounds.Add(1)
-	if l.down.Load() {
-		return eventlog.Bounds{}, errDown
+func newWatchedLog() *watchedLog {
+	l := &watchedLog{Log: &watchtest.Log{Log: newMemoryLog()}}
+	l.Before = func(_ context.Context, op watchtest.Op) error {
+		switch op.Name {
+		case "bounds":
+			l.bounds.Add(1)
+		case "list":
+			l.lists.Add(1)
+		}
+		return nil
 	}
-	return l.Log.Bounds(ctx, productID)
-}
-
-func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	if l.down.Load() || l.appendsDown.Load() {
-		return errDown
-	}
-	return l.Log.Append(ctx, productID, entries, changes...)
-}
-
-func (l *watchedLog) Documents() document.Store { return watchedDocuments{l.Log.Documents(), l} }
-
-type watchedDocuments struct {
-	document.Store
-	log *watchedLog
-}
-
-func (d watchedDocuments) List(ctx context.Context, productID, prefix, after string,
-	limit int) ([]document.Document, error) {
-	d.log.lists.Add(1)
-	if d.log.down.Load() {
-		return nil, errDown
-	}
-	return d.Store.List(ctx, productID, prefix, after, limit)
-}
-
-func (d watchedDocuments) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if d.log.down.Load() {
-		return nil, errDown
-	}
-	return d.Store.Get(ctx, productID, names...)
+	return l
 }
 
 // Guessed credentials, however many, ask storage at most fifty times a second. They read nothing
 // when nothing is new.
 func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		r := attached(t, log)
 		c := register(t, r, "acme", false)
 		time.Sleep(time.Minute)
@@ -290,7 +263,7 @@ func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
 // Callers share the next look: none queues behind another's.
 func TestRegistrations_areLookedForTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		r := attached(t, log)
 		_, _, _ = r.ProductOfToken("phc_guess")
 		log.bounds.Store(0)
@@ -309,21 +282,14 @@ func TestRegistrations_areLookedForTogether(t *testing.T) {
 	})
 }
 
-// slowLog answers after an hour.
-type slowLog struct{ eventlog.Log }
-
-func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Hour):
-	}
-	return eventlog.Bounds{}, ctx.Err()
-}
-
 // A guess ends soon while storage does not answer, and no known caller waits for it.
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := slowLog{newMemoryLog()}
+		log := &watchtest.Log{Log: newMemoryLog()}
+		log.Before = func(ctx context.Context, op watchtest.Op) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
 		require.NoError(t, err)
 		var guesses sync.WaitGroup
@@ -392,19 +358,19 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 
 func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		a, b := attached(t, log), attached(t, log)
 		old := register(t, a, "old", false)
 		logged := run(t, b)
 		synctest.Wait()
-		require.Empty(t, logged.String())
-		log.down.Store(true)
-		require.NoError(t, log.Log.Append(t.Context(), "", []eventlog.Entry{{Data: []byte(`{}`)}})) // something changes
+		require.Zero(t, reported.count.Load())
+		log.Down.Store(true)
+		require.NoError(t, log.Log.Log.Append(t.Context(), "", []eventlog.Entry{{Data: []byte(`{}`)}})) // something changes
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, 4, strings.Count(logged.String(), errDown.Error()), "after 0, 1, 3 and 7 seconds")
 		require.NoError(t, b.Keys().Check(old.Key, "old", access.MCP), "what is known goes on")
-		log.down.Store(false)
+		log.Down.Store(false)
 		c := register(t, a, "acme", false)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -430,15 +396,17 @@ func TestRun_loadsTheRegistrationsSoonAfterALongOutage(t *testing.T) {
 }
 
 func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
-	for name, fail := range map[string]func(*watchedLog){
-		"altogether": func(l *watchedLog) { l.down.Store(true) },
-		"to write":   func(l *watchedLog) { l.appendsDown.Store(true) },
-	} {
+	for name, fails := range map[string]string{"altogether": "", "to write": "append"} {
 		t.Run(name, func(t *testing.T) {
-			log := &watchedLog{Log: newMemoryLog()}
+			log := &watchtest.Log{Log: newMemoryLog()}
 			r := attached(t, log)
 			old := register(t, r, "acme", false)
-			fail(log)
+			log.Before = func(_ context.Context, op watchtest.Op) error {
+				if strings.Contains(op.Name, fails) {
+					return errDown
+				}
+				return nil
+			}
 			for _, id := range []string{"acme", "new"} {
 				got, err := r.Register(t.Context(), productfile.Product{ProductID: id}, "", true)
 				require.ErrorIs(t, err, errDown)
@@ -446,29 +414,23 @@ func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
 			}
 			require.NoError(t, r.Keys().Check(old.Key, "acme", access.MCP))
 			require.Equal(t, []string{"acme"}, r.IDs())
-			log.down.Store(false)
-			log.appendsDown.Store(false)
+			log.Before = nil
 			assertOpen(t, r, register(t, r, "new", false), "new")
 			assertOpen(t, r, old, "acme")
 		})
 	}
 }
 
-// fallingLog is down as soon as something was appended.
-type fallingLog struct{ *watchedLog }
-
-func (l fallingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	defer l.down.Store(true)
-	return l.watchedLog.Append(ctx, productID, entries, changes...)
-}
-
 // A registration that took effect gives its secrets away: no one else has them.
 func TestRegister_returnsTheSecretsWhenStorageFailsAfterwards(t *testing.T) {
-	log := fallingLog{&watchedLog{Log: newMemoryLog()}}
+	log := &watchtest.Log{Log: newMemoryLog()}
+	log.After = func(_ context.Context, op watchtest.Op, err error) error {
+		log.Down.Store(op.Name == "append")
+		return err
+	}
 	r := attached(t, log)
 	c := register(t, r, "acme", false)
-	log.down.Store(false)
+	log.Down.Store(false)
 	waittest.Until(t, "the key opens the product", func() bool { return r.Keys().Check(c.Key, "acme", access.MCP) == nil })
 	assertOpen(t, r, c, "acme")
 }
@@ -476,10 +438,10 @@ func TestRegister_returnsTheSecretsWhenStorageFailsAfterwards(t *testing.T) {
 // A credential that cannot be looked up is not refused as unknown.
 func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		r := attached(t, log)
 		time.Sleep(time.Second)
-		log.down.Store(true)
+		log.Down.Store(true)
 		for range 3 {
 			_, ok, err := r.ProductOfID("acme")
 			require.False(t, ok)
@@ -491,7 +453,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 			require.NotErrorIs(t, r.Keys().Check("lak_x", "acme", access.MCP), access.ErrInvalid)
 			time.Sleep(20 * time.Millisecond)
 		}
-		log.down.Store(false)
+		log.Down.Store(false)
 		time.Sleep(50 * time.Millisecond)
 		require.ErrorIs(t, r.Keys().Check("lak_x", "acme", access.MCP), access.ErrInvalid)
 	})
@@ -555,7 +517,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &watchedLog{Log: newMemoryLog()}
+			log := newWatchedLog()
 			here, there := attached(t, log), attached(t, log)
 			register := func(p productfile.Product) Credentials {
 				c, err := there.Register(t.Context(), p, "", true)
@@ -590,7 +552,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 			stranger.WebhookSecret = "guess"
 			require.NoError(t, here.Load(t.Context()))
 			assert.Equal(t, tt.refused, send(stranger))
-			log.down.Store(true)
+			log.Down.Store(true)
 			assert.Equal(t, http.StatusServiceUnavailable, send(stranger))
 			stranger.WebhookSecret = ""
 			if name == "webhook secret" {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -60,16 +60,6 @@ func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
 	})
 }
 
-// droppingLog is a log with another Drop.
-type droppingLog struct {
-	eventlog.Log
-	drop func(ctx context.Context, productID string, through document.Version) error
-}
-
-func (l droppingLog) Drop(ctx context.Context, productID string, through document.Version) error {
-	return l.drop(ctx, productID, through)
-}
-
 // The next call removes the documents that storage could not remove. A new registration removes
 // them first and starts empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
@@ -82,16 +72,20 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := newMemoryLog()
+			log := &watchtest.Log{Log: newMemoryLog()}
 			var fails bool
 			dropped := 0
-			r := registryOn(droppingLog{log, func(ctx context.Context, id string, through document.Version) error {
-				if fails {
+			log.Before = func(_ context.Context, op watchtest.Op) error {
+				switch {
+				case op.Name != "drop":
+				case fails:
 					return errAway
+				default:
+					dropped++
 				}
-				dropped++
-				return log.Drop(ctx, id, through)
-			}})
+				return nil
+			}
+			r := registryOn(log)
 			c := register(t, r, "acme", false)
 			fails = true
 			require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errAway)
@@ -106,17 +100,17 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 
 // A product that was registered again meanwhile loses nothing.
 func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
-	log := newMemoryLog()
-	var r *Registry
+	log := &watchtest.Log{Log: newMemoryLog()}
+	r := registryOn(log)
 	var fresh Credentials
 	removing := true
-	r = registryOn(droppingLog{log, func(context.Context, string, document.Version) error {
-		if removing {
+	log.Before = func(_ context.Context, op watchtest.Op) error {
+		if op.Name == "drop" && removing {
 			removing = false
 			fresh = register(t, r, "acme", false)
 		}
 		return nil
-	}})
+	}
 	register(t, r, "acme", false)
 	require.NoError(t, r.Unregister(t.Context(), "acme"))
 	assertOpen(t, r, fresh, "acme")

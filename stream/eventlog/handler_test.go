@@ -31,6 +31,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -89,7 +90,7 @@ func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
 // its stream, and the lag goes by the log's clock.
 func TestHandler_goesByTheClockOfTheLog(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
-		log := elsewhere{newMemoryLog(), -time.Hour}
+		log := &watchtest.Log{Log: newMemoryLog(), Skew: time.Hour}
 		s := serve(t, tr, log, nil)
 		sub := s.subscribe(t, "", nil)
 		date, err := http.ParseTime(sub.response.Header.Get("Date"))
@@ -281,9 +282,9 @@ func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
 
 func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
 	byEach(t, transports, func(t *testing.T, tr transport) {
-		log := &failingLog{Log: newMemoryLog()}
+		log := &watchtest.Log{Log: newMemoryLog()}
 		s := serve(t, tr, log, nil)
-		log.down.Store(true)
+		log.Down.Store(true)
 		response, err := s.get(t.Context(), http.MethodGet, "", nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, response.Header.Get("Retry-After"))
@@ -385,16 +386,27 @@ func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			small := &memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}
-			log := &turningLog{Log: musttest.New(memorylog.New(small))}
+			log := &watchtest.Log{Log: musttest.New(memorylog.New(small))}
+			var turns atomic.Bool // it drops all its entries, and gets as many new ones, right after a call of Bounds
+			var n atomic.Int64
+			log.After = func(ctx context.Context, op watchtest.Op, err error) error {
+				for range 6 {
+					if op.Name == "bounds" && turns.Load() && err == nil {
+						err = log.Append(ctx, op.ProductID,
+							[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(n.Add(1))), 5<<10)})
+					}
+				}
+				return err
+			}
 			s := serve(t, takenOver, log, nil)
 			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10),
 				eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
-			log.turns.Store(true)
+			turns.Store(true)
 			sub := s.subscribe(t, c.query(first.ID), nil)
 			if c.gap {
 				require.Equal(t, first.ID.String(), sub.gap(t)["requested"])
 			}
-			log.turns.Store(false)
+			turns.Store(false)
 			sub.receives(t, eventlogtest.Retained(t, log, product))
 			require.Equal(t, c.gap, s.metric(t, "liveactivity_stream_gaps_total") > 0)
 
@@ -406,25 +418,6 @@ func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 			}
 		})
 	}
-}
-
-// turningLog is a log that drops all its entries, and gets as many new ones, right after a call of
-// Bounds.
-type turningLog struct {
-	eventlog.Log
-	turns atomic.Bool
-	n     atomic.Int64
-}
-
-func (l *turningLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
-	b, err := l.Log.Bounds(ctx, productID)
-	for range 6 {
-		if l.turns.Load() && err == nil {
-			err = l.Append(ctx, productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(l.n.Add(1))),
-				5<<10)})
-		}
-	}
-	return b, err
 }
 
 func TestHandler_leavesOutOtherSessions(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/directory"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -82,26 +82,18 @@ func TestRecorder_leavesOutExpiredEvents(t *testing.T) {
 	require.Empty(t, ada.Email)
 }
 
-// deafLog appends, but its answers are lost at times.
-type deafLog struct {
-	eventlog.Log
-	deaf atomic.Bool
-}
-
-func (l *deafLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	err := l.Log.Append(ctx, productID, entries, changes...)
-	if err == nil && l.deaf.Load() {
-		return errDown
-	}
-	return err
-}
-
 // A commit that was reported to have failed may have happened. Its retry is then a duplicate, and
 // lookups find its actions.
 func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 	r := newRecording(t)
-	log := &deafLog{Log: r.log}
+	var deaf atomic.Bool
+	log := &watchtest.Log{Log: r.log}
+	log.After = func(_ context.Context, op watchtest.Op, err error) error {
+		if op.Name == "append" && err == nil && deaf.Load() {
+			return errDown
+		}
+		return err
+	}
 	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2)}
 	record := func(events ...activity.Event) (activity.Result, error) {
@@ -109,13 +101,13 @@ func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 	}
 	_, err := record(does("s0", "u1", "before", 0))
 	require.NoError(t, err)
-	log.deaf.Store(true)
+	deaf.Store(true)
 	for range 3 {
 		_, err = record(events...)
 		require.ErrorIs(t, err, errDown)
 		events = append(events, does("s3", "u1", fmt.Sprint("c", len(events)), float64(len(events)+1)))
 	}
-	log.deaf.Store(false)
+	deaf.Store(false)
 	waittest.Together(4, func(int) {
 		_, err := record(events...)
 		assert.NoError(t, err)
@@ -126,28 +118,34 @@ func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 
 // hangingLog never answers while it hangs, unless the call's context ends.
 type hangingLog struct {
-	eventlog.Log
+	watchtest.Log
 	hangs   func(productID string) bool
 	appends atomic.Int64
 	changes atomic.Int64 // the most in one append
 }
 
-func (l *hangingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	l.appends.Add(1)
-	l.changes.Store(max(l.changes.Load(), int64(len(changes))))
-	if l.hangs != nil && l.hangs(productID) {
+func newHangingLog(hangs func(productID string) bool) *hangingLog {
+	l := &hangingLog{Log: watchtest.Log{Log: newMemoryLog()}, hangs: hangs}
+	l.Before = func(ctx context.Context, op watchtest.Op) error {
+		if op.Name != "append" {
+			return nil
+		}
+		l.appends.Add(1)
+		l.changes.Store(max(l.changes.Load(), int64(len(op.Documents))))
+		if l.hangs == nil || !l.hangs(op.ProductID) {
+			return nil
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return l.Log.Append(ctx, productID, entries, changes...)
+	return l
 }
 
 // Every request gets an answer within 5 seconds, however many wait for the same session. Other
 // products do not wait at all.
 func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &hangingLog{Log: newMemoryLog(), hangs: func(productID string) bool { return productID == product }}
+		log := newHangingLog(func(productID string) bool { return productID == product })
 		r := musttest.New(eventlog.NewRecorder(log, nil))
 		start := time.Now()
 		var running sync.WaitGroup
@@ -178,7 +176,7 @@ func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 // A request that waits for a session gives up when its sender gives up.
 func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &hangingLog{Log: newMemoryLog(), hangs: func(string) bool { return true }}
+		log := newHangingLog(func(string) bool { return true })
 		r := musttest.New(eventlog.NewRecorder(log, nil))
 		var first sync.WaitGroup
 		first.Go(func() { _, _ = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)}) })
@@ -197,7 +195,7 @@ func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 // A request of very many sessions holds the sessions of one step at a time.
 func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &hangingLog{Log: newMemoryLog()}
+		log := newHangingLog(nil)
 		log.hangs = func(string) bool { return log.appends.Load() == 3 }
 		r := musttest.New(eventlog.NewRecorder(log, nil))
 		var many []activity.Event
@@ -233,7 +231,7 @@ func TestRecorder_dividesRequestsTooLargeForOneStep(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &hangingLog{Log: newMemoryLog()}
+			log := newHangingLog(nil)
 			r := musttest.New(eventlog.NewRecorder(log, nil))
 			var events []activity.Event
 			for n := range total {

@@ -22,13 +22,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/directory"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -37,13 +37,13 @@ import (
 // recording is a recorder and the log that it records into.
 type recording struct {
 	*eventlog.Recorder
-	log   *failingLog
+	log   *watchtest.Log
 	start eventlog.ID
 }
 
 func newRecording(t testing.TB) *recording {
 	t.Helper()
-	r := &recording{log: &failingLog{Log: musttest.New(memorylog.New(&memorylog.Options{MaxEvents: 1000}))}}
+	r := &recording{log: &watchtest.Log{Log: musttest.New(memorylog.New(&memorylog.Options{MaxEvents: 1000}))}}
 	r.Recorder = musttest.New(eventlog.NewRecorder(r.log, nil))
 	r.start = eventlogtest.Bounds(t, r.log, product).Newest
 	return r
@@ -394,13 +394,13 @@ func requireSession(t *testing.T, entries []eventlog.Entry, total int) {
 func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
-	r.log.down.Store(true)
+	r.log.Down.Store(true)
 	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "c", 3), does("s2", "u1", "d", 4)}
 	result, err := r.Record(t.Context(), product, events)
 	require.ErrorIs(t, err, errDown)
 	require.Zero(t, result)
 	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
-	r.log.down.Store(false)
+	r.log.Down.Store(false)
 	require.Len(t, r.batches(t), 1)
 	require.Equal(t, activity.Result{Accepted: 3}, r.record(t, events...))
 	batches := r.batches(t)
@@ -409,15 +409,12 @@ func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "d"}, r.stored(t, "u1"))
 }
 
-// refusingLog refuses keys that nobody appended.
-type refusingLog struct{ eventlog.Log }
-
-func (refusingLog) Append(context.Context, string, []eventlog.Entry, ...document.Change) error {
-	return &eventlog.DuplicateError{Keys: []activity.Key{{1}}}
-}
-
 func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
-	r := musttest.New(eventlog.NewRecorder(refusingLog{newMemoryLog()}, nil))
+	log := &watchtest.Log{Log: newMemoryLog()}
+	log.After = func(context.Context, watchtest.Op, error) error { // of a key that nobody appended
+		return &eventlog.DuplicateError{Keys: []activity.Key{{1}}}
+	}
+	r := musttest.New(eventlog.NewRecorder(log, nil))
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
 	require.Error(t, err)
 }
@@ -810,7 +807,19 @@ func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 // The events of a failed request are metered once, whichever attempt recorded them.
 func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	var metered activity.Flow
-	log := &fullLog{Log: newMemoryLog(), room: 1}
+	log, room := &watchtest.Log{Log: newMemoryLog()}, 1
+	log.Before = func(_ context.Context, op watchtest.Op) error {
+		if op.Name == "append" && room == 0 {
+			return errFull
+		}
+		return nil
+	}
+	log.After = func(_ context.Context, op watchtest.Op, err error) error {
+		if op.Name == "append" && err == nil {
+			room--
+		}
+		return err
+	}
 	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(_ string, f activity.Flow) {
 		metered = metered.Plus(f)
 	}}))
@@ -823,7 +832,7 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	first := metered.Accepted
 	assert.Positive(t, first)
 	assert.Less(t, first, 300)
-	log.room = 2
+	room = 2
 	result, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
 	assert.Equal(t, activity.Result{Accepted: 300 - first, Duplicate: first}, result)
@@ -831,24 +840,6 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 }
 
 var errFull = errors.New("the log is full")
-
-// fullLog has room for so many appends.
-type fullLog struct {
-	eventlog.Log
-	room int
-}
-
-func (l *fullLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	if l.room == 0 {
-		return errFull
-	}
-	err := l.Log.Append(ctx, productID, entries, changes...)
-	if err == nil && len(entries) > 0 {
-		l.room--
-	}
-	return err
-}
 
 // Followers in the process that recorded a batch share it, decoded. The log does
 // not keep it in memory; later followers decode the same.
@@ -887,21 +878,13 @@ func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {
 	require.NotSame(t, decode(), decode(), "the log does not keep it")
 }
 
-// elsewhere is a log whose clock this process is ahead of.
-type elsewhere struct {
-	eventlog.Log
-	ahead time.Duration
-}
-
-func (l elsewhere) Now() time.Time { return time.Now().Add(-l.ahead) }
-
 // A server whose clock is wrong records actions at their time by the log's clock, and later reports
 // to other servers are newer.
 func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
-			wrong := musttest.New(eventlog.NewRecorder(elsewhere{r.log, ahead}, nil))
+			wrong := musttest.New(eventlog.NewRecorder(&watchtest.Log{Log: r.log, Skew: -ahead}, nil))
 			now := time.Now().Add(-ahead) // by the log's clock
 			report := func(by *eventlog.Recorder, clock time.Duration, user, title string, second int) {
 				t.Helper()
@@ -930,7 +913,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 // forwarded after the date of its stream, which is by the log's clock, too.
 func TestRecorder_goesByTheClockOfTheLogForNewEvents(t *testing.T) {
 	r := newRecording(t)
-	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, nil))
+	fast := musttest.New(eventlog.NewRecorder(&watchtest.Log{Log: r.log, Skew: -time.Hour}, nil))
 	e := does("s", "ada", "now", 0)
 	e.Time = time.Now()
 	_, err := fast.Record(t.Context(), product, []activity.Event{e})

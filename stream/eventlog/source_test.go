@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -171,14 +172,14 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 
 func TestSource_waitsForStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &failingLog{Log: musttest.New(memorylog.New(nil))}
+		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
 		appendN(t, log, eventlog.Entry{Data: text("1")})
-		log.down.Store(true)
+		log.Down.Store(true)
 		f := followSource(t, log, "", time.Unix(0, 0), nil)
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
 		require.Empty(t, f.delivered())
-		log.down.Store(false)
+		log.Down.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
@@ -190,7 +191,7 @@ func TestSource_waitsForStorage(t *testing.T) {
 func TestSource_logsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer
-		log := &failingLog{Log: musttest.New(memorylog.New(nil))}
+		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
 		source := musttest.New(eventlog.NewSource(log, "acme"))
 		source.Logger = slog.New(slog.NewTextHandler(&lines, nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -200,10 +201,10 @@ func TestSource_logsAnOutageOnce(t *testing.T) {
 			_ = source.Entries(ctx, eventlog.ID{}, func(eventlog.ID, []eventlog.Entry) error { return nil })
 		}()
 		for outage := range 2 {
-			log.down.Store(true)
+			log.Down.Store(true)
 			time.Sleep(time.Minute)
 			require.Equal(t, outage+1, strings.Count(lines.String(), "log cannot be read"))
-			log.down.Store(false)
+			log.Down.Store(false)
 			time.Sleep(time.Minute)
 		}
 		cancel()
@@ -257,7 +258,7 @@ func TestSource_Entries_givesPagesOfRetainedEntriesAndThenNewOnes(t *testing.T) 
 
 func TestSource_Follow_saysWhenItBeganByTheClockOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := elsewhere{newMemoryLog(), time.Hour}
+		log := &watchtest.Log{Log: newMemoryLog(), Skew: -time.Hour}
 		defer log.Close()
 		began := errors.New("began")
 		err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), "", time.Time{},

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -20,9 +19,9 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -89,27 +88,20 @@ func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 // sent at once like any other.
 func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &lateLog{Log: musttest.New(memorylog.New(nil))}
+		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+		var once sync.Once
+		log.After = func(ctx context.Context, op watchtest.Op, err error) error {
+			if op.Name == "read" { // it was found empty
+				once.Do(func() { err = log.Append(ctx, op.ProductID, eventlogtest.Entries("late", 1)) })
+			}
+			return err
+		}
 		s := servePiped(t, takenOver, log, nil)
 		began := time.Now()
 		sub := s.subscribe(t, "", nil)
 		require.Equal(t, string(eventlogtest.Entry("late", 0).Data), sub.next(t).Data)
 		require.Zero(t, time.Since(began))
 	})
-}
-
-// lateLog gets an entry just after it was found empty.
-type lateLog struct {
-	eventlog.Log
-	once sync.Once
-}
-
-func (l *lateLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	n, err := l.Log.Read(ctx, productID, after, dst)
-	if n == 0 && err == nil {
-		l.once.Do(func() { err = l.Append(ctx, productID, eventlogtest.Entries("late", 1)) })
-	}
-	return n, err
 }
 
 // countWrites subscribes and returns a counter of the writes that the server
@@ -409,51 +401,23 @@ func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
 	})
 }
 
-// failingLog is a log whose storage cannot be reached at times.
-type failingLog struct {
-	eventlog.Log
-	down atomic.Bool
-}
-
-var errDown = errors.New("storage is down")
-
-func (l *failingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry,
-	changes ...document.Change) error {
-	if l.down.Load() {
-		return errDown
-	}
-	return l.Log.Append(ctx, productID, entries, changes...)
-}
-
-func (l *failingLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	if l.down.Load() {
-		return 0, errDown
-	}
-	return l.Log.Read(ctx, productID, after, dst)
-}
-
-func (l *failingLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
-	if l.down.Load() {
-		return eventlog.Bounds{}, errDown
-	}
-	return l.Log.Bounds(ctx, productID)
-}
+var errDown = watchtest.ErrDown
 
 func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		memory := musttest.New(memorylog.New(nil))
-		log := &failingLog{Log: memory}
+		log := &watchtest.Log{Log: memory}
 		s := servePiped(t, tr, log, nil)
 		tape := s.subscribe(t, "", nil).record()
 		synctest.Wait() // no read is under way
-		log.down.Store(true)
+		log.Down.Store(true)
 		want := eventlogtest.Append(t, memory, product, eventlogtest.Entries("a", 300)...) // by another server
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.NoError(t, tape.end())
 		beats := tape.take()
 		require.Len(t, beats, int(time.Minute/eventlog.DefaultHeartbeat), "heartbeats go on")
-		log.down.Store(false)
+		log.Down.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		got := tape.take()
