@@ -96,19 +96,6 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 	}
 }
 
-// The stored registration holds the whole product, not only its secrets.
-func TestRegistrations_keepTheWholeProduct(t *testing.T) {
-	log := newMemoryLog()
-	origins := []string{"https://app.acme.example"}
-	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins},
-		"", false)
-	require.NoError(t, err)
-	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
-	require.NoError(t, err)
-	require.Len(t, docs, 1)
-	require.Contains(t, string(docs[0].Value), origins[0])
-}
-
 // A reader of the storage file finds no key to a product in it.
 func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 	dir := t.TempDir()

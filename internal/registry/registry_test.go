@@ -71,20 +71,6 @@ func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 	assert.False(t, ok)
 }
 
-func TestNew_knowsNothing(t *testing.T) {
-	r := registryOn(newMemoryLog())
-	assert.Empty(t, r.IDs())
-	reports, ok, _ := r.ProductOfID("demo")
-	assert.False(t, ok)
-	assert.Empty(t, reports)
-	for _, token := range []string{"", "phc_1"} {
-		_, ok, _ = r.ProductOfToken(token)
-		assert.False(t, ok)
-	}
-	_, err := r.Keys().ProductOf("", access.MCP)
-	assert.ErrorIs(t, err, access.ErrInvalid)
-}
-
 func TestFromFile_opensTheProductsOfTheFile(t *testing.T) {
 	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
@@ -142,20 +128,6 @@ func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	assertOpen(t, r, c, "acme")
 	_, ok, _ := r.ProductOfToken("mine")
 	assert.False(t, ok)
-}
-
-func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
-	r := registryOn(newMemoryLog())
-	other := register(t, r, "other", false)
-	old := register(t, r, "acme", false)
-	for range 3 {
-		fresh := register(t, r, "acme", true)
-		assertVoid(t, r, old, "acme")
-		assertOpen(t, r, fresh, "acme")
-		old = fresh
-	}
-	assertOpen(t, r, other, "other")
-	assert.Equal(t, []string{"acme", "other"}, r.IDs())
 }
 
 // A caller that follows the hint of a 409 keeps the help desk and the list of origins.
