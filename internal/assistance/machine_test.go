@@ -170,7 +170,8 @@ func TestStep_claimsBeforeItSends(t *testing.T) {
 func TestStep_sendsNothingThatIsStale(t *testing.T) {
 	m := in(t, assistance.Thinking)
 	match := matched("a", m.now)
-	assert.Equal(t, assistance.Stale, m.after(assistance.SendWithin+time.Microsecond).refuses(match).Reason)
+	assert.EqualError(t, m.after(assistance.SendWithin+time.Microsecond).refuses(match),
+		"proactive: matched is not possible in thinking: stale")
 	m.now = noon.Add(assistance.SendWithin)
 	m.do(match)
 }
@@ -211,21 +212,6 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	m.after(30 * time.Second).do(matched("a", m.now))
 	find.Since, find.After = m.now, shown
 	assert.Equal(t, []assistance.Effect{find}, m.after(assistance.FindAfter).do(assistance.Tick{}), "not the one before")
-}
-
-func TestStep_coolsDownEachTriggerByItself(t *testing.T) {
-	m := in(t, assistance.Thinking)
-	m.do(matched("a", m.now), assistance.Lost{})
-	m.after(29 * time.Second)
-	refusal := m.refuses(matched("a", m.now))
-	assert.Equal(t, assistance.CoolingDown, refusal.Reason)
-	assert.EqualError(t, refusal, "proactive: matched is not possible in thinking: cooldown")
-	other := *m
-	other.offers("b")
-	m.after(time.Second).do(matched("a", m.now))
-	assert.Contains(t, marshal(t, m.Machine), "previous")
-	m.do(assistance.Shown{OfferID: "p2"})
-	assert.NotContains(t, marshal(t, m.Machine), "previous")
 }
 
 func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
@@ -371,7 +357,8 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 		m.after(300 * time.Second)
 	}
 	m.offers("a")
-	m.do(dismissed)
+	assert.NotContains(t, marshal(t, m.Machine), "previous", "of use for a claim alone")
+	m.do(assistance.Dismissed{})
 	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
 	m.do(assistance.Message{Text: "Hello"}, finished)
 	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason,

@@ -48,21 +48,6 @@ func TestSnapshot_isVersionedJSON(t *testing.T) {
 	}`, marshal(t, busy(t)))
 }
 
-func TestSnapshot_restoresTheMachine(t *testing.T) {
-	for _, m := range []assistance.Machine{{}, busy(t), in(&testing.T{}, assistance.Proactive).Machine,
-		in(&testing.T{}, assistance.Guidance).Machine, in(&testing.T{}, assistance.Reactive).Machine} {
-		var restored assistance.Machine
-		require.NoError(t, json.Unmarshal([]byte(marshal(t, m)), &restored))
-		assert.Equal(t, m, restored)
-
-		indented, err := json.MarshalIndent(map[string]any{"machine": m}, "", "  ")
-		require.NoError(t, err)
-		var document struct{ Machine assistance.Machine }
-		require.NoError(t, json.Unmarshal(indented, &document))
-		assert.Equal(t, m, document.Machine)
-	}
-}
-
 func TestSnapshot_readsEarlierVersions(t *testing.T) {
 	var m assistance.Machine
 	require.NoError(t, json.Unmarshal([]byte(`{"state":"thinking","since_us":1,"sum":"c70434f4","version":1,"mood":[]}`),
