@@ -358,7 +358,7 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 	}
 	m.offers("a")
 	assert.NotContains(t, marshal(t, m.Machine), "previous", "of use for a claim alone")
-	m.do(assistance.Dismissed{})
+	m.do(dismissed)
 	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
 	m.do(assistance.Message{Text: "Hello"}, finished)
 	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason,
