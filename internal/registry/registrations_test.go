@@ -370,13 +370,13 @@ func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
 
 func TestRun_loadsTheRegistrationsSoonAfterALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &watchedLog{Log: newMemoryLog()}
+		log := newWatchedLog()
 		register(t, attached(t, log), "acme", false)
-		log.down.Store(true)
+		log.Down.Store(true)
 		r := registryOn(log)
 		run(t, r)
 		time.Sleep(time.Hour + 10*time.Second)
-		log.down.Store(false)
+		log.Down.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"acme"}, r.IDs())
