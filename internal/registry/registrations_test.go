@@ -364,7 +364,6 @@ func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
 		require.Equal(t, []string{"acme", "old"}, b.IDs())
 		assertOpen(t, b, c, "acme")
 		require.Equal(t, 4, strings.Count(logged.String(), "\n"))
-		require.Equal(t, 4, strings.Count(logged.String(), "\n"))
 	})
 }
 
