@@ -29,7 +29,6 @@ type commit struct {
 	appends bool             // refused once the log is closed
 	of      document.Version // the generation that it belongs to
 	since   time.Time        // when it was ready
-	gone    <-chan struct{}  // closed when its caller has given up; nil for never
 
 	err     error
 	version document.Version // of the documents put

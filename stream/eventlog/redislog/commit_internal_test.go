@@ -1,7 +1,6 @@
 package redislog
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,17 +42,6 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 			})
 		})
 	}
-}
-
-// If commits take several round trips, commits whose callers have given up meanwhile are not sent.
-func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
-	log, err := Open("redis://localhost", nil)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c := &commit{args: []any{""}, gone: ctx.Done()}
-	log.product("acme").commitAll([]*commit{c})
-	require.ErrorIs(t, c.err, errGone)
 }
 
 // An announcement during a commit is heard at the end of the commit. It is not heard again at the

@@ -40,27 +40,13 @@ const (
 const othersTurn = time.Millisecond
 
 // commit makes the commit and returns its error, or an error if ctx ends first. Then the commit
-// no longer belongs to the caller: it may happen if it is being sent, but not if it still
-// waits.
+// no longer belongs to the caller, and may still happen.
 func (p *product) commit(ctx context.Context, c *commit) error {
-	c.since, c.gone = time.Now(), ctx.Done()
+	c.since = time.Now()
 	if err := p.commits.Do(ctx, c); err != nil {
 		return failed("commit", err) // the commit may still happen
 	}
 	return c.err
-}
-
-// errGone is the outcome of a commit whose caller has given up before it was sent.
-var errGone = errors.New("redislog: the caller of the commit has gone")
-
-// isGone reports whether the commit's caller has given up.
-func (c *commit) isGone() bool {
-	select {
-	case <-c.gone:
-		return true
-	default:
-		return false
-	}
 }
 
 // commitAll makes commits, in order and in as few round trips as their size allows. There is
@@ -108,8 +94,6 @@ func (p *product) commitTogether(commits []*commit) {
 			c.err = eventlog.ErrClosed
 		case c.since.Before(p.failedAt):
 			c.err = p.failure
-		case c.isGone():
-			c.err = errGone
 		default:
 			current = append(current, c)
 		}
