@@ -20,6 +20,8 @@ import (
 
 func TestServeActions_makesTheAction(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("word ", 200))
+	longest, word := strings.Repeat("s", 1024), strings.Repeat("w", 32)
+	page := "https://p.example/" + strings.Repeat("p", 2030)
 	for name, tt := range map[string]struct {
 		fields string
 		want   activity.Action
@@ -60,6 +62,8 @@ func TestServeActions_makesTheAction(t *testing.T) {
 		"URL in capitals": {`"title":"t","url":"HTTPS://P.example/A"`,
 			activity.Action{Type: "click", Title: "t", Description: "User clicked t on the a page",
 				RawURL: "HTTPS://P.example/A", CanonicalURL: "https://p.example/A"}},
+		"the longest type and URL": {fmt.Sprintf(`"title":"t","type":%q,"url":%q`, word, page),
+			activity.Action{Type: word, Title: "t", Description: "User did “t”", RawURL: page, CanonicalURL: page}},
 		"unknown fields": {`"title":"t","user":{"name":"ada"},"timestamp":1,"index":7`,
 			activity.Action{Type: "click", Title: "t", Description: "User clicked t"}},
 		"markup": {`"title":"<img src=x onerror=alert(1)>"`,
@@ -68,8 +72,8 @@ func TestServeActions_makesTheAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
-			assert.Equal(t, 1, accepted(t, post(b, ` {"session_id":"s",`+tt.fields+"}\n")))
-			got := ask(t, b, "s").Actions[0]
+			assert.Equal(t, 1, accepted(t, post(b, ` {"session_id":"`+longest+`",`+tt.fields+"}\n")))
+			got := ask(t, b, longest).Actions[0]
 			assert.NotZero(t, got.TimestampStart)
 			got.TimestampStart, got.TimestampEnd = 0, 0
 			assert.Equal(t, tt.want, got)
@@ -98,6 +102,8 @@ func TestServeActions_makesTheVendor(t *testing.T) {
 			bridge.Vendor{ID: "7", Status: bridge.Blocked, MissingDocuments: []string{"d"}}},
 		"an id to keep": {`{"id":" a/b ","status":"blocked"}`,
 			bridge.Vendor{ID: " a/b ", Status: bridge.Blocked, MissingDocuments: []string{}}},
+		"the longest id": {`{"id":"` + strings.Repeat("7", 1024) + `","status":"blocked"}`,
+			bridge.Vendor{ID: strings.Repeat("7", 1024), Status: bridge.Blocked, MissingDocuments: []string{}}},
 		"an unknown field": {`{"id":"7","status":"blocked","tax_id":12}`,
 			bridge.Vendor{ID: "7", Status: bridge.Blocked, MissingDocuments: []string{}}},
 		"markup in the name": {`{"id":"7","name":"<b>Acme</b>","status":"blocked"}`,
@@ -146,7 +152,7 @@ func TestServeActions_refuses(t *testing.T) {
 			"url must be an absolute http or https URL"},
 		"url is broken": {`{"session_id":"s","title":"t","url":"https://a.example/%zz"}`,
 			"url must be an absolute http or https URL"},
-		"url is too long": {`{"session_id":"s","title":"t","url":"https://a.example/` + strings.Repeat("x", 2048) +
+		"url is too long": {`{"session_id":"s","title":"t","url":"https://a.example/` + strings.Repeat("x", 2031) +
 			`"}`, "at most 2048 bytes"},
 		"vendor is a string": {`{"session_id":"s","title":"t","vendor":"Acme"}`,
 			"vendor must be an object, not of the type string."},
