@@ -38,7 +38,7 @@ func TestServeLink_answersEachBody(t *testing.T) {
 			404, "Unknown product."},
 		"unknown desk": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`,
 			[]string{ownPage}, 400, "The field desk does not name a help desk of the product."},
-		"no origin": {link, nil, 403, "Pages of this origin may not link sessions of the product."},
+		"no origin, whatever the body": {"{", nil, 403, "Pages of this origin may not link sessions of the product."},
 		"another origin": {link, []string{"Origin: https://evil.example"}, 403,
 			"Pages of this origin may not link sessions of the product."},
 		"without a session": {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400,
