@@ -1074,6 +1074,7 @@ func TestConsumer_handlesEverythingOfASourceThatEnds(t *testing.T) {
 		consumer, err := stream.NewSourceConsumer(ending{[]string{entryOf("s", "a"), entryOf("s", "b"), entryOf("t", "c")},
 			errClosed}, n.slowly(), nil)
 		require.NoError(t, err)
+		assert.True(t, consumer.Connected(), "a log in this process is always open")
 		require.ErrorIs(t, consumer.Run(t.Context()), errClosed)
 		assert.Len(t, n.all(), 3)
 	})
