@@ -320,14 +320,13 @@ func (a *appending) encode(s *step) error {
 	return nil
 }
 
-// add adds a batch, in halves while it is too large for an entry. A single action is never
-// divided.
+// add adds a batch, in parts if it is too large for an entry. A single action is never divided.
 func (a *appending) add(b *activity.Batch) (err error) {
 	if a.json, err = b.AppendJSON(a.json[:0]); err != nil {
 		return err
 	}
 	if b.Count > 1 && len(a.json) > maxData {
-		return a.addHalves(b)
+		return a.addParts(b, len(a.json)/maxData+1)
 	}
 	e := Entry{SessionID: b.SessionID, Keys: a.keysOf(b), Batch: b, shared: weak.Make(b)}
 	e.setData(a.json, headRoom)
@@ -353,16 +352,16 @@ func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
 	return nil
 }
 
-// addHalves adds the halves of a batch, in order. They share its actions.
-func (a *appending) addHalves(b *activity.Batch) error {
-	first, second := *b, *b
-	half := len(b.Actions) / 2
-	first.Actions, first.Count = b.Actions[:half], half
-	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
-	if err := a.add(&first); err != nil {
-		return err
+// addParts adds a batch in n parts or a few more, in order. They share its actions.
+func (a *appending) addParts(b *activity.Batch, n int) error {
+	for actions := range slices.Chunk(b.Actions, max(1, len(b.Actions)/n)) {
+		part := *b
+		part.Actions, part.Count = actions, len(actions)
+		if err := a.add(&part); err != nil {
+			return err
+		}
 	}
-	return a.add(&second)
+	return nil
 }
 
 // batch returns the batch of a part. An action ends when the next one starts, if that has the

@@ -355,7 +355,7 @@ func TestRecorder_splitsBatchesTooLargeForAClient(t *testing.T) {
 	var events []activity.Event
 	for n := range total {
 		e := does("s1", "u1", fmt.Sprint("action ", n), float64(n))
-		if n < 40 { // so that the halves of the batch differ
+		if n < 40 { // so that the parts of the batch differ
 			e.Action.RawURL += strings.Repeat("<", 3000)
 		}
 		events = append(events, e)
@@ -368,6 +368,19 @@ func TestRecorder_splitsBatchesTooLargeForAClient(t *testing.T) {
 	require.Len(t, r.stored(t, "u1"), total+2)
 	r.record(t, does("s1", "u1", "later", total))
 	require.Equal(t, []int{total + 1}, activitytest.Indexes(r.batches(t)[0]))
+}
+
+// Halving a batch again and again would encode it as often, and make an entry more.
+func TestRecorder_splitsALargeBatchAtOnce(t *testing.T) {
+	r := newRecording(t)
+	var events []activity.Event
+	for n := range 99 {
+		e := does("s1", "u1", fmt.Sprint("action ", n), float64(n))
+		e.Action.RawURL += strings.Repeat("<", 1000)
+		events = append(events, e)
+	}
+	r.record(t, events...)
+	require.Equal(t, 3, len(r.entries(t)))
 }
 
 // requireSession fails the test unless the entries, none too large, hold one session with this many
