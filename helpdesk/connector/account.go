@@ -51,25 +51,24 @@ const (
 // inside returns the number of conversations being worked on.
 func (a *account) inside() int { return a.others + a.strange }
 
-// room returns how many more conversations may be worked on now. It is negative if
-// there are too many already.
+// room returns how many more conversations may be worked on once until is past. It is negative
+// if there are too many already.
 func (a *account) room() int {
-	switch {
-	case a.isClosed():
-		return -a.inside()
-	case !a.failing.IsZero():
+	if !a.failing.IsZero() {
 		return 1 - a.inside()
 	}
 	return maxInside - a.inside()
 }
 
-// opens returns when the next conversation may be worked on, and false if the work on
-// another one has to end first.
-func (a *account) opens() (at time.Time, ok bool) {
-	if a.inside() >= maxInside || a.inside() > 0 && !a.failing.IsZero() {
-		return time.Time{}, false
+// opens returns when the next conversation may be worked on, for nothing but strangers' notes if
+// strange is set, and false if other work has to end first.
+func (a *account) opens(now time.Time, strange bool) (at time.Time, ok bool) {
+	at, ok = a.until, a.room() > 0
+	if ok && strange {
+		turn, isTurn := a.turn(now)
+		at, ok = later(at, turn), isTurn && a.strange < maxStrange
 	}
-	return a.until, true
+	return at, ok
 }
 
 // pause blocks all requests for a time. It never shortens a pause.

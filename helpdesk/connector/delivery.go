@@ -201,7 +201,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 // awaitWork returns when something is due, and reports false when ctx has ended.
 func (d *delivery) awaitWork(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		wait := d.wait()
+		wait, _ := d.wait()
 		if wait <= 0 {
 			return true
 		}
@@ -224,29 +224,29 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 // wait returns how long the holder of the lease has to wait for work, an hour if there is none.
 // Zero or less means now. An account whose breaker is full has no work until a job ends. wait
 // asks the triggers that are due first, because a match is work.
-func (d *delivery) wait() time.Duration {
+//
+// busy reports whether the lease is worth keeping for linger: work is running, or a lane is due
+// by then, whether or not its desk is away.
+func (d *delivery) wait() (wait time.Duration, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ask()
-	at := time.Now().Add(time.Hour)
+	now := time.Now()
+	at, keep := now.Add(time.Hour), now.Add(linger)
+	busy = d.running > 0
 	for _, a := range d.accounts {
-		opens, isOpen := a.opens()
-		if !isOpen {
-			continue
-		}
-		if due, some := a.lanes.Next(); some {
-			at = sooner(at, later(due, opens))
-		}
-		if due, some := a.turns.lanes.Next(); some && a.strange < maxStrange {
-			if turn, ok := a.turn(time.Now()); ok {
-				at = sooner(at, later(later(due, opens), turn))
+		for _, lanes := range []*schedule.Agenda[*lane]{&a.lanes, &a.turns.lanes} {
+			due, some := lanes.Next()
+			busy = busy || some && !due.After(keep)
+			if opens, ok := a.opens(now, lanes == &a.turns.lanes); ok && some {
+				at = sooner(at, later(due, opens))
 			}
 		}
 	}
 	if len(d.waiting) > 0 {
 		at = sooner(at, d.lookedFor.Add(resolving))
 	}
-	return time.Until(at)
+	return at.Sub(now), busy || !at.After(keep)
 }
 
 // finish writes the notes that wait for the debounce time or for the interval between notes. It

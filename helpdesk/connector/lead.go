@@ -45,14 +45,13 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 		d.leading = false
 	}()
 	group.Go(func() error {
-		// The lease is kept for linger after the last work, and given up only if no lane is due
-		// soon: taking it again costs writes to storage.
+		// The lease is kept for linger after the last work: taking it again costs writes to storage.
 		for used := time.Now(); ctx.Err() == nil; {
 			if err := d.dispatch(ctx, lease, owned); err != nil {
 				return err
 			}
-			wait := d.wait()
-			if wait <= linger || !d.isIdle(linger) {
+			wait, busy := d.wait()
+			if busy {
 				used = time.Now()
 			} else if time.Since(used) >= linger {
 				return errIdle
@@ -64,21 +63,6 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 		return ctx.Err()
 	})
 	return group.Wait()
-}
-
-// isIdle reports whether no work is running and no lane is due within the given time. A lane
-// that is due and waits for its desk counts as work: the lease is kept while a desk is away.
-func (d *delivery) isIdle(within time.Duration) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.accounts {
-		for _, lanes := range []*schedule.Agenda[*lane]{&a.lanes, &a.turns.lanes} {
-			if due, ok := lanes.Next(); ok && time.Until(due) <= within {
-				return false
-			}
-		}
-	}
-	return d.running == 0
 }
 
 // dispatch starts the work on everything that is due, as far as the accounts have room. The jobs
@@ -116,6 +100,9 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	room := a.room()
+	if a.isClosed() {
+		room = 0
+	}
 	pop := func(from *schedule.Agenda[*lane]) bool {
 		l, ok := from.Pop(now)
 		if ok && configured && !a.failing.IsZero() {
