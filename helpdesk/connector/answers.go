@@ -58,9 +58,8 @@ type Question struct {
 }
 
 // question returns the question for messages that are answered together.
-func question(productID, key string, batch []message) Question {
-	q := Question{ProductID: productID, Text: batch[0].Text}
-	q.Desk, q.ConversationID = splitKey(key)
+func question(productID string, of Link, batch []message) Question {
+	q := Question{ProductID: productID, Desk: of.Desk, ConversationID: of.ConversationID, Text: batch[0].Text}
 	if len(batch) == 1 {
 		return q
 	}
@@ -92,11 +91,11 @@ var errNoAnswer = errors.New("connector: the reply is empty")
 // asking calls ask, which asks a model about a conversation, when it is the caller's turn. The
 // caller waits first in this process, at no cost to storage, and then for the leases that bound
 // the calls of all servers. The error is ask's, ctx's or the storage's.
-func (d *delivery) asking(ctx context.Context, key string, ask func(context.Context) error) error {
+func (d *delivery) asking(ctx context.Context, of Link, ask func(context.Context) error) error {
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
-		return d.store.asking(ctx, d.productID, key, ask)
+		return d.store.asking(ctx, d.productID, of, ask)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -105,16 +104,16 @@ func (d *delivery) asking(ctx context.Context, key string, ask func(context.Cont
 // asking calls a function that asks a model about a conversation. Over all servers, one call per
 // conversation and four per product run at a time. It waits for both leases, and the function's
 // context ends with them.
-func (s *store) asking(ctx context.Context, productID, key string, ask func(context.Context) error) error {
-	return document.WithOne(ctx, s.docs, productID, []string{modelLease + key}, func(ctx context.Context) error {
+func (s *store) asking(ctx context.Context, productID string, of Link, ask func(context.Context) error) error {
+	return document.WithOne(ctx, s.docs, productID, []string{modelLease + of.key()}, func(ctx context.Context) error {
 		return document.WithOne(ctx, s.docs, productID, modelLeases, ask)
 	})
 }
 
 // summarize returns a model's summary of a session of a conversation. The wait for a turn does
 // not count toward the model's timeout.
-func (d *delivery) summarize(ctx context.Context, key, prompt string) (text string, err error) {
-	err = d.asking(ctx, key, func(ctx context.Context) (err error) {
+func (d *delivery) summarize(ctx context.Context, of Link, prompt string) (text string, err error) {
+	err = d.asking(ctx, of, func(ctx context.Context) (err error) {
 		text, err = summary.Ask(ctx, d.opts.Model, summary.Timeout, prompt)
 		return err
 	})
@@ -138,7 +137,7 @@ func (d *delivery) reply(ctx context.Context, q Question, askers []helpdesk.Cont
 	if q.Actions, err = d.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
-	err = d.asking(ctx, keyOf(q.Desk, q.ConversationID), func(ctx context.Context) (err error) {
+	err = d.asking(ctx, of, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
 		text, err = d.opts.Reply(ctx, q)
@@ -222,9 +221,8 @@ func (s *store) vouched(ctx context.Context, productID string, of Link, sessions
 }
 
 // isVouched reports whether a model may see the activity of one session.
-func (s *store) isVouched(ctx context.Context, productID, key string, l session, claims bool) (bool, error) {
-	desk, id := splitKey(key)
-	good, err := s.vouched(ctx, productID, Link{desk, id}, []session{l}, nil, claims)
+func (s *store) isVouched(ctx context.Context, productID string, of Link, l session, claims bool) (bool, error) {
+	good, err := s.vouched(ctx, productID, of, []session{l}, nil, claims)
 	return len(good) > 0, err
 }
 

@@ -22,9 +22,8 @@ type belongs struct {
 }
 
 // belongs returns the rule for the session's actions in the conversation.
-func (s *session) belongs(key string) belongs {
-	_, id := splitKey(key)
-	return belongs{conversationID: id, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(s.Others)}
+func (s *session) belongs(conversationID string) belongs {
+	return belongs{conversationID: conversationID, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(s.Others)}
 }
 
 // has reports whether an action belongs to the conversation.

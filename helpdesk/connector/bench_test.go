@@ -130,7 +130,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 			ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
 		change, _, err := c.store.change(&r)
 		require.NoError(t, err)
-		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))),
+		docs[i] = document.Document{Name: Link{"zendesk", fmt.Sprint(100000 + i)}.documentName(),
 			Value: change.Value, Version: 1}
 	}
 	perLinked := heaptest.After(func() {

@@ -36,7 +36,7 @@ type linkRequest struct {
 // claim returns the link that the request asks for. It is bySigned if there is any proof; the
 // proof itself is checked later, once the session's user is known.
 func (l *linkRequest) claim() claim {
-	c := claim{productID: l.ProductID, desk: l.Desk, conversationID: string(l.ConversationID),
+	c := claim{productID: l.ProductID, Link: Link{l.Desk, string(l.ConversationID)},
 		proof: intake.Proof{UserHash: l.UserHash, Token: l.Token}}
 	if c.proof != (intake.Proof{}) {
 		c.by = bySigned

@@ -85,7 +85,7 @@ func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
 	code, says := link("c2")
 	assert.Equal(t, 409, code)
 	assert.Equal(t, "The session is linked to another conversation.", says)
-	assert.Equal(t, []Linked{{SessionID: "s1"}}, d.known(t, "plain", "c1").Sessions, "not by a webhook")
+	assert.Equal(t, []Linked{{SessionID: "s1"}}, d.known(t, "plain", "c1"), "not by a webhook")
 	d.says(t, "already_linked", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
 }
 
@@ -121,7 +121,7 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 				require.Equal(t, says == refusal, code == http.StatusUnauthorized)
 			}
 			require.Equal(t, tt.says == "linked",
-				slices.Contains(d.known(t, "plain", "c1").Sessions, Linked{SessionID: "s7", Signed: true}))
+				slices.Contains(d.known(t, "plain", "c1"), Linked{SessionID: "s7", Signed: true}))
 			d.visit(t, "anonymous", "pricing")
 			code, _ := link("anonymous")
 			assert.Equal(t, http.StatusUnauthorized, code)

@@ -422,11 +422,6 @@ func (c *conversation) hasSummary(w *writing) bool {
 	return w.Summary != nil && s != nil && s.Summary != nil && s.Summary.Text == w.Summary.Text
 }
 
-// Conversation is a conversation of a desk as the connector knows it.
-type Conversation struct {
-	Sessions []Linked // in the order in which they were linked
-}
-
 // Linked is a session of a conversation.
 type Linked struct {
 	SessionID string

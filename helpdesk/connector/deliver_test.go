@@ -149,7 +149,7 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 			id, of := fmt.Sprint("full ", i), fmt.Sprint("of ", i)
 			f.visit(t, of, "a")
 			f.links(t, id, of)
-			r, err := f.store.read(t.Context(), "acme", "zendesk/"+id)
+			r, err := f.store.read(t.Context(), "acme", linkOf("zendesk/"+id))
 			require.NoError(t, err)
 			full := nearlyFull(t, 200)
 			full.Sessions[1] = r.Sessions[0]
@@ -312,7 +312,7 @@ func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...
 	data, err := json.Marshal(erasure)
 	require.NoError(t, err)
 	for _, l := range links {
-		require.NoError(t, f.store.unlink(t.Context(), "acme", keyOf(l.Desk, l.ConversationID), sessionID))
+		require.NoError(t, f.store.unlink(t.Context(), "acme", l, sessionID))
 	}
 	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
 	require.NoError(t, f.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))

@@ -166,14 +166,15 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 // left unchanged. The caller holds mu.
 func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	from = eventlog.IDAt(time.Now().Add(24 * time.Hour))
-	key := strings.TrimPrefix(doc.Name, conversationPrefix)
+	of := linkOf(strings.TrimPrefix(doc.Name, conversationPrefix))
 	c, err := decodeConversation(doc)
 	if err != nil {
-		d.logger.Error("a conversation cannot be read and gets no notes", "conversation_id", key, "err", err)
+		d.logger.Error("a conversation cannot be read and gets no notes", "desk", of.Desk, "conversation_id",
+			of.ConversationID, "err", err)
 		return from
 	}
 	now := time.Now()
-	l := d.lane(key, now)
+	l := d.lane(of, now)
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
 		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byBrowser)

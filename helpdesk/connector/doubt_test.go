@@ -208,7 +208,7 @@ func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
 			var plan Erasure
-			r := record{document.Document{Name: documentName("zendesk/7")}, c.of}
+			r := record{document.Document{Name: linkOf("zendesk/7").documentName()}, c.of}
 			require.NoError(t, plan.conversation(s.store, &r, Person{SessionIDs: []string{"s"}}, c.can))
 			assert.Equal(t, []int{c.redacts, c.left}, []int{plan.NotesRedacted, plan.NotesLeft})
 		})
@@ -318,7 +318,7 @@ func TestFollow_keepsDesksApartDespiteEqualConversationIDs(t *testing.T) {
 func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
 	for _, existed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			name := documentName(keyOf("zendesk", "7"))
+			name := Link{"zendesk", "7"}.documentName()
 			var took atomic.Bool // the read that takes a while was made
 			took.Store(true)
 			log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}

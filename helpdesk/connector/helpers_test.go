@@ -89,13 +89,13 @@ func (s *service) link(ctx context.Context, desk, conversationID, sessionID stri
 	if err != nil {
 		return "", err
 	}
-	return s.linker.link(ctx, claim{productID: "acme", desk: desk, conversationID: conversationID, by: by, at: at,
+	return s.linker.link(ctx, claim{productID: "acme", Link: Link{desk, conversationID}, by: by, at: at,
 		proof: intake.Proof{UserHash: hashOf(known.UserID)}}, sessionID)
 }
 
 // linkContact links the session of a contact to a conversation of Zendesk.
 func (s *service) linkContact(ctx context.Context, conversationID string, contact helpdesk.Contact) (status, error) {
-	return s.linker.linkContact(ctx, claim{productID: "acme", desk: "zendesk", conversationID: conversationID,
+	return s.linker.linkContact(ctx, claim{productID: "acme", Link: Link{"zendesk", conversationID},
 		by: byWebhook}, contact)
 }
 
@@ -146,7 +146,7 @@ func (s *service) work(t testing.TB, key string) {
 	d.spawn = func(work func(context.Context) error) { models.Go(func() { _ = work(t.Context()) }) }
 	for range 4 {
 		d.mu.Lock()
-		l := d.lane(key, time.Now())
+		l := d.lane(linkOf(key), time.Now())
 		l.agenda().Remove(&l.slot)
 		l.own = true
 		l.begin()
@@ -166,7 +166,7 @@ func (s *service) work(t testing.TB, key string) {
 // stored returns the document of a conversation.
 func (s *service) stored(t testing.TB, key string) conversation {
 	t.Helper()
-	r, err := s.store.read(t.Context(), "acme", key)
+	r, err := s.store.read(t.Context(), "acme", linkOf(key))
 	require.NoError(t, err)
 	return r.conversation
 }

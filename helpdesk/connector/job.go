@@ -132,7 +132,7 @@ func (j *job) begin() {
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
 		s := &c.Sessions[i]
 		at := *c.unread(s)
-		j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.key), session: s.ID, since: s.Since,
+		j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.link().ConversationID), session: s.ID, since: s.Since,
 			at: at, from: laterID(at.After, j.from), room: maxText})
 	}
 }
@@ -337,7 +337,7 @@ func (j *job) rate(ctx context.Context, w *writing) error {
 	if s == nil || w.Summary == nil || j.product.TakesClaims {
 		return nil
 	}
-	vouched, err := j.d.store.isVouched(ctx, j.d.productID, j.lane.key, *s, false)
+	vouched, err := j.d.store.isVouched(ctx, j.d.productID, j.lane.link(), *s, false)
 	w.Claimed = !vouched
 	return err
 }
@@ -360,7 +360,7 @@ type outcome struct {
 // A model is asked beside the job: perform starts the call and returns. The result makes the
 // conversation due again.
 func (j *job) perform(ctx context.Context, s *step) (o outcome) {
-	_, id := splitKey(j.lane.key)
+	id := j.lane.link().ConversationID
 	ask := func(do func(ctx context.Context) error) {
 		if o.err == nil {
 			o.err = j.request(ctx, do)
@@ -384,7 +384,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.draft(s, *j.r.session(s.session))
 	case kindCompose:
-		j.compose(s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted())
+		j.compose(s, question(j.d.productID, j.lane.link(), s.batch), j.r.trusted())
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {
@@ -509,8 +509,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	if o.contact.UserID == "" {
 		o.contact.UserID = s.contact.UserID
 	}
-	_, id := splitKey(j.lane.key)
-	c := claim{productID: j.d.productID, desk: j.account.desk, conversationID: id, by: byWebhook, at: s.contact.At}
+	c := claim{productID: j.d.productID, Link: j.lane.link(), by: byWebhook, at: s.contact.At}
 	for {
 		_, err := j.d.linker.linkContact(ctx, c, o.contact)
 		if err == nil {
@@ -585,7 +584,7 @@ func (j *job) update(ctx context.Context, change func(*conversation) error) erro
 
 // reload reads the conversation's document again. The error is errDropped if it is gone.
 func (j *job) reload(ctx context.Context) error {
-	r, err := j.d.store.read(ctx, j.d.productID, j.lane.key)
+	r, err := j.d.store.read(ctx, j.d.productID, j.lane.link())
 	if err != nil {
 		return err
 	}
@@ -632,7 +631,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 // and repeats both. A conversation that changed in the meantime is not ended but due
 // immediately.
 func (j *job) gone(ctx context.Context, cause error) error {
-	done, err := j.d.store.end(ctx, j.d.productID, j.lane.key, j.r, j.lease.Check())
+	done, err := j.d.store.end(ctx, j.d.productID, j.r, j.lease.Check())
 	switch {
 	case document.IsConflict(err):
 		j.back(time.Now())
@@ -658,6 +657,5 @@ func (j *job) gone(ctx context.Context, cause error) error {
 
 // logger returns the logger of the conversation, with its desk and ID.
 func (j *job) logger() *slog.Logger {
-	desk, id := splitKey(j.lane.key)
-	return j.d.logger.With("desk", desk, "conversation_id", id)
+	return j.d.logger.With("desk", j.lane.account.desk, "conversation_id", j.lane.link().ConversationID)
 }

@@ -81,7 +81,7 @@ func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 		d := newLinks(t).delivery("acme")
 		var call func(context.Context) error
 		d.spawn = func(work func(context.Context) error) { call = work }
-		l := d.lane("zendesk/7", time.Now())
+		l := d.lane(linkOf("zendesk/7"), time.Now())
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
 		d.erase(&activity.Erasure{SessionIDs: []string{erased}})
@@ -103,12 +103,12 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s.linkAs(t, "7", "s", byWebhook)
 	lease := musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", 0))
 	require.NoError(t, lease.Release(t.Context()))
-	r, err := s.store.read(t.Context(), "acme", "zendesk/7")
+	r, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
 	require.NoError(t, err)
 	j := &job{d: s.delivery("acme"), lease: lease, r: r}
 	var lost *document.ConflictError
 	require.ErrorAs(t, j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil }), &lost)
-	after, err := s.store.read(t.Context(), "acme", "zendesk/7")
+	after, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
 	require.NoError(t, err)
 	assert.Equal(t, r.doc, after.doc)
 }
@@ -120,7 +120,7 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
 	d = newDesk()
 	delivery := s.delivery("acme")
-	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
+	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
 		lease: lease, desk: d}
 	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
 }
@@ -146,7 +146,7 @@ func TestJob_probesOneAtATime(t *testing.T) {
 		a := d.account("zendesk")
 		jobs := make([]*job, 2)
 		for i := range jobs {
-			jobs[i] = &job{d: d, account: a, lane: d.lane(keyOf("zendesk", strconv.Itoa(i)), time.Now())}
+			jobs[i] = &job{d: d, account: a, lane: d.lane(Link{"zendesk", strconv.Itoa(i)}, time.Now())}
 			jobs[i].lane.begin()
 		}
 		for range maxInside { // one failure more than the first delays no probe
@@ -164,7 +164,7 @@ func TestJob_probesOneAtATime(t *testing.T) {
 func TestJob_delaysTheClassThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLinks(t).delivery("acme")
-		j := &job{d: d, lane: d.lane("zendesk/7", time.Now())}
+		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
 		reply := &step{kind: kindReply}
 		waits := func() time.Duration { return time.Until(j.lane.more.again[answers]) }
 		require.NoError(t, j.failed(reply, &helpdesk.APIError{Status: http.StatusConflict}))
@@ -185,7 +185,7 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLinks(t).delivery("acme")
-		j := &job{d: d, lane: d.lane("zendesk/7", time.Now())}
+		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
 		for _, k := range []kind{kindContact, kindOffer, kindFind, kindRemove} {
 			s := &step{kind: k}
 			for range 6 {

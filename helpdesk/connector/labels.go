@@ -65,8 +65,8 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 		if err := decodeLabels(body.Bytes(), &request); err != nil {
 			return err
 		}
-		key := keyOf(desk, request.ConversationID)
-		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, key, product, request.SessionID)})
+		of := Link{desk, request.ConversationID}
+		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, of, product, request.SessionID)})
 		return nil
 	})
 }
@@ -102,7 +102,7 @@ var errBusy = errors.New("connector: too many others wait for the model")
 // configured ones. A session whose activity a model may not see is treated as one without
 // actions. The model is asked under the same leases as for summaries and replies, and not at all
 // if its turn comes too late to answer in time.
-func (c *Connector) labels(ctx context.Context, productID, key string, product Product, sessionID string) []string {
+func (c *Connector) labels(ctx context.Context, productID string, of Link, product Product, sessionID string) []string {
 	configured := quickreply.CleanLabels(product.Labels)
 	if c.opts.Model == nil {
 		return configured
@@ -119,7 +119,7 @@ func (c *Connector) labels(ctx context.Context, productID, key string, product P
 		return configured
 	}
 	var answer string
-	err = c.store.asking(ctx, productID, key, func(ctx context.Context) (err error) {
+	err = c.store.asking(ctx, productID, of, func(ctx context.Context) (err error) {
 		if time.Now().After(latest) {
 			return errBusy
 		}

@@ -23,7 +23,7 @@ import (
 // A lane with failures stays due in the agenda at the time of its next attempt; nothing else
 // records that time.
 type lane struct {
-	key      string // of the conversation
+	key      string // of its link
 	account  *account
 	sessions []laneSession
 	slot     schedule.Slot[*lane] // in an agenda of the account
@@ -68,6 +68,9 @@ type more struct {
 	again    [classes]time.Time // when failed steps are due again
 	refused  int                // the account's taken at its last refusal, plus one; zero for none, see takeOwn
 }
+
+// link returns the conversation's link.
+func (l *lane) link() Link { return linkOf(l.key) }
 
 // session returns the session with that ID, or nil.
 func (l *lane) session(id string) *laneSession {
@@ -216,11 +219,11 @@ func (d *delivery) order(l *lane, sessionID string) {
 }
 
 // lane returns the lane of a conversation and creates it if there is none. The caller holds mu.
-func (d *delivery) lane(key string, now time.Time) *lane {
+func (d *delivery) lane(of Link, now time.Time) *lane {
+	key := of.key()
 	l, ok := d.lanes[key]
 	if !ok {
-		desk, _ := splitKey(key)
-		l = &lane{key: key, account: d.account(desk), used: now}
+		l = &lane{key: key, account: d.account(of.Desk), used: now}
 		l.slot.Value = l
 		d.lanes[key] = l
 	}

@@ -165,7 +165,7 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	names := make([]string, len(jobs))
 	d.mu.Lock()
 	for i, j := range jobs {
-		names[i] = documentName(j.lane.key)
+		names[i] = j.lane.link().documentName()
 		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, time.Time{}
 		j.erasures, j.settles = j.lane.erasures, j.lane.settles
 	}

@@ -84,7 +84,8 @@ type linker struct {
 
 // claim is a request for a link.
 type claim struct {
-	productID, desk, conversationID string
+	productID string
+	Link
 
 	by    linkedBy
 	proof intake.Proof // of the session's user, where the link is bySigned
@@ -96,8 +97,6 @@ type claim struct {
 	// receipt is stored with the link; nil for none.
 	receipt *receipt
 }
-
-func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
 // link links a session to a conversation. The first link of a session is final: a link to
 // another conversation gets ErrLinked, while a repeated one succeeds. But a stranger's link
@@ -112,7 +111,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	if err != nil {
 		return "", err
 	}
-	names := []string{documentName(c.key())}
+	names := []string{c.documentName()}
 	switch {
 	case c.receipt != nil:
 		names = append(names, c.receipt.names...)
@@ -128,7 +127,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		err = ErrTooManySessions
 	}
 	if errors.Is(err, ErrLinked) || errors.Is(err, ErrTooManySessions) {
-		l.count(c.productID, c.desk, "refused")
+		l.count(c.productID, c.Desk, "refused")
 	}
 	if err != nil && !errors.Is(err, errNoChange) {
 		return "", err
@@ -136,7 +135,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	if c.receipt != nil && c.receipt.was != "" {
 		return c.receipt.was, nil
 	}
-	l.count(c.productID, c.desk, result)
+	l.count(c.productID, c.Desk, result)
 	return result, nil
 }
 
@@ -158,7 +157,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 		}
 		c.contact.UserID = s.UserID
 	}
-	if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
+	if s.ConversationID != "" && (s.Desk != c.Desk || s.ConversationID != c.ConversationID) {
 		gives, err := l.givesWay(ctx, c, s, sessionID)
 		if err != nil || !gives {
 			return "", cmp.Or(err, ErrLinked)
@@ -167,7 +166,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 	}
 	isNew := s.ConversationID == ""
 	if isNew {
-		s.Link(c.desk, c.conversationID, c.contact.Email, c.contact.UserID)
+		s.Link(c.Desk, c.ConversationID, c.contact.Email, c.contact.UserID)
 	}
 	return l.join(ctx, c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
 }
@@ -188,8 +187,8 @@ func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sess
 func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sessionID string, isNew bool,
 	from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // a document that cannot be read counts as empty
-	result, n := linked, notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
-	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
+	result, n := linked, notice{Type: noticeType, Link: c.Link, SessionID: sessionID}
+	user, _, _ := a.Session.LinkedUser(c.Desk, c.ConversationID)
 	switch s := r.session(sessionID); {
 	case s != nil && isNew: // its user is back, or another one is there
 		if s.UserID != user {
@@ -242,9 +241,9 @@ func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sess
 // formerUser returns the user of the session's newest ended link to the claim's conversation,
 // empty for none.
 func formerUser(s *directory.Session, c claim) string {
-	user, _, _ := s.LinkedUser(c.desk, c.conversationID)
+	user, _, _ := s.LinkedUser(c.Desk, c.ConversationID)
 	for _, of := range s.Conversations() {
-		if of.Desk == c.desk && of.ID == c.conversationID && of.UserID != user {
+		if of.Desk == c.Desk && of.ID == c.ConversationID && of.UserID != user {
 			return of.UserID
 		}
 	}
@@ -355,7 +354,7 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
 	}
-	n := notice{Type: noticeType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
+	n := notice{Type: noticeType, Link: c.Link, Waiting: &w}
 	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
 	if document.IsConflict(err) {
 		return pending, nil // it waits already
@@ -363,7 +362,7 @@ func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) 
 	if err != nil {
 		return "", fmt.Errorf("connector: store waiting link: %w", err)
 	}
-	l.count(c.productID, c.desk, pending)
+	l.count(c.productID, c.Desk, pending)
 	return pending, nil
 }
 
@@ -387,30 +386,26 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 // crash in between, the wait goes on and the link is repeated. A wait whose document has expired
 // or was erased links nothing.
 func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
-	desk, conversationID := splitKey(w.Conversation)
+	of := linkOf(w.Conversation)
 	docs, err := l.docs.Get(ctx, productID, w.documentName())
 	if err != nil {
 		return err
 	}
 	change := document.Check(docs[0])
 	if docs[0].Exists() {
-		c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
+		c := claim{productID: productID, Link: of, by: byWebhook, at: w.At,
 			contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
 		if result, err := l.linkFound(ctx, c, sessionID); result == "" {
 			return err
 		}
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: noticeType, Desk: desk, ConversationID: conversationID, Waiting: &w,
-		Over: true}, change)
+	err = l.commit(ctx, productID, notice{Type: noticeType, Link: of, Waiting: &w, Over: true}, change)
 	if document.IsConflict(err) {
 		return nil // left to the next look
 	}
 	return err
 }
-
-// Link is the conversation of a session. The zero Link is no conversation.
-type Link struct{ Desk, ConversationID string }
 
 // Links returns the conversation of each session, in the order of sessionIDs. It
 // reads them in one call.
@@ -426,9 +421,8 @@ func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...s
 	return links, nil
 }
 
-// Conversation returns a conversation, and whether any session is linked to it.
-func (c *Connector) Conversation(ctx context.Context, productID, desk, conversationID string) (Conversation, bool,
-	error) {
-	r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
-	return Conversation{r.linked()}, len(r.Sessions) > 0, err
+// Conversation returns the sessions of a conversation, in the order in which they were linked.
+func (c *Connector) Conversation(ctx context.Context, productID string, of Link) ([]Linked, error) {
+	r, err := c.store.read(ctx, productID, of)
+	return r.linked(), err
 }

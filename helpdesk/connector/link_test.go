@@ -44,13 +44,13 @@ func (s *service) linkAs(t testing.TB, conversationID, sessionID string, by link
 // sessions returns the sessions of a conversation of Zendesk.
 func (s *service) sessions(t testing.TB, conversationID string) []Linked {
 	t.Helper()
-	return s.known(t, "zendesk", conversationID).Sessions
+	return s.known(t, "zendesk", conversationID)
 }
 
-// known returns a conversation as its product's pages show it.
-func (s *service) known(t testing.TB, desk, conversationID string) Conversation {
+// known returns a conversation's sessions.
+func (s *service) known(t testing.TB, desk, conversationID string) []Linked {
 	t.Helper()
-	known, _, err := s.Conversation(t.Context(), "acme", desk, conversationID)
+	known, err := s.Conversation(t.Context(), "acme", Link{desk, conversationID})
 	require.NoError(t, err)
 	return known
 }
@@ -77,7 +77,7 @@ func TestLinks_listSessionsInTheirOrder(t *testing.T) {
 	links, err := s.Links(t.Context(), "acme", "t", "s", "none")
 	require.NoError(t, err)
 	assert.Equal(t, []Link{{}, {"zendesk", "7"}, {}}, links)
-	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/7", "s"))
+	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/7"), "s"))
 	links, err = s.Links(t.Context(), "acme", "s")
 	require.NoError(t, err)
 	assert.Equal(t, []Link{{}}, links, "a link that has ended")
@@ -266,11 +266,11 @@ func TestLink_endsWhenItsConversationDoes(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")
 	s.linkAs(t, "7", "s", byWebhook)
-	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/8", "s"))
+	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/8"), "s"))
 	assert.Equal(t, "linked to 7", s.linkAs(t, "9", "s", byWebhook))
 	_, err := s.link(t.Context(), "intercom", "7", "s", byWebhook, time.Now())
 	require.ErrorIs(t, err, ErrLinked, "of the same ID at another desk")
-	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/7", "s"))
+	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/7"), "s"))
 	assert.Equal(t, "linked", s.linkAs(t, "9", "s", byWebhook))
 }
 
@@ -417,7 +417,7 @@ func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
 func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
 	s := newLinks(t)
 	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
-	s.put(t, record{document.Document{Name: documentName("zendesk/7")}, nearlyFull(t, 10)})
+	s.put(t, record{document.Document{Name: linkOf("zendesk/7").documentName()}, nearlyFull(t, 10)})
 	assert.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", "s", byBrowser))
 	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
 	require.NoError(t, err)

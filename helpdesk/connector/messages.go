@@ -54,7 +54,7 @@ func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 	change func(r *record) (result status, changes bool, err error)) error {
 	return document.Retry(ctx, func() error {
-		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{documentName(in.key())}, in.receipt.names...)...)
+		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{in.link().documentName()}, in.receipt.names...)...)
 		if err != nil || in.receipt.take(docs[1:]) {
 			return err
 		}
@@ -71,8 +71,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 		if final {
 			all = append(all, in.receipt.changes(result)...)
 		}
-		err = c.store.commit(ctx, in.productID, notice{Type: noticeType, Desk: in.desk.Name,
-			ConversationID: in.event.ConversationID}, all...)
+		err = c.store.commit(ctx, in.productID, notice{Type: noticeType, Link: in.link()}, all...)
 		in.receipt.stored = final && err == nil
 		return err
 	})
@@ -102,7 +101,7 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 		return result, err
 	}
 	if in.receipt.stored {
-		c.assisted.took(in.productID, in.key(), h.before, h.effects)
+		c.assisted.took(in.productID, in.link(), h.before, h.effects)
 	}
 	if h.echo && in.receipt.was == "" {
 		c.metrics.replies.WithLabelValues(in.productID, in.desk.Name, "echo").Inc()

@@ -20,11 +20,11 @@ func (j *job) draft(s *step, of session) {
 	d, l := j.d, j.lane
 	j.think(func(ctx context.Context) func(*more) {
 		done := summed{Upto: s.upto}
-		vouched, err := d.store.isVouched(ctx, d.productID, l.key, of, j.product.TakesClaims)
+		vouched, err := d.store.isVouched(ctx, d.productID, l.link(), of, j.product.TakesClaims)
 		switch {
 		case err != nil:
 		case vouched:
-			done.Text, err = d.summarize(ctx, l.key, of.prompt())
+			done.Text, err = d.summarize(ctx, l.link(), of.prompt())
 		default:
 			done.Text, done.Extracted = of.Extract(), true
 		}

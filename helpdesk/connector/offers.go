@@ -61,24 +61,17 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 	if err != nil || !ok || product.Assistance == nil {
 		return states, err
 	}
-	var names []string
-	var of []int // by name: the state's place
+	names := make([]string, len(links))
 	for i, l := range links {
-		if l != (Link{}) {
-			names, of = append(names, documentName(keyOf(l.Desk, l.ConversationID))), append(of, i)
-		}
-	}
-	if names == nil {
-		return states, nil
+		names[i] = l.documentName()
 	}
 	docs, err := c.store.docs.Get(ctx, productID, names...)
 	if err != nil {
 		return nil, err
 	}
 	for i, doc := range docs {
-		conv, err := decodeConversation(doc)
-		if err == nil {
-			states[of[i]] = conv.machine().State()
+		if conv, err := decodeConversation(doc); err == nil && links[i] != (Link{}) {
+			states[i] = conv.machine().State()
 		}
 	}
 	return states, nil
@@ -133,7 +126,7 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 		return "", true, err
 	})
 	if err == nil {
-		c.assisted.took(in.productID, in.key(), before, effects)
+		c.assisted.took(in.productID, in.link(), before, effects)
 	}
 	return err
 }
@@ -152,7 +145,7 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	if err != nil {
 		return nil, err
 	}
-	j.d.assisted.took(j.d.productID, j.lane.key, before, effects)
+	j.d.assisted.took(j.d.productID, j.lane.link(), before, effects)
 	j.locked(func() { j.lane.rare().machine = j.r.Machine })
 	return effects, nil
 }
@@ -176,7 +169,7 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	}
 	// A server that got the lease later may find a match that another one has handled.
 	if j.owned.Sub(s.match.at) < j.d.opts.LeaseTTL/3 || reason == assistance.Offered {
-		j.d.assisted.decided(j.d.productID, j.lane.key, s.match, reason)
+		j.d.assisted.decided(j.d.productID, j.lane.link(), s.match, reason)
 	}
 	for _, effect := range effects {
 		if send, ok := effect.(assistance.Send); ok {
@@ -316,7 +309,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 func (j *job) removed() error {
 	m := j.r.machine()
 	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
-	j.d.assisted.took(j.d.productID, j.lane.key, m, effects)
+	j.d.assisted.took(j.d.productID, j.lane.link(), m, effects)
 	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.account.desk).Inc()
 	sessions := make([]string, len(j.r.Sessions))
 	for i, s := range j.r.Sessions {
@@ -335,20 +328,17 @@ type assisted struct {
 }
 
 // decided logs and counts a trigger that matched.
-func (a *assisted) decided(productID, key string, match *offering, reason assistance.Reason) {
-	desk, id := splitKey(key)
+func (a *assisted) decided(productID string, of Link, match *offering, reason assistance.Reason) {
 	trigger := match.Result.TriggerID
 	if reason != assistance.Offered {
 		a.metrics.suppressed.WithLabelValues(productID, trigger, string(reason)).Inc()
 	}
-	a.logger.Info("a trigger matched", "product_id", productID, "session_id", match.session, "desk", desk,
-		"conversation_id", id,
-		"trigger_id", trigger, "decision", reason)
+	a.logger.Info("a trigger matched", "product_id", productID, "session_id", match.session, "desk", of.Desk,
+		"conversation_id", of.ConversationID, "trigger_id", trigger, "decision", reason)
 }
 
 // took counts and logs the effects of a stored step on a machine.
-func (a *assisted) took(productID, key string, before assistance.Machine, effects []assistance.Effect) {
-	desk, id := splitKey(key)
+func (a *assisted) took(productID string, of Link, before assistance.Machine, effects []assistance.Effect) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case assistance.Moved:
@@ -356,8 +346,8 @@ func (a *assisted) took(productID, key string, before assistance.Machine, effect
 				a.offered(productID, before.Trigger(), "ignored")
 			}
 			a.metrics.transitions.WithLabelValues(productID, string(effect.From), string(effect.To)).Inc()
-			a.logger.Info("assistance moved", "product_id", productID, "desk", desk, "conversation_id", id, "from",
-				effect.From, "to", effect.To)
+			a.logger.Info("assistance moved", "product_id", productID, "desk", of.Desk, "conversation_id", of.ConversationID,
+				"from", effect.From, "to", effect.To)
 		case assistance.Guide:
 			a.offered(productID, effect.TriggerID, "accepted")
 		}

@@ -200,12 +200,12 @@ func (st *storm) check(s *server, id string) {
 	if offers := st.shown(id); len(offers) > 0 && st.wrote[id].After(offers[len(offers)-1]) {
 		assert.True(t, st.desk.Exists(id), "%s was deleted although someone wrote after the offer", id)
 	}
-	_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)
+	linked, err := s.connector.Conversation(t.Context(), acme, Link{"intercom", id})
 	require.NoError(t, err)
 	docs, err := st.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id)
 	require.NoError(t, err)
 	if !st.desk.Exists(id) {
-		assert.False(t, linked, "the link to %s is left", id)
+		assert.Empty(t, linked, "the link to %s is left", id)
 		assert.False(t, docs[0].Exists(), "the machine of %s is left", id)
 	}
 }

@@ -39,9 +39,8 @@ func (p *Person) is(c helpdesk.Contact) bool {
 
 // Kept is the stored data of a person's conversation.
 type Kept struct {
-	Desk           string   `json:"desk"`
-	ConversationID string   `json:"conversation_id"`
-	SessionIDs     []string `json:"session_ids"` // the person's, in the order in which they were linked
+	Link
+	SessionIDs []string `json:"session_ids"` // the person's, in the order in which they were linked
 	// NoteIDs are the person's notes in the conversation, including notes from before another
 	// user took the session over. Summaries are the texts of the last summaries.
 	NoteIDs   []string `json:"note_ids"`
@@ -105,8 +104,7 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 		return plan, err
 	}
 	for i := range records {
-		name, _ := splitKey(records[i].key())
-		desk, _ := product.find(name)
+		desk, _ := product.find(records[i].link().Desk)
 		can := desk.capabilities()
 		if !redact {
 			can.Redactor = nil
@@ -117,9 +115,8 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 	}
 	links, docs, err := c.store.waitingOf(ctx, productID, of)
 	for i, w := range links {
-		desk, id := splitKey(w.Conversation)
 		plan.Changes = append(plan.Changes, document.Delete(docs[i]))
-		err = errors.Join(err, plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id, Gone: docs[i].Name}))
+		err = errors.Join(err, plan.add(notice{Type: noticeType, Link: linkOf(w.Conversation), Gone: docs[i].Name}))
 	}
 	return plan, err
 }
@@ -149,8 +146,7 @@ func (plan *Erasure) conversation(s *store, r *record, of Person, can helpdesk.C
 		plan.Changes = append(plan.Changes, put)
 	}
 	plan.Conversations++
-	desk, id := splitKey(r.key())
-	return plan.add(notice{Type: noticeType, Desk: desk, ConversationID: id})
+	return plan.add(notice{Type: noticeType, Link: r.link()})
 }
 
 // doubts reports whether the note in the outbox is the person's and may be at the desk.
@@ -250,7 +246,7 @@ func (c *conversation) forget(of Person) {
 func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (records []record, err error) {
 	var names []string
 	for _, l := range of.Links {
-		names = append(names, documentName(keyOf(l.Desk, l.ConversationID)))
+		names = append(names, l.documentName())
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); names == nil {
@@ -281,9 +277,9 @@ func (s *store) waitingOf(ctx context.Context, productID string, of Person) (lin
 
 // kept returns a person's data in the conversation.
 func (r *record) kept(of Person) Kept {
-	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []summary.Action{},
-		Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{}, Assistance: r.Machine}
-	k.Desk, k.ConversationID = splitKey(r.key())
+	k := Kept{Link: r.link(), SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{},
+		Actions: []summary.Action{}, Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{},
+		Assistance: r.Machine}
 	for i := range r.Sessions {
 		s := &r.Sessions[i]
 		if !slices.Contains(of.SessionIDs, s.ID) {

@@ -126,7 +126,7 @@ func TestServeChat_answersMessagesThatAreLongInTheirDocument(t *testing.T) {
 // A desk would repeat a 503 in vain.
 func TestServeChat_refusesAMessageThatNoDocumentHolds(t *testing.T) {
 	d, _ := newChat(t)
-	d.put(t, record{document.Document{Name: documentName("chat/c1")}, nearlyFull(t, 10)})
+	d.put(t, record{document.Document{Name: linkOf("chat/c1").documentName()}, nearlyFull(t, 10)})
 	event := userReply("d1", "c1", "Hi")
 	event.Contact, event.ContactID = helpdesk.Contact{}, "to be looked up"
 	code, _ := d.event(t, chatPath, "chat", event)
@@ -291,7 +291,7 @@ func TestReply_comesBetweenRedactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newChat(t)
 		d.configure(always(Product{Notes: promptNotes(), Desks: []Desk{{"chat", redactingDesk{d.chat}}}}))
-		r := record{doc: document.Document{Name: documentName("chat/c1")}}
+		r := record{doc: document.Document{Name: linkOf("chat/c1").documentName()}}
 		r.Sessions = []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}
 		for i := range 120 {
 			r.Redact = append(r.Redact, fmt.Sprint(i))
@@ -521,26 +521,26 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, model := newChat(t)
 		d.visitAs(t, "s", "ada", "", time.Now(), "home")
-		key := keyOf("chat", "c1")
-		held := musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+key, time.Hour))
+		of := Link{"chat", "c1"}
+		held := musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+of.key(), time.Hour))
 		product := Product{TakesClaims: true, Labels: []string{"Yes"}}
 		began := time.Now()
-		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", key, product, "s"))
+		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", of, product, "s"))
 		assert.LessOrEqual(t, time.Since(began), labelsTime)
 		late := time.AfterFunc(labelsTime-time.Second, func() { assert.NoError(t, held.Release(t.Context())) })
-		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", key, product, "s"))
+		assert.Equal(t, []string{"Yes"}, d.labels(t.Context(), "acme", of, product, "s"))
 		assert.False(t, late.Stop())
 		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
 
-		held = musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+key, time.Hour))
-		go func() { _, _ = d.delivery("acme").summarize(t.Context(), key, "Summarize") }()
+		held = musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+of.key(), time.Hour))
+		go func() { _, _ = d.delivery("acme").summarize(t.Context(), of, "Summarize") }()
 		time.Sleep(time.Minute)
 		assert.Empty(t, model.prompts)
 		require.NoError(t, held.Release(t.Context()))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, []string{"Summarize"}, model.prompts)
-		assert.Equal(t, []string{"Hello"}, d.labels(t.Context(), "acme", key, product, "s"))
+		assert.Equal(t, []string{"Hello"}, d.labels(t.Context(), "acme", of, product, "s"))
 	})
 }
 

@@ -342,7 +342,7 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, nil, false)
 		require.NoError(t, err)
 		assert.Empty(t, good, "the link's user has left the session")
-		r, err := f.store.read(t.Context(), "acme", keyOf("zendesk", "8"))
+		r, err := f.store.read(t.Context(), "acme", Link{"zendesk", "8"})
 		require.NoError(t, err)
 		assert.Equal(t, helpdesk.Contact{Email: "ada@acme.example"}, r.Sessions[0].Contact)
 	})

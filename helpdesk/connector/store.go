@@ -41,17 +41,23 @@ var modelLeases = []string{"model 1", "model 2", "model 3", "model 4"}
 // so that a dismissal outlasts the visit.
 const machineTTL = 30 * 24 * time.Hour
 
-// keyOf returns the key of a conversation, unique across desks.
-func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
-
-// splitKey returns the arguments of keyOf. The name of a desk has no slash; an ID may have some.
-func splitKey(key string) (desk, conversationID string) {
-	desk, conversationID, _ = strings.Cut(key, "/")
-	return desk, conversationID
+// Link names the conversation of a session. The zero Link is no conversation.
+type Link struct {
+	Desk           string `json:"desk"`
+	ConversationID string `json:"conversation_id"`
 }
 
-// documentName returns the name of a conversation's document.
-func documentName(key string) string { return conversationPrefix + key }
+// key returns the link as the names of documents and leases hold it.
+func (l Link) key() string { return l.Desk + "/" + l.ConversationID }
+
+// linkOf returns the link with that key. The name of a desk has no slash; an ID may have some.
+func linkOf(key string) Link {
+	desk, conversationID, _ := strings.Cut(key, "/")
+	return Link{desk, conversationID}
+}
+
+// documentName returns the name of the conversation's document.
+func (l Link) documentName() string { return conversationPrefix + l.key() }
 
 // store keeps the conversations of all products as documents, and announces changes
 // to their owner in the product's log. It has no state, and is safe for concurrent use.
@@ -85,13 +91,13 @@ type record struct {
 	conversation
 }
 
-// key returns the conversation's key.
-func (r *record) key() string { return strings.TrimPrefix(r.doc.Name, conversationPrefix) }
+// link returns the conversation's link.
+func (r *record) link() Link { return linkOf(strings.TrimPrefix(r.doc.Name, conversationPrefix)) }
 
 // read returns a conversation, empty if there is none or it cannot be read. An error means that
 // storage is unavailable.
-func (s *store) read(ctx context.Context, productID, key string) (record, error) {
-	docs, err := s.docs.Get(ctx, productID, documentName(key))
+func (s *store) read(ctx context.Context, productID string, of Link) (record, error) {
+	docs, err := s.docs.Get(ctx, productID, of.documentName())
 	if err != nil {
 		return record{}, fmt.Errorf("connector: read conversation: %w", err)
 	}
@@ -169,14 +175,13 @@ const (
 // or anything else. It names the document but not its content, so a notice that arrives
 // late or twice does no harm. Clients of the stream do not see it.
 type notice struct {
-	Type           string   `json:"type"`
-	Desk           string   `json:"desk"`
-	ConversationID string   `json:"conversation_id"`
-	SessionID      string   `json:"session_id,omitempty"` // that was linked
-	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
-	Waiting        *Waiting `json:"waiting,omitempty"`    // that waits
-	Over           bool     `json:"over,omitempty"`       // it waits no longer
-	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
+	Type string `json:"type"`
+	Link
+	SessionID string   `json:"session_id,omitempty"` // that was linked
+	Stranger  bool     `json:"stranger,omitempty"`   // only a stranger has
+	Waiting   *Waiting `json:"waiting,omitempty"`    // that waits
+	Over      bool     `json:"over,omitempty"`       // it waits no longer
+	Gone      string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }
 
 // decodeNotice decodes an entry, and reports false for one of another type. It checks the first
@@ -202,9 +207,9 @@ func (s *store) commit(ctx context.Context, productID string, n notice, changes 
 
 // unlink frees a session that is linked to the conversation. It does nothing for any other
 // session, so it can be repeated.
-func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
+func (s *store) unlink(ctx context.Context, productID string, of Link, sessionID string) error {
 	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *directory.Amendment) error {
-		if desk, id := splitKey(key); !a.Session.Unlink(desk, id) {
+		if !a.Session.Unlink(of.Desk, of.ConversationID) {
 			return errNoChange
 		}
 		return nil
@@ -219,9 +224,9 @@ func (s *store) unlink(ctx context.Context, productID, key, sessionID string) er
 // check. It reports false if the document has changed since it was read. After false or an
 // error the sessions may be free while the document still has them; call it again with the
 // conversation as it is then.
-func (s *store) end(ctx context.Context, productID, key string, r record, check document.Change) (bool, error) {
+func (s *store) end(ctx context.Context, productID string, r record, check document.Change) (bool, error) {
 	for _, session := range r.Sessions {
-		if err := s.unlink(ctx, productID, key, session.ID); err != nil {
+		if err := s.unlink(ctx, productID, r.link(), session.ID); err != nil {
 			return false, err
 		}
 	}

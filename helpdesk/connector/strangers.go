@@ -87,7 +87,7 @@ func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
 	}
 	forgotten := slices.IndexFunc(known, func(s directory.Session) bool {
 		return !slices.ContainsFunc(s.Conversations(), func(of directory.Conversation) bool {
-			return of.Desk == c.desk && of.ID == c.conversationID
+			return of.Desk == c.Desk && of.ID == c.ConversationID
 		})
 	})
 	if forgotten < 0 {
@@ -104,7 +104,7 @@ func (l *linker) givesWay(ctx context.Context, c claim, s *directory.Session, se
 	if c.by == byBrowser {
 		return false, nil
 	}
-	r, err := l.read(ctx, c.productID, keyOf(s.Desk, s.ConversationID))
+	r, err := l.read(ctx, c.productID, Link{s.Desk, s.ConversationID})
 	if err != nil {
 		return false, err
 	}

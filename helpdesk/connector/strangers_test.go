@@ -240,7 +240,7 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 func TestStrangers_waitInTheConversationsAgenda(t *testing.T) {
 	d := newLinks(t).delivery("acme")
 	for name, own := range map[string]time.Duration{"nothing of its own": 0, "soon": time.Second, "later": time.Hour} {
-		l := d.lane("zendesk/"+name, time.Now())
+		l := d.lane(linkOf("zendesk/"+name), time.Now())
 		l.begin()
 		now, due := time.Now(), time.Time{}
 		if own > 0 {

@@ -114,8 +114,7 @@ func (j *job) asks() error {
 			j.account.pause(wait)
 			return &pausedError{account: true}
 		}
-		_, id := splitKey(j.lane.key)
-		if wait := pacer.Pause(id); wait > 0 {
+		if wait := pacer.Pause(j.lane.link().ConversationID); wait > 0 {
 			return &pausedError{wait: wait}
 		}
 		t.limit, t.window = pacer.Rate()

@@ -104,8 +104,9 @@ func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	if err != nil || batch == nil {
 		return false
 	}
-	_, id := splitKey(l.key)
-	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool { return a.ConversationID == id })
+	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool {
+		return a.ConversationID == l.link().ConversationID
+	})
 }
 
 // heed handles a notice: of a link that waits or no longer does, or of a change to a
@@ -125,7 +126,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 		d.wake.Signal()
 		return
 	}
-	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
+	l := d.lane(n.Link, now)
 	if n.SessionID != "" {
 		d.join(l, n.SessionID, newLink, eventlog.ID{}, n.Stranger)
 		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
@@ -175,7 +176,7 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 	known := w.session(e.SessionID)
 	var conversationID string // of the session's link
 	if of := d.bySession[e.SessionID]; len(of) > 0 && e.ID.Compare(d.loaded) > 0 {
-		_, conversationID = splitKey(of[len(of)-1].key)
+		conversationID = of[len(of)-1].link().ConversationID
 	}
 	for _, a := range batch.Actions {
 		if conversationID != "" && a.ConversationID != conversationID {
@@ -282,7 +283,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	var l *lane
 	if of := d.bySession[known.id]; len(of) > 0 {
 		l = of[len(of)-1]
-		_, s.ConversationID = splitKey(l.key)
+		s.ConversationID = l.link().ConversationID
 		if l.more != nil && l.more.machine != nil {
 			m = *l.more.machine
 		}
@@ -304,7 +305,7 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	}
 	if reason != assistance.Offered {
 		if d.leading {
-			d.assisted.decided(d.productID, l.key, match, reason)
+			d.assisted.decided(d.productID, l.link(), match, reason)
 		}
 		return
 	}

@@ -60,7 +60,7 @@ func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	s := newWatching(t)
 	d := s.delivery("acme")
 	d.mu.Lock()
-	d.join(d.lane("zendesk/7", time.Now()), "linked", 1, eventlog.ID{}, false)
+	d.join(d.lane(linkOf("zendesk/7"), time.Now()), "linked", 1, eventlog.ID{}, false)
 	d.loaded = eventlog.IDAt(time.Now().Add(time.Hour)) // all actions are its conversation's
 	d.mu.Unlock()
 	d.visits(t, "linked", 3, 100)

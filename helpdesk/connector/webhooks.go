@@ -99,13 +99,12 @@ type incoming struct {
 	receipt   receipt
 }
 
-// key returns the key of the event's conversation.
-func (in *incoming) key() string { return keyOf(in.desk.Name, in.event.ConversationID) }
+// link returns the link of the event's conversation.
+func (in *incoming) link() Link { return Link{in.desk.Name, in.event.ConversationID} }
 
 // claim returns the link that the webhook asks for.
 func (in *incoming) claim() claim {
-	return claim{productID: in.productID, desk: in.desk.Name, conversationID: in.event.ConversationID, by: byWebhook,
-		at: in.event.At}
+	return claim{productID: in.productID, Link: in.link(), by: byWebhook, at: in.event.At}
 }
 
 // receipt is the record of a received webhook and its answer: a document under each of

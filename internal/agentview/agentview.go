@@ -151,12 +151,12 @@ func (r *reading) findEmail() error {
 // findConversation finds the users of the sessions linked to a conversation. It trusts links
 // made by the desk itself; if there are any, it ignores all others.
 func (r *reading) findConversation() error {
-	conversation, err := r.conversation()
+	sessions, err := r.conversation()
 	if err != nil {
 		return err
 	}
-	trusted := slices.ContainsFunc(conversation.Sessions, func(l connector.Linked) bool { return l.ByWebhook })
-	for _, l := range conversation.Sessions {
+	trusted := slices.ContainsFunc(sessions, func(l connector.Linked) bool { return l.ByWebhook })
+	for _, l := range sessions {
 		if l.ByWebhook || !trusted {
 			r.ids = append(r.ids, l.SessionID)
 		}
@@ -177,10 +177,10 @@ func (r *reading) findConversation() error {
 	return nil
 }
 
-// conversation reads the requested conversation from the desk that has it, and sets link.
+// conversation reads the sessions of the requested conversation from the desk that has it, and sets link.
 // IDs are unique only per desk: if several desks have that ID, the query must name one. A
-// conversation that no desk has is empty and no error.
-func (r *reading) conversation() (found connector.Conversation, err error) {
+// conversation that no desk has is no error.
+func (r *reading) conversation() (found []connector.Linked, err error) {
 	q := &r.query
 	r.link.ConversationID = q.ConversationID
 	var names []string
@@ -194,15 +194,17 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 		if q.Desk != "" && q.Desk != name {
 			continue
 		}
-		c, ok, err := r.desks.Conversation(r.ctx, r.productID, name, q.ConversationID)
+		sessions, err := r.desks.Conversation(r.ctx, r.productID,
+			connector.Link{Desk: name, ConversationID: q.ConversationID})
 		switch {
 		case err != nil:
 			return found, err
-		case ok && r.link.Desk != "":
+		case len(sessions) == 0:
+		case found != nil:
 			return found, &activity.QueryError{Param: "desk", Problem: "must be given: " + strings.Join(names, " and ") +
 				" have that conversation_id"}
-		case ok:
-			found, r.link.Desk = c, name
+		default:
+			found, r.link.Desk = sessions, name
 		}
 	}
 	return found, nil

@@ -110,9 +110,9 @@ func (r *reading) converse() error {
 	if r.link.Desk == "" {
 		return nil
 	}
-	conversation, _, err := r.desks.Conversation(r.ctx, r.productID, r.link.Desk, r.link.ConversationID)
+	sessions, err := r.desks.Conversation(r.ctx, r.productID, r.link)
 	newest := -1
-	for _, l := range conversation.Sessions {
+	for _, l := range sessions {
 		if at := slices.Index(r.ids, l.SessionID); at > newest && l.Summary != "" {
 			r.answer.Summary, newest = l.Summary, at
 		}
