@@ -117,19 +117,21 @@ type Scheduler[T any] struct {
 	items   int                 // added and unfinished
 	bytes   int64               // size of these items
 	waiting int                 // calls of Add waiting for room
-	room    chan struct{}       // closed when there may be room; nil without waiters
+	changed chan struct{}       // closed when items are finished; nil without waiters
 }
 
 // lane holds the items of one key. The scheduler's mutex guards it.
 type lane[T any] struct {
-	key     string
-	queue   []T
-	sizes   []int64
-	held    int       // items at the front of queue that are being worked on, or retried
-	first   time.Time // when the oldest item after those was added
-	last    time.Time // when the newest item was added
-	wake    Wake      // makes its goroutine look again
-	flushes []flush
+	key   string
+	queue []T
+	sizes []int64
+	held  int       // items at the front of queue that are being worked on, or retried
+	first time.Time // when the oldest item after those was added
+	last  time.Time // when the newest item was added
+	wake  Wake      // makes its goroutine look again
+
+	finished int // items
+	flush    int // while finished is less, items do not wait for further ones
 
 	// failures counts the failed calls for the held items, or for the ones held last; failing is
 	// when the first of them failed, and again when to retry.
@@ -139,12 +141,6 @@ type lane[T any] struct {
 
 // isFailing reports whether a key's items are being retried.
 func (l *lane[T]) isFailing() bool { return l.held > 0 && l.failures > 0 }
-
-// flush is a call of Flush that waits for items at the front of a lane.
-type flush struct {
-	items int
-	done  chan struct{} // closed when these are finished
-}
 
 // New returns a scheduler. It does nothing until Run is called.
 func New[T any](work Work[T], finished Finished[T], opts Options[T]) *Scheduler[T] {
@@ -206,21 +202,27 @@ func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
 	}
 	defer func() { s.waiting-- }()
 	for !s.hasRoom(bytes) {
-		if s.room == nil {
-			s.room = make(chan struct{})
-		}
-		room := s.room
-		s.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		if err := ctx.Err(); err != nil {
+		if err := s.awaitChange(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaitChange waits until items are finished or ctx ends, and returns ctx's error. It releases the
+// lock while it waits.
+func (s *Scheduler[T]) awaitChange(ctx context.Context) error {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // Items returns the number of unfinished items.
@@ -237,31 +239,22 @@ func (s *Scheduler[T]) hasRoom(bytes int64) bool {
 // Flush ends the debounce waits of earlier items, and returns when all of them
 // are finished. If ctx ends first, it returns ctx's error. Run must be running.
 func (s *Scheduler[T]) Flush(ctx context.Context) error {
-	for _, done := range s.flush() {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return ctx.Err()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := map[*lane[T]]int{}
+	for _, l := range s.lanes {
+		l.flush = l.finished + len(l.queue)
+		until[l] = l.flush
+		l.wake.Signal()
+	}
+	for l, items := range until {
+		for l.finished < items {
+			if err := s.awaitChange(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// flush returns a channel for each key with items. The channel is closed when
-// these items are finished.
-func (s *Scheduler[T]) flush() (all []chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lanes {
-		if len(l.queue) == 0 {
-			continue
-		}
-		done := make(chan struct{})
-		l.flushes = append(l.flushes, flush{len(l.queue), done})
-		all = append(all, done)
-		l.wake.Signal()
-	}
-	return all
 }
 
 // Run processes added items until ctx ends, and returns ctx's error once every
@@ -350,7 +343,7 @@ func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
 	switch {
 	case l.isFailing():
 		return l.again.Sub(now)
-	case s.waiting > 0 || len(l.flushes) > 0 || l.held > 0:
+	case s.waiting > 0 || l.finished < l.flush || l.held > 0:
 		return 0
 	}
 	n, full := s.opts.Take(l.queue, l.failures > 0)
@@ -419,22 +412,9 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 	s.items -= n
 	clear(l.queue[:n]) // do not keep them alive through the array
 	l.queue, l.sizes, l.held = l.queue[n:], l.sizes[n:], 0
-	l.flushed(n)
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
+	l.finished += n
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
-}
-
-// flushed ends the flushes that only waited for these n items.
-func (l *lane[T]) flushed(n int) {
-	kept := l.flushes[:0]
-	for _, f := range l.flushes {
-		if f.items -= n; f.items > 0 {
-			kept = append(kept, f)
-			continue
-		}
-		close(f.done)
-	}
-	l.flushes = kept
 }
