@@ -136,7 +136,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	perLinked := heaptest.After(func() {
 		for _, doc := range docs {
 			doc.Name = strings.Clone(doc.Name)
-			d.takeOver(doc)
+			d.takeOver(doc, eventlog.ID{})
 		}
 	}) / conversations
 	require.Len(t, d.lanes, conversations)

@@ -122,24 +122,16 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		d.loaded = bounds.Newest
 		d.mu.Unlock()
 		if err == nil {
-			err = d.store.each(ctx, d.productID, conversationPrefix, func(docs []document.Document) {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				for _, doc := range docs {
-					if from := d.takeOver(doc); from.Compare(start) < 0 {
-						start = from
-					}
-				}
+			err = d.store.each(ctx, d.productID, conversationPrefix, func(doc document.Document) {
+				start = d.takeOver(doc, start)
 			})
 		}
 		if err == nil {
-			err = d.store.each(ctx, d.productID, waitingPrefix, func(docs []document.Document) {
+			err = d.store.each(ctx, d.productID, waitingPrefix, func(doc document.Document) {
 				d.mu.Lock()
 				defer d.mu.Unlock()
-				for _, doc := range docs {
-					if w, ok := decodeWaiting(doc.Value); ok {
-						d.waiting[doc.Name] = w
-					}
+				if w, ok := decodeWaiting(doc.Value); ok {
+					d.waiting[doc.Name] = w
 				}
 			})
 		}
@@ -151,41 +143,37 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		}
 	}
 	if product.assists() {
-		if from := eventlog.IDAt(d.store.now().Add(-watchSpan)); from.Compare(start) < 0 {
-			start = from
-		}
+		start = earlierID(start, eventlog.IDAt(d.store.now().Add(-watchSpan)))
 	}
 	d.wake.Signal()
 	return start, nil
 }
 
 // takeOver puts a stored conversation into memory, and returns where to start reading the
-// entries of its sessions: at the oldest cursor, or at a time in the future if there are no
-// sessions. Work that the document itself names is due immediately, and its machine when the
-// rules say so; actions become due as the log is read. A document that cannot be read is logged and
-// left unchanged. The caller holds mu.
-func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
-	from = eventlog.IDAt(time.Now().Add(24 * time.Hour))
+// entries of its sessions: at start, or at the oldest cursor if that is earlier. Work that the
+// document itself names is due immediately, and its machine when the rules say so; actions become
+// due as the log is read. A document that cannot be read is logged and left unchanged.
+func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	of := linkOf(strings.TrimPrefix(doc.Name, conversationPrefix))
 	c, err := decodeConversation(doc)
 	if err != nil {
 		d.logger.Error("a conversation cannot be read and gets no notes", "desk", of.Desk, "conversation_id",
 			of.ConversationID, "err", err)
-		return from
+		return start
 	}
 	now := time.Now()
 	l := d.lane(of, now)
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
 		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byBrowser)
-		if s.Cursor.After.Compare(from) < 0 {
-			from = s.Cursor.After
-		}
+		start = earlierID(start, s.Cursor.After)
 	}
 	if c.Machine != nil {
 		l.rare().machine = c.Machine
-		if d.config.offers(l.account.desk) {
-			if due, ok := d.config.rules(l.account.desk).Due(c.machine()); ok {
+		if rules := d.config.rules(of.Desk); rules != nil {
+			if due, ok := rules.Due(c.machine()); ok {
 				d.lookAt(l, d.store.hostTime(due), true)
 			}
 		}
@@ -196,7 +184,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
 	}
-	return from
+	return start
 }
 
 // awaitWork returns when something is due, and reports false when ctx has ended.
@@ -206,25 +194,15 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 		if wait <= 0 {
 			return true
 		}
-		d.sleep(ctx, wait)
+		d.wake.Await(ctx, wait)
 	}
 	return false
 }
 
-// sleep waits until the time is over or something wakes the delivery: a trigger has to be asked
-// again, a lane became due earlier, or work has ended.
-func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
-	d.mu.Lock()
-	if at, ok := d.watch.asks.Next(); ok {
-		wait = min(wait, at.Sub(d.store.now()))
-	}
-	d.mu.Unlock()
-	d.wake.Await(ctx, wait)
-}
-
-// wait returns how long the holder of the lease has to wait for work, an hour if there is none.
-// Zero or less means now. An account whose breaker is full has no work until a job ends. wait
-// asks the triggers that are due first, because a match is work.
+// wait returns how long the holder of the lease has to wait for work or for the time to ask a
+// trigger again, an hour if there is none. Zero or less means work now. An account whose breaker
+// is full has no work until a job ends. wait asks the triggers that are due first, because a match
+// is work.
 //
 // busy reports whether the lease is worth keeping for linger: work is running, or a lane is due
 // by then, whether or not its desk is away.
@@ -247,7 +225,11 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 	if len(d.waiting) > 0 {
 		at = sooner(at, d.lookedFor.Add(resolving))
 	}
-	return at.Sub(now), busy || !at.After(keep)
+	busy = busy || !at.After(keep)
+	if ask, some := d.watch.asks.Next(); some {
+		at = sooner(at, d.store.hostTime(ask))
+	}
+	return at.Sub(now), busy
 }
 
 // finish writes the notes that wait for the debounce time or for the interval between notes. It

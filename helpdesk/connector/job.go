@@ -280,10 +280,7 @@ func (j *job) view() *view {
 			v.again[i] = d.store.logTime(again)
 		}
 	}
-	if j.product.offers(j.account.desk) {
-		rules := j.product.rules(j.account.desk)
-		v.rules = &rules
-	} else {
+	if v.rules = j.product.rules(j.account.desk); v.rules == nil {
 		v.match = nil
 	}
 	return v

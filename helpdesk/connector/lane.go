@@ -84,9 +84,10 @@ func (l *lane) session(id string) *laneSession {
 
 // readFrom records that there is something to write after the ID.
 func (l *lane) readFrom(id eventlog.ID) {
-	if l.from == (eventlog.ID{}) || id.Compare(l.from) < 0 {
+	if l.from == (eventlog.ID{}) {
 		l.from = id
 	}
+	l.from = earlierID(l.from, id)
 }
 
 // isOverdue reports whether a note should have been written long ago: its last attempt failed, or

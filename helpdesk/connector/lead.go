@@ -58,7 +58,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 			} else {
 				wait = min(wait, time.Until(used.Add(linger)))
 			}
-			d.sleep(ctx, wait)
+			d.wake.Await(ctx, wait)
 		}
 		return ctx.Err()
 	})

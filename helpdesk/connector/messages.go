@@ -128,9 +128,9 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	if h.echo = can.Chats && r.echoes(text, c.store.now()); h.echo {
 		return h, nil
 	}
-	if in.product.offers(in.desk.Name) {
+	if rules := in.product.rules(in.desk.Name); rules != nil {
 		h.before, h.changes = r.machine(), true
-		h.effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
+		h.effects, err = r.step(*rules, c.store.now(), assistance.Message{Text: text})
 	}
 	chosen, asks := r.heard(h.effects, c.opts.Guide != nil)
 	switch {
@@ -154,7 +154,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 // made before somebody could have answered it. A repetition changes nothing. It is stored
 // without the receipt, because the link is still to come.
 func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
-	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
+	if strings.TrimSpace(in.event.Message) == "" || in.product.rules(in.desk.Name) == nil {
 		return nil
 	}
 	return c.assist(ctx, in, assistance.Message{Text: in.event.Message})

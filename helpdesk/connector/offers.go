@@ -27,25 +27,22 @@ import (
 // The server that stores a step of the machine logs and counts it, after it is stored, so a move
 // counts at most once.
 
-// offers reports whether offers are made at the desk.
-func (p Product) offers(desk string) bool {
-	d, _ := p.find(desk)
-	return p.Assistance != nil && d.capabilities().Offerer != nil
-}
-
 // assists reports whether any desk makes offers.
 func (p Product) assists() bool {
-	return slices.ContainsFunc(p.Desks, func(d Desk) bool { return p.offers(d.Name) })
+	return slices.ContainsFunc(p.Desks, func(d Desk) bool { return p.rules(d.Name) != nil })
 }
 
-// rules returns the rules of assistance at the desk. If the desk cannot delete a
-// conversation, conversations are kept. The product must have assistance.
-func (p Product) rules(desk string) assistance.Rules {
-	rules := p.Assistance.Rules
-	if d, _ := p.find(desk); d.capabilities().Remover == nil {
-		rules.KeepIdle = true
+// rules returns the rules of assistance at the desk, nil if no offers are made there. If the desk
+// cannot delete a conversation, conversations are kept.
+func (p Product) rules(desk string) *assistance.Rules {
+	d, _ := p.find(desk)
+	can := d.capabilities()
+	if p.Assistance == nil || can.Offerer == nil {
+		return nil
 	}
-	return rules
+	rules := p.Assistance.Rules
+	rules.KeepIdle = rules.KeepIdle || can.Remover == nil
+	return &rules
 }
 
 // untrusted is a further reason why no offer is made of a match: nobody vouches for whose
@@ -101,8 +98,8 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 	if err != nil {
 		return err
 	}
-	desk, ok := product.find(of.Desk)
-	if !ok || !known || product.Assistance == nil || of.ConversationID == "" {
+	desk, _ := product.find(of.Desk)
+	if !known || product.rules(of.Desk) == nil || of.ConversationID == "" {
 		return proactive.ErrNoConversation
 	}
 	in := &incoming{productID: productID, product: product, desk: desk,
@@ -122,7 +119,7 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 	var effects []assistance.Effect
 	err := c.amend(ctx, in, false, func(r *record) (_ status, changes bool, err error) {
 		before = r.machine()
-		effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), event)
+		effects, err = r.step(*in.product.rules(in.desk.Name), c.store.now(), event)
 		return "", true, err
 	})
 	if err == nil {
@@ -160,7 +157,7 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	if linked := j.r.session(s.match.session); linked != nil && j.r.trusts(linked) {
 		var err error
 		reason = assistance.Offered
-		effects, err = j.advance(ctx, j.product.rules(j.account.desk), s.match.Matched)
+		effects, err = j.advance(ctx, *j.product.rules(j.account.desk), s.match.Matched)
 		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 			reason = impossible.Reason
 		} else if err != nil {
@@ -227,7 +224,7 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	}
 	wrote := j.r.Heard || engaged("")
 	since := wrote && engaged(s.remove.OfferID)
-	rules := j.product.rules(j.account.desk)
+	rules := *j.product.rules(j.account.desk)
 	var effects []assistance.Effect
 	switch {
 	case o.err != nil:
@@ -289,7 +286,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	}
 	var impossible *assistance.MoveError
 	if event != nil {
-		_, err := j.advance(ctx, j.product.rules(j.account.desk), event)
+		_, err := j.advance(ctx, *j.product.rules(j.account.desk), event)
 		if err != nil && (!errors.As(err, &impossible) || time.Until(j.lease.Until()) <= 0) {
 			return err // the next owner finds the offer, and counts it
 		}

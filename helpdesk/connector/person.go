@@ -265,11 +265,9 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 // reads all waiting links of the product, each of which ends after MaxWait.
 func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []Waiting, docs []document.Document,
 	err error) {
-	err = s.each(ctx, productID, waitingPrefix, func(page []document.Document) {
-		for _, doc := range page {
-			if w, ok := decodeWaiting(doc.Value); ok && of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
-				links, docs = append(links, w), append(docs, doc)
-			}
+	err = s.each(ctx, productID, waitingPrefix, func(doc document.Document) {
+		if w, ok := decodeWaiting(doc.Value); ok && of.is(helpdesk.Contact{Email: w.Email, UserID: w.UserID}) {
+			links, docs = append(links, w), append(docs, doc)
 		}
 	})
 	return links, docs, err

@@ -242,7 +242,14 @@ func (w *want) add(f found, marked bool) {
 	w.found = append(w.found, f)
 }
 
-// laterID returns the later of two IDs.
+// earlierID returns the earlier of two IDs, and laterID the later.
+func earlierID(a, b eventlog.ID) eventlog.ID {
+	if b.Compare(a) < 0 {
+		return b
+	}
+	return a
+}
+
 func laterID(a, b eventlog.ID) eventlog.ID {
 	if a.Compare(b) < 0 {
 		return b

@@ -240,18 +240,19 @@ func (s *store) end(ctx context.Context, productID string, r record, check docum
 	return err == nil, err
 }
 
-// each calls see with the documents below a prefix, a page at a time, in the order of their
-// names. A document created in the meantime may be missing. After an error see may have had some
-// pages.
-func (s *store) each(ctx context.Context, productID, prefix string, see func(docs []document.Document)) error {
+// each calls see with the documents below a prefix, in the order of their names. A document created
+// in the meantime may be missing. After an error see may have had some of them.
+func (s *store) each(ctx context.Context, productID, prefix string, see func(doc document.Document)) error {
 	const page = 256
 	for after := ""; ; {
 		docs, err := s.docs.List(ctx, productID, prefix, after, page)
 		if err != nil || len(docs) == 0 {
 			return err
 		}
-		see(docs)
-		after = docs[len(docs)-1].Name
+		for _, doc := range docs {
+			see(doc)
+			after = doc.Name
+		}
 	}
 }
 
