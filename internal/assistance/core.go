@@ -3,7 +3,6 @@ package assistance
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -74,7 +73,40 @@ type question struct {
 	timed   bool      // only for Timed triggers
 }
 
+// decide asks the triggers in their order, until one matches that does not cool down. No trigger
+// sees the actions of a pattern that it has fired on.
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
+	tc := contextOf(w, s, q)
+	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
+	d := Decision{Reason: NoMatch}
+	for _, t := range c.triggers {
+		seen := unused(tc, m.Fired[t.ID()].Used)
+		timed, isTimed := t.(proactive.Timed)
+		if isTimed {
+			if at, ok := timed.Again(seen); ok && at.After(tc.Now) && (d.Again.IsZero() || at.Before(d.Again)) {
+				d.Again = at
+			}
+		}
+		if d.Reason != NoMatch && d.Reason != CoolingDown || q.timed && !isTimed {
+			continue
+		}
+		if result, ok := t.Evaluate(seen); ok {
+			result.TriggerID = t.ID()
+			match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
+			if !w.newest().IsZero() {
+				match.used = instantOf(w.newest())
+			}
+			if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
+				d.Match, d.Reason = match, reason
+			}
+		}
+	}
+	return d
+}
+
+// contextOf returns what triggers see of a session. It drops the actions that are too old from the
+// window.
+func contextOf(w *Window, s Session, q question) proactive.TriggerContext {
 	now := later(q.now, w.newest())
 	w.trim(now.Add(-WindowSpan))
 	n := len(w.Actions)
@@ -84,54 +116,7 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	for i, a := range w.Actions {
 		tc.CanonicalURLs[i] = a.CanonicalURL
 	}
-	d := Decision{Reason: NoMatch, Again: c.again(tc, m)}
-	moment := slices.MinFunc([]time.Time{q.of, q.now}, time.Time.Compare)
-	for result := range c.matches(tc, m, q.timed) {
-		match := Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
-		if n > 0 {
-			match.used = instantOf(w.newest())
-		}
-		if reason := m.gate(instantOf(q.now), match); d.Reason == NoMatch || reason == Offered {
-			d.Match, d.Reason = match, reason
-		}
-		if d.Reason != CoolingDown { // a cool-down stops no other trigger
-			break
-		}
-	}
-	return d
-}
-
-// matches returns the results of the triggers that match, in their order; if timed is set, only
-// Timed triggers are asked. No trigger sees the actions of a pattern that it has fired on.
-func (c *Core) matches(tc proactive.TriggerContext, m Machine, timed bool) iter.Seq[proactive.Result] {
-	return func(yield func(proactive.Result) bool) {
-		for _, t := range c.triggers {
-			if _, ok := t.(proactive.Timed); timed && !ok {
-				continue
-			}
-			result, ok := t.Evaluate(unused(tc, m.Fired[t.ID()].Used))
-			result.TriggerID = t.ID()
-			if ok && !yield(result) {
-				return
-			}
-		}
-	}
-}
-
-// again returns the earliest time at which a trigger wants to be evaluated again,
-// or zero.
-func (c *Core) again(tc proactive.TriggerContext, m Machine) (earliest time.Time) {
-	for _, t := range c.triggers {
-		timed, ok := t.(proactive.Timed)
-		if !ok {
-			continue
-		}
-		at, ok := timed.Again(unused(tc, m.Fired[t.ID()].Used))
-		if ok && at.After(tc.Now) && (earliest.IsZero() || at.Before(earliest)) {
-			earliest = at
-		}
-	}
-	return earliest
+	return tc
 }
 
 // unused returns the context without the actions up to a time, zero for all of it. It
