@@ -92,13 +92,11 @@ var errNoAnswer = errors.New("connector: the reply is empty")
 // caller waits first in this process, at no cost to storage, and then for the leases that bound
 // the calls of all servers. The error is ask's, ctx's or the storage's.
 func (d *delivery) asking(ctx context.Context, of Link, ask func(context.Context) error) error {
-	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
-		return d.store.asking(ctx, d.productID, of, ask)
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := d.turn.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer d.turn.Release(1)
+	return d.store.asking(ctx, d.productID, of, ask)
 }
 
 // asking calls a function that asks a model about a conversation. Over all servers, one call per

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
@@ -37,7 +38,7 @@ type delivery struct {
 	metrics   *connectorMetrics
 	assisted  *assisted
 	watches   *fair.Shares[*delivery] // of all products
-	turn      chan struct{}           // an element for each call of the model, running or waiting for its leases
+	turn      *semaphore.Weighted     // of calls of the model, running or waiting for their leases
 	logger    *slog.Logger
 	wake      schedule.Wake // something may be due earlier, or work has ended
 

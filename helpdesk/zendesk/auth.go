@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
@@ -21,7 +23,7 @@ type credentials struct {
 	clientID, clientSecret string // empty if tokens cannot be made
 	api                    *helpdesk.API
 
-	turn chan struct{} // holds a value while a goroutine has the turn
+	turn *semaphore.Weighted // of one goroutine at a time
 	// token belongs to the goroutine that has the turn. It is empty before the first token
 	// is made, and after Zendesk has refused one.
 	token string
@@ -30,7 +32,7 @@ type credentials struct {
 // newCredentials returns the credentials of a configuration. The given API requests tokens,
 // which needs no authorization; it must not be the API that the credentials authorize.
 func newCredentials(c Config, api *helpdesk.API) *credentials {
-	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID,
+	own := &credentials{api: api, turn: semaphore.NewWeighted(1), token: c.OAuthToken, clientID: c.OAuthClientID,
 		clientSecret: c.OAuthClientSecret}
 	if c.OAuthToken == "" && c.OAuthClientID == "" && c.APIToken != "" {
 		own.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Email+"/token:"+c.APIToken))
@@ -45,12 +47,10 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 	if c.basic != "" {
 		return c.basic, nil
 	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return "", &helpdesk.APIError{Desk: Name, Op: opToken, Err: ctx.Err()}
+	if err := c.turn.Acquire(ctx, 1); err != nil {
+		return "", &helpdesk.APIError{Desk: Name, Op: opToken, Err: err}
 	}
+	defer c.turn.Release(1)
 	if c.token == "" && c.clientID == "" {
 		return "", &helpdesk.APIError{Desk: Name, Op: "authorize", Misconfigured: true, Err: errNoCredentials}
 	}
@@ -69,18 +69,13 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 // then that one is worth trying.
 func (c *credentials) refused(ctx context.Context, header http.Header) bool {
 	used := header.Get("Authorization")
-	if c.clientID == "" || used == "" {
+	if c.clientID == "" || used == "" || c.turn.Acquire(ctx, 1) != nil {
 		return false
 	}
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
+	defer c.turn.Release(1)
 	if "Bearer "+c.token == used {
 		c.token = ""
 	}
-	<-c.turn
 	return true
 }
 
