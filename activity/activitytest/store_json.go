@@ -23,26 +23,11 @@ var hostile = []string{`"},{"x":"\"\\`, "\x00\x01\b\f\n\r\t\x1f\x7f", `</script>
 
 // jsonTests are about the JSON of the records that a store returns.
 var jsonTests = []test{
-	{name: "nothing is an empty array", run: func(f fixture) {
-		require.Equal(f, "[]", string(f.recent(product, "nobody", maxEvents).AppendJSON(nil)))
-	}},
 	{name: "fields and values", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.click(1.25), f.click(2.000001), Pageview(f.at(3), page))
 		f.add(b)
 		want := []activity.Action{b.Actions[0].Action, b.Actions[1].Action, b.Actions[2].Action}
 		f.requireJSON(want, f.recent(product, "ada", maxEvents))
-	}},
-	{name: "index counts over the returned actions", run: func(f fixture) {
-		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
-		f.add(b)
-		want := []activity.Action{b.Actions[1].Action, b.Actions[2].Action}
-		want[0].Index, want[1].Index = 0, 1
-		f.requireJSON(want, f.recent(product, "ada", 2))
-	}},
-	{name: "appends", run: func(f fixture) {
-		f.add(NewBatch(product, "s", "ada", f.click(1)))
-		found := f.recent(product, "ada", maxEvents)
-		require.Equal(f, "before"+string(found.AppendJSON(nil)), string(found.AppendJSON([]byte("before"))))
 	}},
 	{name: "invalid UTF-8", run: func(f fixture) {
 		a := f.click(1)

@@ -1,7 +1,6 @@
 package documenttest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,18 +26,16 @@ var concurrencyTests = []test{
 
 // change makes changes to the named documents, retrying on conflicts. It may
 // be called from any goroutine.
-func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change,
-	names ...string) (document.Version, error) {
-	for {
-		docs, err := f.store.Get(ctx, f.product, names...)
-		if err != nil {
-			return 0, err
+func (f fixture) change(make func([]document.Document) []document.Change,
+	names ...string) (version document.Version, err error) {
+	err = document.Retry(f.Context(), func() error {
+		docs, err := f.store.Get(f.Context(), f.product, names...)
+		if err == nil {
+			version, err = f.store.Write(f.Context(), f.product, make(docs)...)
 		}
-		version, err := f.store.Write(ctx, f.product, make(docs)...)
-		if !document.IsConflict(err) {
-			return version, err
-		}
-	}
+		return err
+	})
+	return version, err
 }
 
 // number is the value of a counter document.
@@ -59,7 +56,7 @@ func testNothingLost(f fixture) {
 	waittest.Together(writers, func(w int) {
 		for i := range increments {
 			name := fmt.Sprint("counter", i%counters)
-			version, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+			version, err := f.change(func(docs []document.Document) []document.Change {
 				return []document.Change{add(docs[0], 1)}
 			}, name)
 			if !assert.NoError(f, err) {
@@ -98,7 +95,7 @@ func testMovedTogether(f fixture) {
 	}
 	waittest.Together(4, func(int) {
 		for range moves {
-			_, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+			_, err := f.change(func(docs []document.Document) []document.Change {
 				return []document.Change{add(docs[0], -1), add(docs[1], 1)}
 			}, "from", "to")
 			assert.NoError(f, err)
@@ -121,7 +118,7 @@ func testNobodyLeavesLast(f fixture) {
 			return []document.Change{document.Delete(docs[0]), document.Check(docs[1])}
 		}
 		waittest.Together(2, func(i int) {
-			_, err := f.change(f.Context(), leave, [][]string{{ada, bob}, {bob, ada}}[i]...)
+			_, err := f.change(leave, [][]string{{ada, bob}, {bob, ada}}[i]...)
 			assert.NoError(f, err)
 		})
 		docs := f.get(ada, bob)

@@ -82,12 +82,6 @@ func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
 
 const page = "https://app.acme.example/reports/42"
 
-// click returns an entry with one click of a user.
-func (f fixture) click(user string) eventlog.Entry {
-	f.Helper()
-	return f.act("s", user)
-}
-
 // filed returns how many actions of a user can be looked up.
 func (f fixture) filed(user string) int {
 	f.Helper()
@@ -103,19 +97,22 @@ func (f fixture) actions(of recent.Subject) int {
 
 var filingTests = []test{
 	{name: "several entries", run: func(f fixture) {
-		f.append(f.click("ada"), Entry("a", 0), f.click("bob"), f.click("ada"))
+		f.append(f.act("s", "ada"), Entry("a", 0), f.act("s", "bob"), f.act("s", "ada"))
 		require.Equal(f, 2, f.filed("ada"))
 		require.Equal(f, 1, f.filed("bob"))
 	}},
 	{name: "a refused append is not filed", run: func(f fixture) {
-		first := f.append(f.click("ada"))[0]
-		other, wrong := f.click("ada"), f.click("ada")
+		first := f.append(f.act("s", "ada"))[0]
+		other, wrong := f.act("s", "ada"), f.act("s", "ada")
 		wrong.Batch.Actions[0].TimestampStart = 1e300
 		put, unnamed := f.put("new", "1"), document.Put(named(""), nil, 0)
 		var duplicate *eventlog.DuplicateError
-		require.ErrorAs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other, first}, put), &duplicate)
+		for _, entries := range [][]eventlog.Entry{{first}, {other, first}, {other, other}} {
+			require.ErrorAs(f, f.log.Append(f.Context(), product, entries, put), &duplicate)
+		}
 		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other, wrong}, put), eventlog.ErrInvalid)
 		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{other}, put, unnamed), document.ErrInvalid)
+		require.ErrorIs(f, f.log.Append(f.Context(), product, nil, put, unnamed), document.ErrInvalid)
 		f.conflict("none", []eventlog.Entry{other}, put, document.Check(document.Document{Name: "none", Version: 1}))
 		require.Equal(f, 1, f.filed("ada"))
 		require.Empty(f, f.documents())
@@ -124,10 +121,10 @@ var filingTests = []test{
 		require.Equal(f, 2, f.filed("ada"))
 	}},
 	{name: "a drop forgets them", run: func(f fixture) {
-		f.append(f.click("ada"))
+		f.append(f.act("s", "ada"))
 		f.drop()
 		require.Zero(f, f.filed("ada"))
-		f.append(f.click("ada"))
+		f.append(f.act("s", "ada"))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
 	{name: "a retry is a duplicate only once the action is filed", run: testRetries},
@@ -139,7 +136,7 @@ func testRetries(f fixture) {
 	const tries = 200
 	duplicates := 0
 	for n := range tries {
-		e := f.click("ada")
+		e := f.act("s", "ada")
 		user := e.Batch.Actions[0].ID
 		e.Batch.Actions[0].UserID = user
 		ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n)*10*time.Microsecond)

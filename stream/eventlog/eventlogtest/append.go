@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -54,8 +51,8 @@ var appendTests = []test{
 	}},
 	{name: "keeps products apart", run: testProductsApart},
 	{name: "does not retain the caller's memory", run: testCallerReusesMemory},
-	{name: "does not use the memory of a caller that has given up", run: testCallerGivesUp},
-	{name: "with a cancelled context neither hangs nor appends partially", run: testCancelledAppend},
+	{name: "of a caller that has given up neither hangs, nor uses its memory, nor appends partially",
+		run: testCallerGivesUp},
 }
 
 func testProductsApart(f fixture) {
@@ -97,57 +94,40 @@ func testCallerReusesMemory(f fixture) {
 	f.append(eventlog.Entry{Keys: []activity.Key{activity.EventKey("another")}, Data: []byte(`{}`)})
 }
 
-// A caller whose context ends reuses its memory, while its entries may still be
-// waiting to be written.
+// A caller whose context ends, or has ended before the call, reuses its memory, while its entries may
+// still be waiting to be written.
 func testCallerGivesUp(f fixture) {
 	const writers, calls = 8, 40
 	start := f.bounds().Newest
-	waittest.Together(writers, func(w int) {
-		for n := range calls {
-			e := Sized(Entry(fmt.Sprint("writer", w), n), 2<<10)
-			ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n%8)*200*time.Microsecond)
-			_ = f.log.Append(ctx, product, []eventlog.Entry{ // may succeed or fail
-				{SessionID: e.SessionID, Keys: e.Keys, Data: e.Data}})
-			cancel()
-			copy(e.Data, bytes.Repeat([]byte{'x'}, len(e.Data)))
-			e.Keys[0] = activity.EventKey("another")
-		}
+	waittest.Within(f, "appends of callers that give up", func() {
+		waittest.Together(writers, func(w int) {
+			for n := range calls {
+				entries := writerEntries(w, n)
+				for i := range entries {
+					entries[i] = Sized(entries[i], 1<<10)
+				}
+				ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n%8)*200*time.Microsecond)
+				_ = f.log.Append(ctx, product, slices.Clone(entries)) // may succeed or fail
+				cancel()
+				for _, e := range entries {
+					copy(e.Data, bytes.Repeat([]byte{'x'}, len(e.Data)))
+					e.Keys[0] = activity.EventKey("another")
+				}
+			}
+		})
 	})
 	f.append(Entry("last", 0)) // comes after them
-	for _, e := range f.readAll(start, 100) {
+	got := f.readAll(start, 100)
+	for i, e := range got[:len(got)-1] {
 		var content struct {
 			SessionID string `json:"session_id"`
 			N         int    `json:"n"`
 		}
 		require.NoError(f, json.Unmarshal(e.Data, &content))
 		require.Equal(f, e.SessionID, content.SessionID)
+		require.Equal(f, i%2, content.N%2, "both entries of a call")
 		require.Equal(f, Entry(e.SessionID, content.N).Keys, e.Keys)
 		require.Equal(f, Entry(e.SessionID, content.N).Keys, f.refused(Entry(e.SessionID, content.N)).Keys)
-	}
-}
-
-func testCancelledAppend(f fixture) {
-	start := f.bounds().Newest
-	cancelled, cancel := context.WithCancel(f.Context())
-	cancel()
-	waittest.Within(f, "a call with a cancelled context", func() {
-		_ = f.log.Append(cancelled, product, Entries("a", 3)) // may succeed or fail
-		_, _ = f.log.Read(cancelled, product, start, make([]eventlog.Entry, 1))
-		_, _ = f.log.Bounds(cancelled, product)
-	})
-	waittest.Within(f, "the next append", func() {
-		err := f.log.Append(f.Context(), product, Entries("a", 3))
-		var duplicate *eventlog.DuplicateError
-		if errors.As(err, &duplicate) {
-			assert.Len(f, duplicate.Keys, 3)
-			return
-		}
-		assert.NoError(f, err)
-	})
-	got := f.readAll(start, 10)
-	require.Len(f, got, 3)
-	for i, want := range Entries("a", 3) {
-		require.Equal(f, string(want.Data), string(got[i].Data), "each entry once")
 	}
 }
 

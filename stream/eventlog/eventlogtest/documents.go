@@ -24,13 +24,19 @@ func (f fixture) document(name string) document.Document {
 	return docs[0]
 }
 
+// list returns a product's documents whose names begin with prefix.
+func (f fixture) list(productID, prefix string) []document.Document {
+	f.Helper()
+	docs, err := f.log.Documents().List(f.Context(), productID, prefix, "", 1<<20)
+	require.NoError(f, err)
+	return docs
+}
+
 // documents returns the values of the product's documents by name.
 func (f fixture) documents() map[string]string {
 	f.Helper()
-	docs, err := f.log.Documents().List(f.Context(), product, "", "", 1000)
-	require.NoError(f, err)
 	values := map[string]string{}
-	for _, d := range docs {
+	for _, d := range f.list(product, "") {
 		values[d.Name] = string(d.Value)
 	}
 	return values
@@ -93,27 +99,7 @@ var documentTests = []test{
 		require.Equal(f, before, f.bounds())
 		require.Empty(f, f.readAll(before.Newest, 10))
 	}},
-	{name: "change without entries in a product without a log", run: func(f fixture) {
-		require.NoError(f, f.log.Append(f.Context(), "new", nil, document.Put(named("a"), nil, 0)))
-		docs, err := f.log.Documents().Get(f.Context(), "new", "a")
-		require.NoError(f, err)
-		require.True(f, docs[0].Exists())
-		require.Zero(f, Bounds(f, f.log, "new").Oldest)
-	}},
 	{name: "in conflict add no entry", run: testConflict},
-	{name: "do not change with duplicate keys", run: func(f fixture) {
-		f.change([]eventlog.Entry{keyed("k")}, f.put("a", "1"), f.put("b", "1"))
-		before := f.document("a")
-		for _, entries := range [][]eventlog.Entry{{keyed("k")}, {keyed("l"), keyed("k")}, {keyed("m"), keyed("m")}} {
-			var duplicate *eventlog.DuplicateError
-			err := f.log.Append(f.Context(), product, entries, f.put("a", "2"), document.Delete(f.document("b")),
-				f.put("c", "2"))
-			require.ErrorAs(f, err, &duplicate)
-			require.Equal(f, map[string]string{"a": "1", "b": "1"}, f.documents())
-			require.Equal(f, before, f.document("a"))
-		}
-	}},
-	{name: "reject invalid changes", run: testInvalidChanges},
 	{name: "that count entries agree with the log, and are as new as the entries read", run: testCounter},
 }
 
@@ -136,24 +122,6 @@ func testConflict(f fixture) {
 	f.change(entries, f.put("a", "3"))
 	f.fires(changed)
 	require.Equal(f, items(entries), items(f.readAll(before.Newest, 10)))
-}
-
-func testInvalidChanges(f fixture) {
-	f.change(nil, f.put("a", "1"))
-	before := f.bounds()
-	for _, bad := range []document.Change{
-		document.Put(named(""), nil, 0), document.Delete(named("b")),
-		document.Put(named("b"), make([]byte, document.MaxValue+1), 0),
-		document.Put(named("b"), nil, -1), document.Check(named("new")),
-	} {
-		for _, entries := range [][]eventlog.Entry{nil, {keyed("k")}} {
-			err := f.log.Append(f.Context(), product, entries, document.Put(named("new"), nil, 0), bad)
-			require.ErrorIs(f, err, document.ErrInvalid)
-		}
-	}
-	require.Equal(f, before, f.bounds())
-	require.Equal(f, map[string]string{"a": "1"}, f.documents())
-	f.append(keyed("k"))
 }
 
 // Writers number entries with a document: each number is assigned once, in the order of the

@@ -58,7 +58,7 @@ var readTests = []test{
 	}},
 	{name: "omits the batch", run: func(f fixture) {
 		start := f.bounds().Newest
-		e := f.append(f.click("ada"))[0]
+		e := f.append(f.act("s", "ada"))[0]
 		got := f.readAll(start, 1)
 		require.Len(f, got, 1)
 		require.Nil(f, got[0].Batch)

@@ -46,11 +46,9 @@ func (f fixture) write(productID string, changes ...document.Change) document.Ve
 // names returns the names with that prefix among a product's documents.
 func (f fixture) names(productID, prefix string) []string {
 	f.Helper()
-	docs, err := f.log.Documents().List(f.Context(), productID, prefix, "", 1<<20)
-	require.NoError(f, err)
-	names := make([]string, len(docs))
-	for i, d := range docs {
-		names[i] = d.Name
+	names := []string{}
+	for _, d := range f.list(productID, prefix) {
+		names = append(names, d.Name)
 	}
 	return names
 }
