@@ -41,7 +41,6 @@ type Memory struct {
 	ttl       time.Duration
 	maxEvents int
 	maxHeld   int // of a session
-	seed      maphash.Seed
 
 	mu     sync.Mutex
 	newest map[string]Position // by product; of products with activity, and some others
@@ -70,14 +69,8 @@ type memoryEntry = fair.Entry[memoryKey, any]
 // memoryUser holds the sessions with actions of a user, and those that identified the user.
 type memoryUser struct {
 	memoryEntry
-	sessions []userSession
-	first    [1]userSession // backs sessions while there is one
-}
-
-// userSession is a session of a user, and the start of the user's newest action there.
-type userSession struct {
-	*memorySession
-	newest int64
+	sessions []*memorySession
+	first    [1]*memorySession // backs sessions while there is one
 }
 
 // memorySession is a session, or a user's actions outside any.
@@ -86,14 +79,13 @@ type memorySession struct {
 	Held
 	users []*memoryUser  // of its actions and identities
 	first [1]*memoryUser // backs users while there is one
-	bytes int64          // of the actions' JSON and of identities
 }
 
 // NewMemory returns an empty store; opts may be nil. It reports all invalid options together.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "recent"}
-	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{}, users: map[string]int{},
+	m := &Memory{newest: map[string]Position{}, users: map[string]int{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -115,28 +107,26 @@ type Filing struct {
 	Arrived Position
 
 	session  string
-	actions  []filing
+	actions  []HeldAction
 	identity *activity.Identity
 	erasure  *activity.Erasure
 }
 
-// filing is an action with the key of its event.
-type filing struct {
-	key activity.Key
-	HeldAction
-}
+// seed is of the hashes of events' keys.
+var seed = maphash.MakeSeed()
 
 // NewFiling encodes the actions of a batch. It retains their strings, which should not be substrings
 // of larger ones. It fails only for an invalid timestamp.
 func NewFiling(b *activity.Batch) (f Filing, err error) {
-	f.session, f.actions = b.SessionID, make([]filing, len(b.Actions))
+	f.session, f.actions = b.SessionID, make([]HeldAction, len(b.Actions))
 	for i := range b.Actions {
 		a := &b.Actions[i]
 		r, err := NewRecord(b.SessionID, a.Action)
 		if err != nil {
 			return Filing{}, err
 		}
-		f.actions[i] = filing{activity.EventKey(a.ID), HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON}}
+		key := activity.EventKey(a.ID)
+		f.actions[i] = HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON, id: maphash.Bytes(seed, key[:])}
 	}
 	return f, nil
 }
@@ -214,18 +204,16 @@ func (m *Memory) arrive(productID string, f *Filing) {
 }
 
 // add files an unexpired action in its session, or among the user's actions outside sessions.
-func (m *Memory) add(product, session string, a *filing, oldest int64) {
+func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 	s := m.session(product, a.User, session)
 	m.expireSession(s, oldest)
-	held := a.HeldAction
-	held.id = maphash.Bytes(m.seed, a.key[:])
-	if known := m.held.Find(product, memoryKey{aUser, held.User}); known != nil {
-		held.User = known.Key().id // one string for all sessions
+	if known := m.held.Find(product, memoryKey{aUser, a.User}); known != nil {
+		a.User = known.Key().id // one string for all sessions
 	}
 	before := len(s.Actions)
-	if s.insert(held, m.maxEvents, m.maxHeld) {
-		if owner, _ := s.owner(&held); owner != "" {
-			m.linkUser(s, owner, held.Start)
+	if s.insert(*a, m.maxEvents, m.maxHeld) {
+		if owner, _ := s.owner(a); owner != "" {
+			m.linkUser(s, owner)
 		}
 		if len(s.Actions) == before && len(s.users) > 1 { // another user's may have been removed
 			m.prune(s)
@@ -260,7 +248,7 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 	}
 	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // also in sessions that the erasure does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
-			m.eraseIn(s.memorySession, e)
+			m.eraseIn(s, e)
 		}
 	}
 }
@@ -268,13 +256,7 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 // eraseIn removes the actions and identities of a session that an erasure covers, and the session if
 // nothing is left.
 func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
-	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool {
-		goes := e.Erases(s.Session, a.User)
-		if goes {
-			s.bytes -= fair.Size(len(a.JSON))
-		}
-		return goes
-	})
+	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
 	s.Identities = slices.DeleteFunc(s.Identities,
 		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
 	if len(s.Actions)+len(s.Identities) == 0 {
@@ -323,35 +305,26 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	case have >= maxEvents && at <= first, len(s.Actions) >= maxHeld && at == 0:
 		return false
 	case have >= maxEvents:
-		s.remove(first, first+1)
+		s.Actions = slices.Delete(s.Actions, first, first+1)
 		at--
 	case len(s.Actions) >= maxHeld:
-		s.remove(0, 1)
+		s.Actions = slices.Delete(s.Actions, 0, 1)
 		at--
 	}
 	s.Actions = slices.Insert(s.Actions, at, a)
-	s.bytes += fair.Size(len(a.JSON))
 	return true
-}
-
-// remove removes the actions in [from, to).
-func (s *memorySession) remove(from, to int) {
-	for _, a := range s.Actions[from:to] {
-		s.bytes -= fair.Size(len(a.JSON))
-	}
-	s.Actions = slices.Delete(s.Actions, from, to)
 }
 
 // link associates the session with exactly those users that own actions in it or that it identified.
 func (m *Memory) link(s *memorySession) {
 	m.prune(s)
 	for _, said := range s.Identities {
-		m.linkUser(s, said.UserID, 0) // for erasures; the first to give way
+		m.linkUser(s, said.UserID) // for erasures
 	}
 	last := ""
-	for i := range slices.Backward(s.Actions) {
+	for i := range s.Actions {
 		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
-			m.linkUser(s, owner, s.Actions[i].Start)
+			m.linkUser(s, owner)
 			last = owner
 		}
 	}
@@ -374,40 +347,40 @@ func (m *Memory) prune(s *memorySession) {
 	}
 }
 
-// linkUser associates the session with a user who has an action there that began at start. Beyond
+// linkUser associates the session with a user who has an action there, or whom it identified. Beyond
 // maxEvents sessions it dissociates the user from the one whose newest action is the oldest: each of
 // the others has an action that is no older, and only maxEvents actions are kept of a user.
-func (m *Memory) linkUser(s *memorySession, id string, start int64) {
+func (m *Memory) linkUser(s *memorySession, id string) {
 	u := m.user(s.Product(), id)
-	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
-	if at < 0 {
-		at = len(u.sessions)
+	if !slices.Contains(u.sessions, s) {
 		s.users = append(s.users, u)
-		if u.sessions = append(u.sessions, userSession{s, start}); cap(u.sessions) > 1 {
-			u.first[0] = userSession{} // must not retain the session
+		if u.sessions = append(u.sessions, s); cap(u.sessions) > 1 {
+			u.first[0] = nil // must not retain the session
 		}
 	}
-	u.sessions[at].newest = max(u.sessions[at].newest, start)
 	if len(u.sessions) > m.maxEvents {
-		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
-		m.unlink(oldest.memorySession, u)
+		m.unlink(slices.MinFunc(u.sessions, func(a, b *memorySession) int {
+			return cmp.Compare(a.newestOf(id), b.newestOf(id))
+		}), u)
 	}
 	u.Keep(m.userItem(u))
 }
 
-// hasActionsOf reports whether the user owns an action of the session.
-func (s *memorySession) hasActionsOf(userID string) bool {
-	return slices.ContainsFunc(s.Actions, func(a HeldAction) bool {
-		owner, _ := s.owner(&a)
-		return owner == userID
-	})
+// newestOf returns the start of the newest action that the user owns in the session, or 0.
+func (s *memorySession) newestOf(userID string) int64 {
+	for i := range slices.Backward(s.Actions) {
+		if owner, _ := s.owner(&s.Actions[i]); owner == userID {
+			return s.Actions[i].Start
+		}
+	}
+	return 0
 }
 
 // visits returns the sessions that have actions appended with the user's ID, all of which other users
 // own now; at most the newest maxEvents.
 func (m *Memory) visits(productID, userID string) (found []*memorySession) {
 	m.held.Each(productID, func(e *memoryEntry) bool {
-		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && !s.hasActionsOf(userID) {
+		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && s.newestOf(userID) == 0 {
 			found = append(found, s)
 		}
 		return true
@@ -428,7 +401,7 @@ func (s *memorySession) wasVisitor(id string) bool {
 // unlink dissociates a session and a user. It removes a user without sessions.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
-	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
+	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
 	if len(u.sessions) == 0 {
 		if m.users[u.Product()]--; m.users[u.Product()] == 0 {
 			delete(m.users, u.Product())
@@ -453,23 +426,24 @@ func (m *Memory) user(product, id string) *memoryUser {
 
 // userItem returns the user's cost. A user is never evicted.
 func (m *Memory) userItem(u *memoryUser) fair.Item {
-	const pointer = 8 // of a session, to the user
+	const pointer = 8 // to a session, and of the session to the user
 	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key().id)) +
-		fair.Size(pointer*cap(u.sessions)) + fair.Size(int(unsafe.Sizeof(userSession{}))*cap(u.sessions))}
+		2*fair.Size(pointer*cap(u.sessions))}
 }
 
 // sessionItem returns the session's cost, and the expiry of its oldest action or, without actions, of
 // its last identity.
 func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key().id)) +
-		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
+		fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
 	for _, said := range s.Identities {
 		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
 		item.Due = m.due(said.At)
 	}
 	for i := range s.Actions {
-		if user := s.Actions[i].User; i == 0 || user != s.Actions[i-1].User {
-			item.Bytes += fair.Size(len(user))
+		a := &s.Actions[i]
+		if item.Bytes += fair.Size(len(a.JSON)); i == 0 || a.User != s.Actions[i-1].User {
+			item.Bytes += fair.Size(len(a.User))
 		}
 	}
 	if len(s.Actions) > 0 {
@@ -501,7 +475,7 @@ func (m *Memory) expireSession(s *memorySession, oldest int64) {
 	if n == 0 && len(s.Actions) > 0 {
 		return
 	}
-	s.remove(0, n)
+	s.Actions = slices.Delete(s.Actions, 0, n)
 	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
 	m.link(s)
 }
@@ -534,7 +508,7 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	defer m.mu.Unlock()
 	if e := m.held.Find(productID, memoryKey{aUser, userID}); e != nil {
 		for _, s := range e.Value.(*memoryUser).sessions {
-			if s.Session != "" && s.hasActionsOf(userID) {
+			if s.Session != "" && s.newestOf(userID) != 0 {
 				ids = append(ids, s.Session)
 			}
 		}
