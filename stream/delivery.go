@@ -56,7 +56,7 @@ func (d *Delivery) Done(err error) { d.run.finish(err, d) }
 // Hold lets the session fall behind until resume is called, or until wake
 // returns true for a later entry of the session; then this delivery and later
 // ones are redelivered in order. Until then none of the session's entries stay in
-// memory. wake must not call the consumer and may be nil.
+// memory. wake may call resume, but nothing else of the consumer, and may be nil.
 //
 // [ConsumerOptions.MaxBehind] bounds the sessions that are held or behind:
 // beyond it the session held for longest is released as if all its entries had been

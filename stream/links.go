@@ -64,34 +64,19 @@ func (k links) put(sessionID string, l *link) {
 	k.sessions.Trim(anyProduct)
 }
 
-// set links a session. It returns the batches that waited for the link and the function that
-// resumes held deliveries, nil for none, which the caller calls without the lock. The first
-// link wins; a different one gets a *LinkError.
-func (k links) set(sessionID, conversationID string) (freed []activity.Batch, resume func(), err error) {
+// link returns the conversation of a session, empty while unknown. It links a session without one to
+// the conversation, if that is not empty, and then also returns the batches that waited for the link and
+// the function that resumes held deliveries, nil for none, which the caller calls without the lock.
+func (k links) link(sessionID, conversationID string) (linked string, freed []activity.Batch, resume func()) {
 	l := k.of(sessionID)
-	if l.conversationID == "" {
+	if l.conversationID == "" && conversationID != "" {
 		freed, resume = l.waiting, l.resume
 		*l = link{conversationID: conversationID}
 	}
-	k.put(sessionID, l)
-	if l.conversationID != conversationID {
-		err = &LinkError{SessionID: sessionID, ConversationID: l.conversationID}
+	if l.conversationID != "" || l.resume != nil || l.waiting != nil {
+		k.put(sessionID, l)
 	}
-	return freed, resume, err
-}
-
-// follow returns a batch's conversation, if known. If the batch makes the link, follow also
-// returns the same values as set.
-func (k links) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
-	if b.ConversationID != "" {
-		// An error means that the session is linked already.
-		freed, resume, _ = k.set(b.SessionID, b.ConversationID)
-	}
-	if l, ok := k.sessions.Get(anyProduct, b.SessionID); ok {
-		conversationID = l.conversationID
-		k.put(b.SessionID, l)
-	}
-	return conversationID, freed, resume
+	return l.conversationID, freed, resume
 }
 
 // wait keeps a batch until its session is linked, and drops the session's oldest actions beyond

@@ -181,7 +181,7 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 		d.Done(Permanent(&malformedError{err}))
 		return ctx.Err()
 	}
-	conversationID, frees := w.join(b)
+	conversationID, frees := w.link(b.SessionID, b.ConversationID, true)
 	if conversationID == "" && w.awaitLink {
 		w.hold(d)
 		return ctx.Err()
@@ -228,8 +228,7 @@ func (w *Writer) hold(d *Delivery) {
 		if err != nil {
 			return false
 		}
-		conversationID, freed, _ := w.follow(*b) // the consumer resumes the session
-		w.free(freed, conversationID, false)
+		conversationID, _ := w.link(b.SessionID, b.ConversationID, false)
 		return conversationID != ""
 	})
 	w.mu.Lock()
@@ -254,7 +253,7 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	conversationID, frees := w.join(b)
+	conversationID, frees := w.link(b.SessionID, b.ConversationID, true)
 	if conversationID == "" && w.awaitLink {
 		w.mu.Lock()
 		conversationID = w.links.wait(b)
@@ -272,38 +271,27 @@ func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
 // actionSize is the approximate memory of an action, in bytes.
 const actionSize = 1 << 10
 
-// join returns a batch's conversation, if known. If the batch makes the link, join queues the
-// batches that waited for it in memory and resumes the held deliveries; frees reports whether
-// there were any in memory.
-func (w *Writer) join(b activity.Batch) (conversationID string, frees bool) {
-	conversationID, freed, resume := w.follow(b)
-	w.free(freed, conversationID, true)
+// link returns the conversation of a session, if known, after linking a session without one to the
+// given conversation, if any; without a session it returns that one. A new link queues the batches that
+// waited for it in memory, merged with the next batch if another follows, and resumes the held
+// deliveries; frees reports whether there were any in memory. link does not wait for room, so that
+// linking a session never blocks on other sessions.
+func (w *Writer) link(sessionID, conversationID string, another bool) (linkedTo string, frees bool) {
+	if sessionID == "" {
+		return conversationID, false
+	}
+	w.mu.Lock()
+	linkedTo, freed, resume := w.links.link(sessionID, conversationID)
+	w.mu.Unlock()
+	for i, b := range freed {
+		joined := another || i < len(freed)-1
+		p := piece{batch: b, joined: joined, now: !joined}
+		w.scheduler.Put(w.keyOf(b), linked(p, linkedTo), sizeOf(b))
+	}
 	if resume != nil {
 		resume()
 	}
-	return conversationID, freed != nil
-}
-
-// follow looks up or makes the session's link. A batch without a session has only
-// its own conversation.
-func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activity.Batch, resume func()) {
-	if b.SessionID == "" {
-		return b.ConversationID, nil, nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.links.follow(b)
-}
-
-// free queues batches that waited in memory for a link, merged with the next batch
-// if another follows. It does not wait for room, so that linking a session never
-// blocks on other sessions.
-func (w *Writer) free(batches []activity.Batch, conversationID string, another bool) {
-	for i, b := range batches {
-		joined := another || i < len(batches)-1
-		p := piece{batch: b, joined: joined, now: !joined}
-		w.scheduler.Put(w.keyOf(b), linked(p, conversationID), sizeOf(b))
-	}
+	return linkedTo, freed != nil
 }
 
 // linked returns the piece with the conversation set in the batch and each
@@ -371,14 +359,10 @@ func (w *Writer) SessionLinked(ctx context.Context, sessionID, conversationID st
 	if sessionID == "" || conversationID == "" {
 		return errEmptyLink
 	}
-	w.mu.Lock()
-	freed, resume, err := w.links.set(sessionID, conversationID)
-	w.mu.Unlock()
-	w.free(freed, conversationID, false)
-	if resume != nil {
-		resume()
+	if linked, _ := w.link(sessionID, conversationID, false); linked != conversationID {
+		return &LinkError{SessionID: sessionID, ConversationID: linked}
 	}
-	return err
+	return nil
 }
 
 // errEmptyLink reports a link without a session or a conversation.
