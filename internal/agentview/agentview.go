@@ -222,10 +222,6 @@ func (r *reading) look() error {
 		if i == 0 {
 			r.upto = s.Upto
 		}
-		if len(r.subjects) == 1 && subject.UserID != "" { // the usual case
-			r.seen = s.Records
-			return nil
-		}
 		for _, a := range s.Records {
 			// For a session, an action counts from its arrival, even if it was attributed to
 			// a user later.

@@ -284,10 +284,7 @@ func (e *Entry) Erase(erasures ...*activity.Erasure) error {
 		if e.Data, err = left.AppendJSON(nil); err != nil {
 			return fmt.Errorf("eventlog: encode entry %s: %w", e.ID, err)
 		}
-		e.Keys = make([]activity.Key, len(left.Actions))
-		for i := range left.Actions {
-			e.Keys[i] = activity.EventKey(left.Actions[i].ID)
-		}
+		e.Keys = keysOf(left)
 	}
 	e.shared = weak.Pointer[activity.Batch]{}
 	e.Encode(e.ID)

@@ -166,8 +166,7 @@ type appending struct {
 	turns        []turn
 	forwarded    time.Time // by the log's clock
 	entries      []Entry
-	keys         []activity.Key // of the entries
-	json         []byte         // of the last batch encoded
+	json         []byte // of the last batch encoded
 }
 
 // begin returns the state of a request, which one goroutine uses until end.
@@ -193,7 +192,6 @@ func (r *Recorder) end(a *appending) {
 	a.book.Reset("")
 	a.forget()
 	clear(a.entries[:cap(a.entries)])
-	a.keys = nil
 	r.idle.Put(a)
 }
 
@@ -303,7 +301,6 @@ func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
-	a.keys = make([]activity.Key, 0, len(s.events)) // the entries keep it
 	for i := range s.parts {
 		p := &s.parts[i]
 		if len(p.actions) > 0 {
@@ -328,7 +325,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 	if b.Count > 1 && len(a.json) > maxData {
 		return a.addParts(b, len(a.json)/maxData+1)
 	}
-	e := Entry{SessionID: b.SessionID, Keys: a.keysOf(b), Batch: b, shared: weak.Make(b)}
+	e := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b, shared: weak.Make(b)}
 	e.setData(a.json, headRoom)
 	a.entries = append(a.entries, e)
 	return nil
@@ -404,14 +401,13 @@ func (a *appending) batch(p *part) *activity.Batch {
 	}
 }
 
-// keysOf returns the keys of a batch's events, in memory that the entries of a step
-// share.
-func (a *appending) keysOf(b *activity.Batch) []activity.Key {
-	from := len(a.keys)
+// keysOf returns the keys of a batch's events.
+func keysOf(b *activity.Batch) []activity.Key {
+	keys := make([]activity.Key, len(b.Actions))
 	for i := range b.Actions {
-		a.keys = append(a.keys, activity.EventKey(b.Actions[i].ID))
+		keys[i] = activity.EventKey(b.Actions[i].ID)
 	}
-	return slices.Clip(a.keys[from:])
+	return keys
 }
 
 // count counts a step that was appended: its actions by type in the metrics, and all its outcomes

@@ -143,11 +143,9 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	}
 }
 
-// check records the newest ID as of a time before the request. It does not wake readers.
+// check records the newest ID as of a time before the request.
 func (p *product) check(newest eventlog.ID, at time.Time) {
-	if p.known.Compare(newest) < 0 {
-		p.known, p.news = newest, time.Now()
-	}
+	p.hear(newest)
 	if at.After(p.checkedAt) {
 		p.checkedAt = at
 	}
