@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -180,26 +179,16 @@ func (m *Mistakes) Named(err error) error {
 	if err == nil {
 		return nil
 	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		lines[i] = m.asSet(line)
-	}
-	return errors.New(strings.Join(lines, "\n"))
+	return errors.New(subject.ReplaceAllStringFunc(err.Error(), func(names string) string {
+		return flag.ReplaceAllStringFunc(names, func(name string) string { return cmp.Or(m.variables[name], name) })
+	}))
 }
 
-// asSet replaces the flags at the beginning of a line with the variables that
-// were set for them.
-func (m *Mistakes) asSet(line string) string {
-	names, problem, ok := strings.Cut(line, ": ")
-	if !ok || !strings.HasPrefix(names, "--") {
-		return line
-	}
-	list := strings.Split(names, ", ")
-	for i, name := range list {
-		list[i] = cmp.Or(m.variables[name], name)
-	}
-	return strings.Join(list, ", ") + ": " + problem
-}
+// subject matches the flags at the beginning of a line, and flag one of them.
+var (
+	subject = regexp.MustCompile(`(?m)^--[a-z-]+(?:, --[a-z-]+)*: `)
+	flag    = regexp.MustCompile(`--[a-z-]+`)
+)
 
 // Duration returns the value of a flag that is a number of seconds or a Go duration, above
 // zero. It returns 0 after a mistake.
