@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -43,12 +42,7 @@ func (s *Service) runViews(ctx, following context.Context) {
 				continue
 			}
 			s.warn(id)
-			next := s.view(following, id, version, before)
-			viewed[id] = next
-			running.Go(func() {
-				next.running.Wait()
-				next.over.Store(true)
-			})
+			viewed[id] = s.view(following, &running, id, version, before)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,7 +60,7 @@ func (s *Service) endViews(viewed map[string]*viewed) {
 		if version, ok := s.products.Version(id); !ok || version != v.version {
 			v.end()
 		}
-		if !s.products.Has(id) && v.over.Load() {
+		if !s.products.Has(id) && isClosed(v.over) {
 			delete(viewed, id)
 		}
 	}
@@ -82,29 +76,33 @@ func (s *Service) followDesks(ctx context.Context, productID string, source *eve
 	return s.connector.Follow(ctx, productID, source)
 }
 
-// viewed is a registration of a product with its views. end ends them; running is done, and over is
-// true, once they have ended.
+// viewed is a registration of a product with its views. end ends them, and over is closed once they
+// have ended.
 type viewed struct {
 	version document.Version
 	end     context.CancelFunc
-	running sync.WaitGroup
-	over    atomic.Bool
+	over    chan struct{}
 }
 
-// view runs the views of a registration, once those of the previous one, nil for none, have ended.
-// Their writes are bound to the registration.
-func (s *Service) view(ctx context.Context, id string, version document.Version, before *viewed) *viewed {
+// view runs the views of a registration, as part of running, once those of the previous one, nil for
+// none, have ended. Their writes are bound to the registration.
+func (s *Service) view(
+	ctx context.Context, running *sync.WaitGroup, id string, version document.Version, before *viewed,
+) *viewed {
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return version })
 	ctx, end := context.WithCancel(ctx)
-	v := &viewed{version: version, end: end}
-	for _, view := range s.views {
-		v.running.Go(func() {
-			if before != nil {
-				before.running.Wait()
-			}
-			s.runView(ctx, id, view)
-		})
-	}
+	v := &viewed{version, end, make(chan struct{})}
+	running.Go(func() {
+		defer close(v.over)
+		if before != nil {
+			<-before.over
+		}
+		var views sync.WaitGroup
+		for _, view := range s.views {
+			views.Go(func() { s.runView(ctx, id, view) })
+		}
+		views.Wait()
+	})
 	return v
 }
 
