@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
 	"github.com/liveactivity/liveactivity/activity/amplitude"
@@ -154,10 +155,13 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, Tracer: o.Tracer,
 		VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
-	finder, err := directory.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
+	dir, err := directory.New(s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	in, err := intake.New(s.recorder, s.products, &intake.Options{
-		SessionOf: finder.Find, Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+		SessionOf: func(ctx context.Context, productID string, e *activity.Event) (string, error) {
+			return dir.Find(ctx, s.engine.Activity(), productID, e)
+		},
+		Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
 	p.webhook, p.named = in.Webhook(segment.Source, amplitude.Source, posthog.Source), in.NamedWebhook(s.products.Source)
@@ -167,8 +171,6 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
-	wrong.Add(err)
-	dir, err := directory.New(s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)

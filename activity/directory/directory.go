@@ -12,7 +12,7 @@
 //	session, err := book.Learn(ctx, "session_1", settled)
 //	version, err := docs.Write(ctx, "acme", book.Changes()...)
 //
-// A [Finder] finds a session for an event without one.
+// [Directory.Find] finds a session for an event without one.
 package directory
 
 import (

@@ -814,8 +814,6 @@ func (s failLater) Get(ctx context.Context, productID string, names ...string) (
 func TestConstructors_reportEveryMistake(t *testing.T) {
 	_, err := directory.New(nil, -1)
 	assert.Equal(t, []string{"directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
-	_, err = directory.NewFinder(nil, nil, -1)
-	assert.Equal(t, []string{"directory.store", "directory.docs", "directory.ttl"}, musttest.Mistakes(t, err))
 }
 
 // An event that names a visitor as a user is an alias. It identifies the user without saying so.

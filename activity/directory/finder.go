@@ -4,42 +4,22 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Finder finds sessions for events with a user but no session, such as events from a company's
-// servers. It has no state of its own and is safe for concurrent use.
-type Finder struct {
-	store recent.Store
-	dir   *Directory
-}
-
-// NewFinder returns a finder over the actions in store and the [Directory] in docs. It reports all
-// invalid arguments together.
-func NewFinder(store recent.Store, docs document.Store, ttl time.Duration) (*Finder, error) {
-	wrong := options.Mistakes{Package: "directory"}
-	wrong.Require(store != nil, "store", "must not be nil")
-	dir, err := New(docs, ttl)
-	wrong.Add(err)
-	if err := wrong.Err(); err != nil {
-		return nil, err
-	}
-	return &Finder{store, dir}, nil
-}
-
-// Find returns the session for an event with a user but no session. It is the session where the
-// user was active within the retention, if there is exactly one that still belongs to the user
-// and has no higher standing than the event. Otherwise it is a session of the user's own. That one
-// begins with an action: until then Find returns "" for an event without an action.
-func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) (sessionID string, err error) {
-	found, err := f.store.Recent(ctx, productID, recent.Subject{UserID: e.UserID}, recent.DefaultMaxEvents)
+// Find returns the session for an event with a user but no session, such as an event from a
+// company's servers. It is the session where the user was active in store within the retention, if
+// there is exactly one that still belongs to the user and has no higher standing than the event.
+// Otherwise it is a session of the user's own. That one begins with an action: until then Find
+// returns "" for an event without an action.
+func (d *Directory) Find(
+	ctx context.Context, store recent.Store, productID string, e *activity.Event) (sessionID string, err error,
+) {
+	found, err := store.Recent(ctx, productID, e.UserID, recent.DefaultMaxEvents)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +34,7 @@ func (f *Finder) Find(ctx context.Context, productID string, e *activity.Event) 
 			live = append(live, r.Session)
 		}
 	}
-	known, err := f.dir.Sessions(ctx, productID, live...)
+	known, err := d.Sessions(ctx, productID, live...)
 	if err != nil {
 		return "", err
 	}

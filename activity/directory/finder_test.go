@@ -43,8 +43,7 @@ func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, docs := musttest.New(recent.NewMemory(nil)), musttest.New(document.NewMemory(nil))
 			dir := musttest.New(directory.New(docs, 0))
-			finder := musttest.New(directory.NewFinder(store, docs, 0))
-			ownID, err := finder.Find(t.Context(), "acme", claim)
+			ownID, err := dir.Find(t.Context(), store, "acme", claim)
 			require.NoError(t, err)
 			assert.NotContains(t, ownID, "ada")
 			replace := strings.NewReplacer(own, ownID)
@@ -58,7 +57,7 @@ func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
 				})
 				require.NoError(t, err)
 			}
-			got, err := finder.Find(t.Context(), "acme", tt.event)
+			got, err := dir.Find(t.Context(), store, "acme", tt.event)
 			require.NoError(t, err)
 			assert.Equal(t, replace.Replace(tt.want), got)
 		})

@@ -58,7 +58,7 @@ type Options struct {
 	Meter      activity.Meter        // counts ignored events that never reach the sink; may be nil
 	Logger     *slog.Logger          // logs reasons for ignoring events at debug level; slog.Default()
 	// SessionOf returns the session for an event with a user but no session, or "" for none; see
-	// [directory.Finder]. If nil, such events have no session. It is called concurrently, must
+	// [directory.Directory.Find]. If nil, such events have no session. It is called concurrently, must
 	// not retain the event, and has 3 seconds for all events of a request. An error makes the
 	// response a 503.
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
