@@ -46,7 +46,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", p.webhook)
-	mux.Handle("POST /webhook/{product_id}/{source}", p.named)
+	mux.Handle("POST /webhook/{product_id}/{source}", p.webhook)
 	s.mountReaders(mux)
 	p.signIn.Mount(mux.Handle)
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))

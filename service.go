@@ -118,7 +118,6 @@ func New(opts *Options) (*Service, error) {
 type parts struct {
 	ingest    *posthog.Handler
 	webhook   http.Handler
-	named     http.Handler // webhooks of a product's own sources
 	segment   *segment.Handler
 	amplitude *amplitude.Handler
 	mcp       http.Handler
@@ -164,7 +163,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
-	p.webhook, p.named = in.Webhook(segment.Source, amplitude.Source, posthog.Source), in.NamedWebhook(s.products.Source)
+	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Tracer: o.Tracer,
 		Logger: s.log, Metrics: reg})

@@ -7,7 +7,7 @@
 //	             "time": "data.timestamp", "url": "data.page.url"},
 //	  "actions": {"page.viewed": "pageview"}}]
 //
-// [New] makes a source of it, for [intake.Intake.NamedWebhook].
+// [New] makes a source of it, for the Sources of an [intake.Product].
 //
 // # From an event to an action
 //

@@ -48,6 +48,8 @@ type Product struct {
 	// RespectGPC ignores events from browsers that send a Global Privacy Control signal.
 	RespectGPC bool
 	Events     *Events // custom events that become actions; nil for none
+	// Sources are the product's own, by the name in the path of their webhooks.
+	Sources map[string]*Source
 }
 
 // Options of an [Intake]; a zero field means its default.

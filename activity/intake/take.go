@@ -3,7 +3,6 @@ package intake
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -87,20 +86,14 @@ func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token strin
 	if token == "" || r.Header.Get("Origin") == "" {
 		return nil
 	}
-	productID, err := in.productOf(token, "")
-	if isClientError(err) {
+	productID, known, err := in.products.ProductOfToken(token)
+	switch {
+	case err != nil:
+		return httpx.Unavailable(err)
+	case !known:
 		return nil
 	}
-	if err != nil {
-		return err
-	}
 	return in.CheckOrigin(w, r, productID)
-}
-
-// isClientError reports whether err is a response with a status below 500.
-func isClientError(err error) bool {
-	answer, ok := errors.AsType[*httpx.Error](err)
-	return ok && answer.Status < http.StatusInternalServerError
 }
 
 // Discard reads and drops a body of at most limit bytes. It refuses a request from a page that may

@@ -21,29 +21,12 @@ var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wr
 // hexadecimal HMAC-SHA256 of the body under it. Segment's X-Signature, the hexadecimal HMAC-SHA1 of
 // the raw first event, vouches for that event only.
 //
+// It is also the handler for POST /webhook/{product_id}/{source}, where the product's own source of
+// that name decodes the body.
+//
 // A 200 states the number of accepted events and the reasons for ignoring others. After a 503, the
 // sender should repeat the request.
 func (in *Intake) Webhook(sources ...*Source) http.Handler {
-	return in.webhooks(func(*http.Request, string) ([]*Source, error) { return sources, nil })
-}
-
-// NamedWebhook returns the handler for POST /webhook/{product_id}/{source}, which is like
-// [Intake.Webhook] with a product's own source. The function returns that source by name, or nil,
-// and is called concurrently.
-func (in *Intake) NamedWebhook(source func(productID, name string) *Source) http.Handler {
-	return in.webhooks(func(r *http.Request, productID string) ([]*Source, error) {
-		name, err := httpx.PathValue(r, "source")
-		if err != nil {
-			return nil, err
-		}
-		if s := source(productID, name); s != nil {
-			return []*Source{s}, nil
-		}
-		return nil, httpx.NotFound("The product has no source of this name.")
-	})
-}
-
-func (in *Intake) webhooks(sources func(*http.Request, string) ([]*Source, error)) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		counts, err := in.webhook(w, r, sources)
 		if err == nil {
@@ -60,19 +43,20 @@ type webhookAnswer struct {
 
 // webhook handles one request. It checks the product and the presence of a proof before it reads the
 // body, and the proof itself after, since that may be a signature of the body.
-func (in *Intake) webhook(
-	w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error,
-) {
+func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Source) (Counts, error) {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {
 		return Counts{}, err
 	}
-	if _, err := in.product(productID); err != nil {
-		return Counts{}, err
-	}
-	sources, err := of(r, productID)
+	product, err := in.product(productID)
 	if err != nil {
 		return Counts{}, err
+	}
+	if name := r.PathValue("source"); name != "" {
+		if product.Sources[name] == nil {
+			return Counts{}, httpx.NotFound("The product has no source of this name.")
+		}
+		sources = []*Source{product.Sources[name]}
 	}
 	proof := webhookProof{
 		secrets:   slices.Concat(r.Header.Values("X-Webhook-Secret"), r.Header.Values("X-PostHog-Secret")),

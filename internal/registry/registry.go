@@ -70,7 +70,6 @@ type product struct {
 	productfile.Product
 	connected connector.Product // with open desks
 	reports   intake.Product
-	sources   map[string]*intake.Source
 	version   document.Version // of its registration; zero if it is not registered
 	taken     uint64           // Registry.taken when this process put it
 }
@@ -147,9 +146,10 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 	for i := range p.Sources {
 		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
 	}
-	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), sources: sources,
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers),
 		reports: intake.Product{WebhookSecret: p.WebhookSecret, AllowedOrigins: p.AllowedOrigins,
-			IdentitySecrets: p.Identity.Secrets, RespectGPC: p.RespectGPC, Events: intake.NewEvents(p.Events)}}, wrong
+			IdentitySecrets: p.Identity.Secrets, RespectGPC: p.RespectGPC, Events: intake.NewEvents(p.Events),
+			Sources: sources}}, wrong
 }
 
 // put begins to serve a product. mu must be held, or the registry not yet shared, and an
@@ -220,12 +220,6 @@ func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 		id, ok := r.tokens[token]
 		return id, ok
 	})
-}
-
-// Source returns a product's own source with that name, or nil.
-func (r *Registry) Source(productID, name string) *intake.Source {
-	p, _ := r.product(productID)
-	return p.sources[name]
 }
 
 // Configuration returns a product's configuration, or the zero value. The caller must not
