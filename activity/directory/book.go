@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -144,12 +143,16 @@ type storedDocument struct {
 	fact    fact    // a user's email address, or the session where an address was last seen
 }
 
-// fact is a known value, with the standing and the time of the event that stated it.
+// fact is a known value, with the standing and the time of the event that stated it, and the stored
+// JSON of a user or an email address. It has one of the first two fields.
 type fact struct {
-	is       string
-	standing activity.Standing
-	at       time.Time
+	Email     string            `json:"email,omitempty"`      // of a user
+	SessionID string            `json:"session_id,omitempty"` // of an email address
+	Standing  activity.Standing `json:"standing,omitempty"`
+	At        int64             `json:"at,omitempty"` // microseconds since the epoch
 }
+
+func (f *fact) is() string { return f.Email + f.SessionID }
 
 // load reads the documents that the book lacks in one call to the store. After an error the book
 // has none of them.
@@ -228,10 +231,10 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []activity.Ev
 		e := &events[i]
 		b.learn(s, e)
 		if e.Email != "" && e.UserID != "" {
-			b.note(ofUser(e.UserID), e.Email, min(e.Standing, e.EmailStanding), e)
+			b.note(ofUser(e.UserID), fact{Email: e.Email, Standing: min(e.Standing, e.EmailStanding)}, e)
 		}
 		if e.Email != "" && sessionID != "" {
-			b.note(ofEmail(e.Email), e.SessionID, e.EmailStanding, e)
+			b.note(ofEmail(e.Email), fact{SessionID: e.SessionID, Standing: e.EmailStanding}, e)
 		}
 	}
 	for _, e := range further {
@@ -261,12 +264,13 @@ func (b *Book) Count(sessionID string, actions int) {
 // address was seen. Only a fact of a higher standing, or a newer one of the same, replaces a known
 // fact. Repeating a fact at a lower standing extends its lifetime. The book must have been opened
 // for the subject.
-func (b *Book) note(about documentKey, is string, standing activity.Standing, e *activity.Event) {
+func (b *Book) note(about documentKey, f fact, e *activity.Event) {
+	f.At = e.Time.UnixMicro()
 	switch p := b.stored[about]; {
-	case overrides(e, standing, p.fact.standing, p.fact.at):
-		p.fact = fact{is, standing, e.Time}
+	case overrides(e, f.Standing, p.fact.Standing, p.fact.At):
+		p.fact = f
 		b.change(p)
-	case is == p.fact.is && standing < p.fact.standing:
+	case f.is() == p.fact.is() && f.Standing < p.fact.Standing:
 		b.change(p)
 	}
 }
@@ -285,9 +289,9 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 		}
 	}
 	known := &b.stored[user].fact
-	standing := min(known.standing, s.Standing)
+	standing := min(known.Standing, s.Standing)
 	if s.Email == "" || standing > s.EmailStanding {
-		s.Email, s.EmailStanding = known.is, standing
+		s.Email, s.EmailStanding = known.Email, standing
 	}
 	return s, nil
 }

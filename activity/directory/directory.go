@@ -59,7 +59,7 @@ type Session struct {
 // Learn updates the session from the identity in an event, unless a newer one of the same
 // standing, or one of a higher standing, is known. An event without an identity changes nothing.
 func (s *Session) Learn(e activity.Event) {
-	by := provenance{At: e.Time.UTC()}
+	by := provenance{At: e.Time.UnixMicro()}
 	if e.Identified || e.UserID != "" && s.hasIdentified(e.UserID) { // not every event repeats it
 		by.Identified = e.UserID
 	}
@@ -172,8 +172,9 @@ const maxAhead = time.Second
 // overrides reports whether an event's value with the given standing replaces a known value with
 // another standing and time. The higher standing wins regardless of time; at the same standing
 // the later event wins. A known time in the future is from a clock that was ahead, and loses.
-func overrides(e *activity.Event, standing, known activity.Standing, at time.Time) bool {
-	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(arrival(e)) > maxAhead)
+func overrides(e *activity.Event, standing, known activity.Standing, at int64) bool {
+	isAhead := at-arrival(e).UnixMicro() > maxAhead.Microseconds()
+	return standing > known || standing == known && (e.Time.UnixMicro() >= at || isAhead)
 }
 
 // setEmail sets Email to the stated address, or to none if that belongs to another identified user.
@@ -184,10 +185,12 @@ func (s *Session) setEmail() {
 	}
 }
 
-// provenance describes the event that stated a value. The zero value is no event.
+// provenance describes the event that stated a value. The zero value is no event. IsUser is set in
+// the stored form only.
 type provenance struct {
-	At         time.Time
-	Identified string // the event's user ID; empty unless identified
+	At         int64  `json:"at,omitempty"`         // microseconds since the epoch
+	IsUser     bool   `json:"is_user,omitempty"`    // the session's user is the identified one
+	Identified string `json:"identified,omitempty"` // the event's user ID; empty unless identified
 }
 
 // Directory maps the sessions of all products to their users, users to email addresses, and email
@@ -256,7 +259,7 @@ func (d *Directory) facts(
 	docs, err := d.read(ctx, productID, of, ids)
 	facts := make([]string, len(docs))
 	for i, p := range docs {
-		facts[i] = p.fact.is
+		facts[i] = p.fact.is()
 	}
 	return facts, err
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
@@ -27,14 +26,15 @@ func reread(t testing.TB, s Session) Session {
 
 // Documents outlive the version that wrote them: their names and units stay.
 func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
-	at := time.Date(2026, 10, 1, 10, 0, 0, 5e8, time.UTC)
+	const at = 1790848800500000
 	minusFive := int64(-5)
 	for value, want := range map[string]Session{
 		`{"user_id":"u","user_by":{"at":1790848800500000,"is_user":true},"email":"a@b.c",` +
 			`"email_by":{"at":1790848800500000,"identified":"v"},"actions":3,` +
 			`"past":{"stated":[{"email":"d@b.c"},{"user_id":"v","email":"a@b.c"}]},"clock":{"correction":-5,"points":[[1,2],` +
 			`[3,4]],"cut":true}}`: {
-			UserID: "u", userBy: provenance{at, "u"}, statedEmail: "a@b.c", emailBy: provenance{at, "v"}, Actions: 3,
+			UserID: "u", userBy: provenance{At: at, Identified: "u"}, Actions: 3,
+			statedEmail: "a@b.c", emailBy: provenance{At: at, Identified: "v"},
 			past:  &past{Stated: []Statement{{"", "d@b.c"}, {"v", "a@b.c"}}},
 			clock: clock{&minusFive, []point{{1, 2}, {3, 4}}, true},
 		},
@@ -48,11 +48,11 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 		require.Equal(t, want, p.session, value)
 		require.Equal(t, want, reread(t, want))
 	}
-	require.Equal(t, fact{"a@b.c", activity.Claimed, at},
+	require.Equal(t, fact{Email: "a@b.c", At: at},
 		read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
-	require.Equal(t, fact{"s", activity.Claimed, at},
+	require.Equal(t, fact{SessionID: "s", At: at},
 		read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
-	p := &storedDocument{kind: emailKind, fact: fact{"s", activity.Claimed, at}}
+	p := &storedDocument{kind: emailKind, fact: fact{SessionID: "s", At: at}}
 	require.Equal(t, p.fact, read(emailKind, p.value()).fact)
 }
 

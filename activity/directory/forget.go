@@ -33,9 +33,9 @@ func (d *Directory) Forget(
 		goes := key.kind == sessionKind
 		switch key.kind {
 		case userKind:
-			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.is))
+			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.is()))
 		case emailKind:
-			goes = slices.Contains(e.SessionIDs, p.fact.is)
+			goes = slices.Contains(e.SessionIDs, p.fact.is())
 		}
 		switch {
 		case !p.doc.Exists():

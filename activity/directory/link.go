@@ -95,7 +95,7 @@ func (s *Session) keepLink() {
 	if s.former != nil {
 		s.remember(*s.former)
 	}
-	former := s.link(s.userBy.At)
+	former := s.link(time.UnixMicro(s.userBy.At).UTC())
 	s.former = &former
 	s.endLink()
 }
