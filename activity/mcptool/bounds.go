@@ -32,13 +32,12 @@ const strangersTime = 200 * time.Millisecond
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
 
 // bounded returns the request with its body read, the body's content and a budget for its
-// response, or an error if the body exceeds the bounds. The content is valid until release,
-// which is called once the request is served and may be called again. A request other than POST
-// has neither body nor calls and gets no budget.
+// response, or an error if it is no POST or the body exceeds the bounds. The content is valid until release,
+// which is called once the request is served and may be called again.
 func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, content []byte,
 	release func(), err error) {
 	if r.Method != http.MethodPost {
-		return r, nil, func() {}, nil
+		return nil, nil, nil, httpx.MethodNotAllowed(http.MethodPost)
 	}
 	body, err := httpx.ReadBody(w, r, maxBody, productID)
 	if err != nil {
@@ -77,9 +76,6 @@ func newAnswers() *admission.Pool {
 // none in time. The answer of a single call is far smaller, so all copies of it fit
 // into the room for one.
 func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
-	if r.Method != http.MethodPost {
-		return func() {}, nil
-	}
 	a := answerOf(r.Context())
 	if release, err = answers.Acquire(r.Context(), a.deadline, productID, a.room, maxBody); err != nil {
 		return nil, httpx.Unavailable(err)
@@ -115,11 +111,8 @@ type answer struct {
 // context and the header of its HTTP request.
 type answerKey struct{}
 
-// answerOf returns the budget of a request, nil for a request without calls.
-func answerOf(ctx context.Context) *answer {
-	a, _ := ctx.Value(answerKey{}).(*answer)
-	return a
-}
+// answerOf returns the budget of a request.
+func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
 
 // take takes size bytes from the budget, or reports false if they do not fit.
 func (a *answer) take(size int) bool {

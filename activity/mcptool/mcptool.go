@@ -259,9 +259,9 @@ func toolError(message string) *mcp.CallToolResult {
 // Write: each Write is examined by itself.
 type plainWords struct {
 	http.ResponseWriter
-	answer *answer // nil for none
-	begun  bool    // WriteHeader was called
-	err    error   // the response to send instead; the handler has written nothing then
+	answer *answer
+	begun  bool  // WriteHeader was called
+	err    error // the response to send instead; the handler has written nothing then
 }
 
 // Unwrap is for [http.ResponseController].
@@ -272,7 +272,7 @@ func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *plainWords) WriteHeader(status int) {
 	h := w.Header()
 	w.begun = true
-	if w.isUnavailable() {
+	if w.answer.unavailable.Load() {
 		maps.Copy(h, httpx.Unavailable(nil).Header)
 		status = http.StatusServiceUnavailable
 	}
@@ -295,7 +295,7 @@ func (w *plainWords) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.isUnavailable() {
+	if w.answer.unavailable.Load() {
 		p = withDetail(p)
 	}
 	if _, err := w.ResponseWriter.Write(inPlainWords(p)); err != nil {
@@ -303,8 +303,6 @@ func (w *plainWords) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-func (w *plainWords) isUnavailable() bool { return w.answer != nil && w.answer.unavailable.Load() }
 
 // withDetail makes a JSON-RPC response an error of the service as well, by a field in front of
 // the others. A batch has no place for that field, so its results are left out.
@@ -319,7 +317,6 @@ func withDetail(p []byte) []byte {
 var sentences = map[int]string{
 	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server accepts: " +
 		"check its JSON, jsonrpc, id, method and params, and the Accept and MCP-Protocol-Version headers.",
-	http.StatusMethodNotAllowed:     "This MCP server is stateless and accepts POST only.",
 	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
 }
 

@@ -101,7 +101,7 @@ func TestAcceptBoth(t *testing.T) {
 func through(inner http.HandlerFunc) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		jw := &plainWords{ResponseWriter: w}
+		jw := &plainWords{ResponseWriter: w, answer: &answer{}}
 		inner(jw, r)
 		return jw.err
 	}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))
