@@ -91,7 +91,7 @@ func (m *model) add(id, said string, actions int, at time.Time) {
 
 func (m *model) overwrite(id, said string, replaces int, at time.Time) {
 	ss := m.open(id)
-	ss.raw = ss.raw[min(replaces, len(ss.raw)):]
+	ss.raw = ss.raw[max(0, min(replaces, len(ss.raw))):]
 	chunks, replaced := []modelChunk{{said: said, at: at}}, at
 	for _, c := range ss.chunks {
 		if slices.ContainsFunc(c.actions, func(a int) bool { return slices.Contains(ss.raw, a) }) {
@@ -165,12 +165,13 @@ func compareWithModel(t *rapid.T) {
 	}
 }
 
-var sessionIDs = []string{"a", "b", "c", "d", "e"}
+var sessionIDs = []string{"a", "A", "a ", "d", "e"}
 
 // step does one thing to both and compares their answers for a session.
 func step(t *rapid.T, s *retriever.Store, m *model, i int, timePasses bool) {
 	session := rapid.SampledFrom(sessionIDs)
-	email := rapid.SampledFrom([]string{"", " ", "ada@example.com", "Bob@example.com", " bob@EXAMPLE.com"})
+	email := rapid.SampledFrom([]string{"", " ", "ada@example.com", "Bob@example.com", " bob@EXAMPLE.com\t",
+		"\nünal@example.com", "Ünal@example.com"})
 	id, who := session.Draw(t, "session"), email.Draw(t, "email")
 	sent, at := activity.Seconds(time.Now()), time.Now()
 	if timePasses {
@@ -187,7 +188,7 @@ func step(t *rapid.T, s *retriever.Store, m *model, i int, timePasses bool) {
 			m.add(id, strings.Repeat(fmt.Sprintf("+did %d", i), len(b.Actions))[1:], len(b.Actions), at)
 		}
 	case "overwrite":
-		sum := summary(id, fmt.Sprint("sum ", i), rapid.IntRange(0, 12).Draw(t, "replaces"))
+		sum := summary(id, fmt.Sprint("sum ", i), rapid.IntRange(-3, 12).Draw(t, "replaces"))
 		sum.ForwardedAt = sent
 		require.NoError(t, s.Overwrite(t.Context(), sum))
 		m.overwrite(id, sum.Text, sum.Replaces, at)

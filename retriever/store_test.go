@@ -40,19 +40,6 @@ func TestStore_makesOneChunkOfABatch(t *testing.T) {
 	})
 }
 
-func TestStore_neverMixesSessions(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"),
-		batch("S", "", "upper"))
-	overwrite(t, s, summary("t", "sum of t", 1))
-	assert.Equal(t, []string{"s1"}, events(t, s, "s"))
-	assert.Equal(t, []string{"sum of t"}, events(t, s, "t"))
-	assert.Equal(t, []string{"space"}, events(t, s, "s "))
-	assert.Equal(t, []string{"upper"}, events(t, s, "S"))
-	assert.Empty(t, events(t, s, "s1"))
-	assert.Equal(t, 4, s.Sessions())
-}
-
 func TestStore_dropsTheOldestChunkOnOverflow(t *testing.T) {
 	for _, limit := range []int{0, 1, 3} {
 		t.Run(fmt.Sprint("MaxChunks=", limit), func(t *testing.T) {
@@ -162,27 +149,6 @@ func TestStore_freesExpiredSessionsAsOthersAreWritten(t *testing.T) {
 	})
 }
 
-func TestStore_sessionOfAnEmailIsTheLastWriters(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	for _, step := range []struct{ session, email, asked, want string }{
-		{"s", "ada@example.com", "ada@example.com", "s"},
-		{"t", "ada@example.com", "ada@example.com", "t"},
-		{"s", "", "ada@example.com", "t"},
-		{"s", "bob@example.com", "ada@example.com", "t"},
-		{"s", "bob@example.com", "bob@example.com", "s"},
-		{"s", "ADA@Example.com", "ada@example.com", "s"},
-		{"u", " ada@example.com\t", "ada@example.com", "u"},
-		{"v", "ada@example.com", "\n ADA@EXAMPLE.COM ", "v"},
-		{"s", "Ünal@example.com", "ünal@example.com", "s"},
-	} {
-		add(t, s, batch(step.session, step.email, "x"))
-		got, ok := s.SessionOf(step.asked)
-		require.True(t, ok, "%+v", step)
-		require.Equal(t, step.want, got, "%+v", step)
-		require.NotEmpty(t, eventsOf(t, s, step.asked))
-	}
-}
-
 // A summary covers earlier actions, so its email may be out of date.
 func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
@@ -191,26 +157,6 @@ func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	sum.Email = "ada@example.com"
 	overwrite(t, s, sum)
 	assert.Equal(t, []string{"x"}, eventsOf(t, s, "ada@example.com"))
-}
-
-// The order of the stream counts, however long a writer holds batches back and whichever times they
-// carry.
-func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
-	forwarded := func(b activity.Batch, ago time.Duration) activity.Batch {
-		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
-		return b
-	}
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s,
-		forwarded(batch("c", "ada@example.com", "first"), 10*time.Second),
-		forwarded(batch("d", "ada@example.com", "second"), 20*time.Second),
-		forwarded(batch("c", "", "third"), 5*time.Second))
-	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
-
-	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 10*time.Second),
-		forwarded(batch("c", "", "third"), 5*time.Second))
-	require.NoError(t, s.Add(t.Context(), merged))
-	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 }
 
 func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
@@ -284,32 +230,6 @@ func TestStore_overwriteReplacesTheOldestChunks(t *testing.T) {
 			assert.Equal(t, tt.want, events(t, s, "s"))
 			assert.Equal(t, []string{"x"}, events(t, s, "other"))
 			assert.Equal(t, 2, s.Sessions())
-		})
-	}
-}
-
-func TestStore_overwriteReplacesTheSummaryBefore(t *testing.T) {
-	tests := map[string]struct {
-		replaces []int // by one summary after the other
-		want     []string
-	}{
-		"one after the other":               {[]int{2, 2}, []string{"5+6", "sum 2"}},
-		"all the rest":                      {[]int{2, 4}, []string{"sum 2"}},
-		"nothing new":                       {[]int{4, 0}, []string{"5+6", "sum 2"}},
-		"what was partly covered before":    {[]int{3, 1}, []string{"5+6", "sum 2"}},
-		"what was partly covered and more":  {[]int{1, 2, 2}, []string{"5+6", "sum 3"}},
-		"less than nothing, then two":       {[]int{-3, 2}, []string{"5+6", "3+4", "sum 2"}},
-		"what is partly covered again":      {[]int{5, 0, 0}, []string{"5+6", "sum 3"}},
-		"more than there was, then nothing": {[]int{99, 1}, []string{"sum 2"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := musttest.New(retriever.NewStore(nil))
-			add(t, s, numbered("s", 3, 2)...)
-			for i, n := range tt.replaces {
-				overwrite(t, s, summary("s", fmt.Sprint("sum ", i+1), n))
-			}
-			assert.Equal(t, tt.want, events(t, s, "s"))
 		})
 	}
 }
