@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -114,13 +115,7 @@ func decode(t *testing.T, w *httptest.ResponseRecorder) (result toolResult) {
 // detail checks that the response is {"detail": …} and returns the sentence.
 func detail(t *testing.T, w *httptest.ResponseRecorder, status int) string {
 	t.Helper()
-	assert.Equal(t, status, w.Code)
-	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	var body map[string]string
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), "%s", w.Body)
-	require.Len(t, body, 1)
-	require.NotEmpty(t, body["detail"])
-	return body["detail"]
+	return httpxtest.Detail(t, status, w.Result())
 }
 
 func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -248,12 +249,7 @@ var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF
 // requireError asserts an error in the form of every error, and returns its sentence.
 func requireError(t testing.TB, w *httptest.ResponseRecorder, status int) string {
 	t.Helper()
-	require.Equal(t, status, w.Code, w.Body.String())
-	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	var body map[string]string
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body.String())
-	require.Len(t, body, 1)
-	detail := body["detail"]
+	detail := httpxtest.Detail(t, status, w.Result())
 	require.Regexp(t, `^[A-Z].*\.$`, detail, "the detail is a sentence")
 	for _, leak := range leaks {
 		require.NotContains(t, detail, leak)
