@@ -31,19 +31,13 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	for _, u := range []string{uri, another} {
 		require.NoError(t, session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: u}))
 	}
-	person := func(id, event, user, more string) {
-		s.webhook(`{"event":"` + event + `","uuid":"` + id + `","distinct_id":"` + user +
-			`","properties":{"$session_id":"s-` + user +
-			`","$current_url":"https://app.example.com/a"` + more + `}}`)
-	}
-	person("1", "$pageview", "bob", "")
-	person("2", "$pageview", "ada", "")
+	s.acts("1", "bob", "s-bob", "$pageview", "/a", "")
+	s.acts("2", "ada", "s-ada", "$pageview", "/a", "")
 	assert.Equal(t, uri, <-updated)
-	person("3", "$pageview", "eve/ä", "")
+	s.acts("3", "eve/ä", "s-eve/ä", "$pageview", "/a", "")
 	assert.Equal(t, another, <-updated)
-	person("4", "$pageview", "anon", "")
-	s.webhook(`{"event":"$identify","uuid":"5","distinct_id":"ada","properties":{"$session_id":"s-anon",` +
-		`"$anon_distinct_id":"anon"}}`)
+	s.acts("4", "anon", "s-anon", "$pageview", "/a", "")
+	s.acts("5", "ada", "s-anon", "$identify", "/a", `,"$anon_distinct_id":"anon"`)
 	assert.Equal(t, uri, <-updated, "what the visitor did is the user's")
 	assert.Empty(t, updated)
 

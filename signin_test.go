@@ -188,12 +188,3 @@ func TestSignIn_belowAPath(t *testing.T) {
 	_, token := outside.signIn(acmeKey)
 	assert.Equal(t, http.StatusOK, outside.mcpStatus(token()))
 }
-
-// A server's listening address is not its public address, so it sends no client there.
-func TestSignIn_needsAPublicURL(t *testing.T) {
-	s := newService(t, io.Discard, func(o *liveactivity.Options) { o.LocalURL = "http://127.0.0.1:8080" })
-	assert.Equal(t, "http://127.0.0.1:8080/mcp", s.URLs().MCP())
-	assert.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/oauth/register",
-		`{"redirect_uris":["`+mcpCallback+`"]}`).Code)
-	assert.Equal(t, "Bearer", ask(s, http.MethodPost, "/mcp", toolsList, asJSON).Header().Get("WWW-Authenticate"))
-}

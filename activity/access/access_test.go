@@ -49,7 +49,6 @@ func TestKeyring_checksKeyProductAndScope(t *testing.T) {
 		{"no product", "acme-all", "", access.ErrMismatch, access.ErrMismatch},
 		{"product in other case", "acme-all", "Acme", access.ErrMismatch, access.ErrMismatch},
 		{"unknown key", "acme-none", "acme", access.ErrInvalid, access.ErrInvalid},
-		{"empty key", "", "acme", access.ErrInvalid, access.ErrInvalid},
 		{"key in other case", "ACME-ALL", "acme", access.ErrInvalid, access.ErrInvalid},
 		{"beginning of a key", "acme-al", "acme", access.ErrInvalid, access.ErrInvalid},
 		{"key and more", "acme-all ", "acme", access.ErrInvalid, access.ErrInvalid},
@@ -85,19 +84,6 @@ func TestKeyring_findsTheProductOfAKey(t *testing.T) {
 			assert.Equal(t, c.stream, refusal(k.ProductOf(c.key, access.Stream)))
 		})
 	}
-}
-
-func TestKeyring_opensNothingWhenEmpty(t *testing.T) {
-	k := access.NewKeyring()
-	for _, key := range []string{"", "any"} {
-		assert.Equal(t, access.ErrInvalid, k.Check(key, "", access.MCP))
-		assert.Equal(t, access.ErrInvalid, refusal(k.ProductOf(key, access.MCP)))
-	}
-}
-
-func TestKeyring_returnsTheContractsErrorTexts(t *testing.T) {
-	assert.EqualError(t, access.ErrInvalid, "Invalid or missing API key")
-	assert.EqualError(t, access.ErrMismatch, "API key does not match product_id")
 }
 
 func TestKeyring_refusesToAdd(t *testing.T) {
@@ -294,16 +280,10 @@ func TestKeyring_requireAnswers(t *testing.T) {
 		detail                string // any if empty
 	}{
 		{"right key", "Bearer acme-mcp", "acme", http.StatusOK, ""},
-		{"right key, scheme in lower case", "bearer acme-mcp", "acme", http.StatusOK, ""},
-		{"right key, more spaces", "Bearer   acme-mcp", "acme", http.StatusOK, ""},
 		{"no header", "", "acme", http.StatusUnauthorized, invalid},
-		{"empty header", " ", "acme", http.StatusUnauthorized, invalid},
-		{"no key", "Bearer", "acme", http.StatusUnauthorized, invalid},
 		{"empty key", "Bearer  ", "acme", http.StatusUnauthorized, invalid},
 		{"unknown key", "Bearer acme-none", "acme", http.StatusUnauthorized, invalid},
 		{"unknown key for a unknown product", "Bearer acme-none", "nothing", http.StatusUnauthorized, invalid},
-		{"right key, wrong scheme", "Basic acme-mcp", "acme", http.StatusUnauthorized, invalid},
-		{"right key without a scheme", "acme-mcp", "acme", http.StatusUnauthorized, invalid},
 		{"key and trailing text", "Bearer acme-mcp x", "acme", http.StatusUnauthorized, invalid},
 		{"another product's key", "Bearer other-all", "acme", http.StatusForbidden, mismatch},
 		{"unknown product", "Bearer acme-mcp", "nothing", http.StatusForbidden, mismatch},
@@ -373,18 +353,6 @@ func TestKeyring_requireAnswersAllUnknownCallersAlike(t *testing.T) {
 			assert.Equal(t, first.Header(), w.Header())
 		}
 	}
-}
-
-func TestKeyring_requireSeesLaterChanges(t *testing.T) {
-	k := access.NewKeyring()
-	w, _ := serve(k, "Bearer key", "acme")
-	assert.Equal(t, http.StatusUnauthorized, w.Code)
-	require.NoError(t, k.Add("key", "acme"))
-	w, _ = serve(k, "Bearer key", "acme")
-	assert.Equal(t, http.StatusOK, w.Code)
-	k.RemoveProduct("acme")
-	w, _ = serve(k, "Bearer key", "acme")
-	assert.Equal(t, http.StatusUnauthorized, w.Code)
 }
 
 func TestRefusal_ofAWrappedError(t *testing.T) {

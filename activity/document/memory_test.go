@@ -197,18 +197,6 @@ func TestMemory_treatsAnEvictedDocumentAsDeleted(t *testing.T) {
 	require.Greater(t, put(t, m, "a", time.Hour).Version, a.Version)
 }
 
-func TestMemory_defaults(t *testing.T) {
-	for name, opts := range map[string]*document.MemoryOptions{"no options": nil, "no option set": {}} {
-		m := musttest.New(document.NewMemory(opts))
-		t.Run(name, func(t *testing.T) {
-			for i := range 1000 {
-				put(t, m, fmt.Sprint(i), time.Hour)
-			}
-			assert.True(t, one(t, m, "0").Exists())
-		})
-	}
-}
-
 func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(document.NewMemory(nil))
