@@ -153,15 +153,11 @@ func TestModel_isAskedByFewAtATime(t *testing.T) {
 	servers[0].webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
 	ask := func(conversation func(i int) int) int64 {
 		most.Store(0)
-		var asking sync.WaitGroup
-		for i := range 12 {
-			asking.Go(func() {
-				body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
-				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
-					withAdminKey).status)
-			})
-		}
-		asking.Wait()
+		waittest.Together(12, func(i int) {
+			body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
+			assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
+				withAdminKey).status)
+		})
 		return most.Load()
 	}
 	assert.EqualValues(t, 4, ask(func(i int) int { return i }), "for a product")

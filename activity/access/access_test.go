@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // keyring has a key for each combination of scopes.
@@ -203,21 +203,17 @@ func TestKeyring_holdsManyKeys(t *testing.T) {
 
 func TestKeyring_concurrentUse(t *testing.T) {
 	k := keyring(t)
-	var wg sync.WaitGroup
-	for w := range 8 {
+	waittest.Together(8, func(w int) {
 		product := fmt.Sprint("product", w)
-		wg.Go(func() {
-			for i := range 50 {
-				key := fmt.Sprint(product, "key", i)
-				assert.NoError(t, k.Add(key, product))
-				assert.NoError(t, k.Check(key, product, access.MCP))
-				assert.NoError(t, k.Check("other-all", "other", access.Stream))
-				k.RemoveProduct(product)
-				assert.Equal(t, access.ErrInvalid, refusal(k.ProductOf(key, access.MCP)))
-			}
-		})
-	}
-	wg.Wait()
+		for i := range 50 {
+			key := fmt.Sprint(product, "key", i)
+			assert.NoError(t, k.Add(key, product))
+			assert.NoError(t, k.Check(key, product, access.MCP))
+			assert.NoError(t, k.Check("other-all", "other", access.Stream))
+			k.RemoveProduct(product)
+			assert.Equal(t, access.ErrInvalid, refusal(k.ProductOf(key, access.MCP)))
+		}
+	})
 }
 
 func TestKeyring_storesNoKeyInPlainText(t *testing.T) {

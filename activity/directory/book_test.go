@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // changed returns the names of the documents that a book would change.
@@ -167,25 +167,21 @@ func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 func TestBook_losesNothingUnderConcurrency(t *testing.T) {
 	const books, actions = 8, 25
 	d := newDirectory(0)
-	var running sync.WaitGroup
-	for w := range books {
+	waittest.Together(books, func(w int) {
 		e := seen(w, "s", fmt.Sprint("user", w), "ada@x.example")
-		running.Go(func() {
-			for n := 0; n < actions; {
-				b, err := d.Open(t.Context(), "acme", []activity.Event{e})
-				if !assert.NoError(t, err) {
-					return
-				}
-				_, err = b.Learn(t.Context(), "s", []activity.Event{e})
-				assert.NoError(t, err)
-				b.Count("s", 1)
-				if _, err = d.docs.Write(t.Context(), "acme", b.Changes()...); err == nil {
-					n++
-				}
+		for n := 0; n < actions; {
+			b, err := d.Open(t.Context(), "acme", []activity.Event{e})
+			if !assert.NoError(t, err) {
+				return
 			}
-		})
-	}
-	running.Wait()
+			_, err = b.Learn(t.Context(), "s", []activity.Event{e})
+			assert.NoError(t, err)
+			b.Count("s", 1)
+			if _, err = d.docs.Write(t.Context(), "acme", b.Changes()...); err == nil {
+				n++
+			}
+		}
+	})
 	s, _ := d.session(t, "s")
 	assert.Equal(t, books*actions, s.Actions)
 	assert.Equal(t, fmt.Sprint("user", books-1), s.UserID, "the newest event's")

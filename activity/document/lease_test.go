@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const ttl = 6 * time.Second
@@ -480,20 +480,16 @@ func TestWithOne_takesAFreeLeaseAndWaitsForOne(t *testing.T) {
 		store := &process{Store: musttest.New(document.NewMemory(nil))}
 		names := []string{"a", "b"}
 		var running, most, done atomic.Int64
-		var all sync.WaitGroup
-		for range 6 {
-			all.Go(func() {
-				err := document.WithOne(t.Context(), store, "acme", names, func(context.Context) error {
-					most.Store(max(most.Load(), running.Add(1)))
-					time.Sleep(2 * document.DefaultLeaseTTL) // longer than a lease that is not renewed
-					running.Add(-1)
-					return errAway
-				})
-				assert.ErrorIs(t, err, errAway, "the work's own error")
-				done.Add(1)
+		waittest.Together(6, func(int) {
+			err := document.WithOne(t.Context(), store, "acme", names, func(context.Context) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				time.Sleep(2 * document.DefaultLeaseTTL) // longer than a lease that is not renewed
+				running.Add(-1)
+				return errAway
 			})
-		}
-		all.Wait()
+			assert.ErrorIs(t, err, errAway, "the work's own error")
+			done.Add(1)
+		})
 		assert.EqualValues(t, 2, most.Load())
 		assert.EqualValues(t, 6, done.Load())
 	})

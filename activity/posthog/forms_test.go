@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // form is one of the forms of a body that brings the event of formEvent.
@@ -211,20 +211,16 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	s := newService(intake.Options{})
 	const requests = 200
-	var wg sync.WaitGroup
-	for i := range requests {
-		wg.Go(func() {
-			id, now := fmt.Sprintf("event-%d", i), time.Now()
-			event := click(object{"uuid": id, "timestamp": now, "sent_at": now, "properties.$el_text": id,
-				"properties.$elements_chain": nil})
-			enc := encodings[i%len(encodings)]
-			w := s.post(doors[i%2], enc.encode(marshal(t, event)), enc.header...)
-			assert.Equal(t, http.StatusOK, w.Code, w.Body.String())
-			w = s.post(doors[i%2], gzipped([]byte(id + `{"broken":`))[:i%20])
-			assert.Equal(t, http.StatusBadRequest, w.Code)
-		})
-	}
-	wg.Wait()
+	waittest.Together(requests, func(i int) {
+		id, now := fmt.Sprintf("event-%d", i), time.Now()
+		event := click(object{"uuid": id, "timestamp": now, "sent_at": now, "properties.$el_text": id,
+			"properties.$elements_chain": nil})
+		enc := encodings[i%len(encodings)]
+		w := s.post(doors[i%2], enc.encode(marshal(t, event)), enc.header...)
+		assert.Equal(t, http.StatusOK, w.Code, w.Body.String())
+		w = s.post(doors[i%2], gzipped([]byte(id + `{"broken":`))[:i%20])
+		assert.Equal(t, http.StatusBadRequest, w.Code)
+	})
 	ids := map[string]bool{}
 	for _, e := range s.sink.take(shop) {
 		ids[e.ID] = true

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // newLookup mounts a lookup as its documentation says.
@@ -243,18 +243,14 @@ func TestLookup_concurrentAnswersAreNotMixed(t *testing.T) {
 	}
 	server := httptest.NewServer(newLookup(m, 0))
 	defer server.Close()
-	var wg sync.WaitGroup
-	for i := range users {
-		wg.Go(func() {
-			for range 20 {
-				live, err := fetch(server.URL + fmt.Sprintf("/users/acme/user%d/live-activity", i))
-				assert.NoError(t, err)
-				assert.Equal(t, fmt.Sprint("user", i), live.UserID)
-				assert.Len(t, live.Actions, i+1)
-			}
-		})
-	}
-	wg.Wait()
+	waittest.Together(users, func(i int) {
+		for range 20 {
+			live, err := fetch(server.URL + fmt.Sprintf("/users/acme/user%d/live-activity", i))
+			assert.NoError(t, err)
+			assert.Equal(t, fmt.Sprint("user", i), live.UserID)
+			assert.Len(t, live.Actions, i+1)
+		}
+	})
 }
 
 func fetch(url string) (live recent.LiveActivity, err error) {

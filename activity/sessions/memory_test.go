@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func TestMemory_listsTheMostRecentlySeenFirst(t *testing.T) {
@@ -353,25 +353,21 @@ func TestMemory_takesLessThanAKilobyteOfASession(t *testing.T) {
 
 func TestMemory_isSafeForConcurrentUse(t *testing.T) {
 	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: 32 << 10})
-	var all sync.WaitGroup
-	for worker := range 4 {
-		all.Go(func() {
-			for i := range 300 {
-				m.Add("acme", seen(id((i*7+worker)%90), noon.Add(time.Duration(i)*time.Second)))
-				switch i % 50 {
-				case 10:
-					walk(t, m, sessions.Query{Limit: 10, Prefix: "0198"}, noon)
-				case 20:
-					m.Expire(noon.Add(4*time.Hour + time.Duration(i-10)*time.Second))
-				case 30:
-					m.Session("acme", id(i%90), noon)
-				case 40:
-					m.Drop("acme")
-				}
+	waittest.Together(4, func(worker int) {
+		for i := range 300 {
+			m.Add("acme", seen(id((i*7+worker)%90), noon.Add(time.Duration(i)*time.Second)))
+			switch i % 50 {
+			case 10:
+				walk(t, m, sessions.Query{Limit: 10, Prefix: "0198"}, noon)
+			case 20:
+				m.Expire(noon.Add(4*time.Hour + time.Duration(i-10)*time.Second))
+			case 30:
+				m.Session("acme", id(i%90), noon)
+			case 40:
+				m.Drop("acme")
 			}
-		})
-	}
-	all.Wait()
+		}
+	})
 	m.Drop("acme")
 	assert.Zero(t, m.Bytes("acme"))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const mebibyte = 1 << 20
@@ -284,13 +285,9 @@ func TestBudget_ofAllRequests(t *testing.T) {
 	a, all := newAttacked(t), attacks()
 	for _, name := range []string{"a URL", "a session of space", "no credential"} {
 		_, body := compare(t, reference, all[name])
-		var requests sync.WaitGroup
-		for range 50 {
-			requests.Go(func() {
-				assert.Contains(t, []int{http.StatusOK, http.StatusUnauthorized, http.StatusServiceUnavailable}, a.send(t, body))
-			})
-		}
-		requests.Wait()
+		waittest.Together(50, func(int) {
+			assert.Contains(t, []int{http.StatusOK, http.StatusUnauthorized, http.StatusServiceUnavailable}, a.send(t, body))
+		})
 	}
 	assert.Less(t, a.peakMemory(), int64(512*mebibyte))
 }

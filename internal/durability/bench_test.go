@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -75,20 +75,16 @@ func BenchmarkIngest(b *testing.B) {
 				recorder := musttest.New(eventlog.NewRecorder(log, nil))
 				b.ReportAllocs()
 				var requests atomic.Int64
-				var running sync.WaitGroup
 				b.ResetTimer()
-				for client := range clients {
-					running.Go(func() {
-						for n := 0; requests.Add(1) <= int64(b.N); n++ {
-							result, err := recorder.Record(b.Context(), "acme", request(client, n, size))
-							if err != nil || result.Accepted != size {
-								b.Errorf("%+v, %v", result, err)
-								return
-							}
+				waittest.Together(clients, func(client int) {
+					for n := 0; requests.Add(1) <= int64(b.N); n++ {
+						result, err := recorder.Record(b.Context(), "acme", request(client, n, size))
+						if err != nil || result.Accepted != size {
+							b.Errorf("%+v, %v", result, err)
+							return
 						}
-					})
-				}
-				running.Wait()
+					}
+				})
 				rate := float64(b.N*size) / b.Elapsed().Seconds()
 				if e.name == "memory" {
 					inMemory = rate
@@ -283,18 +279,14 @@ func fill(b *testing.B, dir string) {
 func fillConcurrently(b *testing.B, total int, record func(n int) error) {
 	b.Helper()
 	const clients = 128
-	var running sync.WaitGroup
-	for client := range clients {
-		running.Go(func() {
-			for n := client; n < total; n += clients {
-				if err := record(n); err != nil {
-					b.Error(err)
-					return
-				}
+	waittest.Together(clients, func(client int) {
+		for n := client; n < total; n += clients {
+			if err := record(n); err != nil {
+				b.Error(err)
+				return
 			}
-		})
-	}
-	running.Wait()
+		}
+	})
 }
 
 // record records the n-th request: so many actions of one of so many users.
