@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -224,16 +225,12 @@ func TestLink_hasOneWinner(t *testing.T) {
 	s.visit(t, "s", "/a")
 	results := map[string]int{}
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	for i := range 64 {
-		all.Go(func() {
-			result := s.linkAs(t, string(rune('a'+i%8)), "s", byWebhook)
-			mu.Lock()
-			defer mu.Unlock()
-			results[result]++
-		})
-	}
-	all.Wait()
+	waittest.Together(64, func(i int) {
+		result := s.linkAs(t, string(rune('a'+i%8)), "s", byWebhook)
+		mu.Lock()
+		defer mu.Unlock()
+		results[result]++
+	})
 	assert.Equal(t, 1, results["linked"])
 	assert.Equal(t, 7, results["already_linked"])
 	known, _, err := s.store.dir.Session(t.Context(), "acme", "s")

@@ -26,8 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/metricstest"
-	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -549,16 +548,12 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, known, 2)
 		time.Sleep(6 * time.Minute) // people talk no longer
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				for j, page := range []string{"/pricing", "/docs", "/pricing"} {
-					w.record(viewed(page), activity.Event{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
-						SessionID: fmt.Sprint("s", 1+i%2), Email: jane})
-				}
-			})
-		}
-		all.Wait()
+		waittest.Together(20, func(i int) {
+			for j, page := range []string{"/pricing", "/docs", "/pricing"} {
+				w.record(viewed(page), activity.Event{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
+					SessionID: fmt.Sprint("s", 1+i%2), Email: jane})
+			}
+		})
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.shown(conversation), 1)
 		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "the talk before was no offer")

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -139,16 +140,17 @@ func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	servers := []*doors{d, d.another(t, model.answer)}
 	body, err := json.Marshal(userReply("", "c1", "Hi"))
 	require.NoError(t, err)
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			code, says := servers[i%2].post(chatPath, string(body), "X-Desk: chat", "X-Signature: good",
-				fmt.Sprint("X-Delivery: id ", i))
-			assert.Equal(t, 200, code)
-			assert.Equal(t, "accepted", says)
-		})
-	}
-	all.Wait()
+	waittest.Together(20, func(i int) {
+		server := []*http.ServeMux{d.mux, mux}[i%2]
+		r := httptest.NewRequest(http.MethodPost, chatPath, bytes.NewReader(body))
+		r.Header.Set("X-Desk", "chat")
+		r.Header.Set("X-Signature", "good")
+		r.Header.Set("X-Delivery", fmt.Sprint("id ", i))
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		assert.Equal(t, 200, w.Code)
+		assert.JSONEq(t, `{"status":"accepted"}`, w.Body.String())
+	})
 	assert.Len(t, d.messages(t), 1)
 
 	d.event(t, chatPath, "chat", userReply("a", "c1", "Hi"))

@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const target = "https://hooks.example/zendesk/chat/acme"
@@ -143,14 +144,10 @@ func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
 	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
 	client := clientOf(t, fake, minting, 0)
 	writeAtOnce := func() {
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				_, err := client.Note(t.Context(), ticket, "note")
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
+		waittest.Together(50, func(int) {
+			_, err := client.Note(t.Context(), ticket, "note")
+			assert.NoError(t, err)
+		})
 	}
 	writeAtOnce()
 	assert.Equal(t, 1, fake.Minted())

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/admission"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
@@ -187,27 +188,23 @@ func TestPool_underLoad(t *testing.T) {
 	p := admission.NewPool(100, 30, 1<<30)
 	var held [4]atomic.Int64
 	var all atomic.Int64
-	var callers sync.WaitGroup
-	for i := range 64 {
-		callers.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			for range 300 {
-				key, n := rng.IntN(len(held)), 1+rng.Int64N(30)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
-				release, err := p.Acquire(ctx, time.Now().Add(time.Hour), fmt.Sprint(key), n, 1)
-				cancel()
-				if err != nil {
-					continue
-				}
-				assert.LessOrEqual(t, held[key].Add(n), int64(30))
-				assert.LessOrEqual(t, all.Add(n), int64(100))
-				held[key].Add(-n)
-				all.Add(-n)
-				release()
+	waittest.Together(64, func(i int) {
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		for range 300 {
+			key, n := rng.IntN(len(held)), 1+rng.Int64N(30)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
+			release, err := p.Acquire(ctx, time.Now().Add(time.Hour), fmt.Sprint(key), n, 1)
+			cancel()
+			if err != nil {
+				continue
 			}
-		})
-	}
-	callers.Wait()
+			assert.LessOrEqual(t, held[key].Add(n), int64(30))
+			assert.LessOrEqual(t, all.Add(n), int64(100))
+			held[key].Add(-n)
+			all.Add(-n)
+			release()
+		}
+	})
 	for key := range held {
 		defer acquire(t, p, fmt.Sprint(key), 25)()
 	}

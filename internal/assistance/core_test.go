@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -16,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -270,22 +270,18 @@ func TestCore_asksAtTheEarliestTime(t *testing.T) {
 
 func TestCore_isSafeForConcurrentUse(t *testing.T) {
 	core := newCore(t, proactive.PingPong{}, proactive.Dwell{}, proactive.RageClicks())
-	var wg sync.WaitGroup
-	for session := range 8 {
-		wg.Go(func() {
-			var window assistance.Window
-			offers := 0
-			for i := range 100 {
-				now := noon.Add(time.Duration(i) * time.Second)
-				d := core.Act(&window, assistance.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
-				if d.Reason == assistance.Offered {
-					offers++
-				}
+	waittest.Together(8, func(session int) {
+		var window assistance.Window
+		offers := 0
+		for i := range 100 {
+			now := noon.Add(time.Duration(i) * time.Second)
+			d := core.Act(&window, assistance.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
+			if d.Reason == assistance.Offered {
+				offers++
 			}
-			assert.Equal(t, 98, offers)
-		})
-	}
-	wg.Wait()
+		}
+		assert.Equal(t, 98, offers)
+	})
 }
 
 // The text of a trigger or a model is shown without markup and control characters, and bounded.

@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/watchtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // server is a meter with the values that it reports.
@@ -182,17 +182,13 @@ func TestMeter_isSafeForConcurrentUse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go s.Run(ctx)
-	var counting sync.WaitGroup
-	for range 8 {
-		counting.Go(func() {
-			for range 1000 {
-				s.Count("acme", accepted(1))
-			}
-			_, err := s.Read(t.Context(), "acme")
-			assert.NoError(t, err)
-		})
-	}
-	counting.Wait()
+	waittest.Together(8, func(int) {
+		for range 1000 {
+			s.Count("acme", accepted(1))
+		}
+		_, err := s.Read(t.Context(), "acme")
+		assert.NoError(t, err)
+	})
 	assert.Equal(t, accepted(8000), s.total(t))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func TestDo_commitsTogetherOperationsThatArriveDuringACommit(t *testing.T) {
@@ -37,16 +38,12 @@ func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 			committed[caller]++
 		}
 	})
-	var running sync.WaitGroup
-	for caller := range callers {
-		running.Go(func() {
-			for n := range calls {
-				assert.NoError(t, g.Do(t.Context(), caller))
-				assert.Equal(t, n+1, committed[caller])
-			}
-		})
-	}
-	running.Wait()
+	waittest.Together(callers, func(caller int) {
+		for n := range calls {
+			assert.NoError(t, g.Do(t.Context(), caller))
+			assert.Equal(t, n+1, committed[caller])
+		}
+	})
 }
 
 // A caller that stops waiting for a turn leaves nothing behind. A commit in flight goes on, and so

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // inLine starts callers that ask for a key one after another, hold it for a second each and then
@@ -94,23 +96,19 @@ func TestLocks_giveBackSeveralKeysAtOnce(t *testing.T) {
 // A caller that gives up while the key is handed over passes it on.
 func TestLocks_loseNoKeyToCallersThatGiveUp(t *testing.T) {
 	var l Locks[int]
-	var all sync.WaitGroup
 	var holders [3]int // guarded by the locks
-	for range 8 {
-		all.Go(func() {
-			for range 2000 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(50))*time.Microsecond)
-				key := rand.IntN(len(holders))
-				if l.Lock(ctx, key) == nil {
-					holders[key]++
-					assert.Equal(t, 1, holders[key])
-					holders[key]--
-					l.Unlock(key)
-				}
-				cancel()
+	waittest.Together(8, func(int) {
+		for range 2000 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(50))*time.Microsecond)
+			key := rand.IntN(len(holders))
+			if l.Lock(ctx, key) == nil {
+				holders[key]++
+				assert.Equal(t, 1, holders[key])
+				holders[key]--
+				l.Unlock(key)
 			}
-		})
-	}
-	all.Wait()
+			cancel()
+		}
+	})
 	require.Empty(t, l.held)
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/llmtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const (
@@ -448,15 +448,11 @@ func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
 func TestModel_isSafeForConcurrentUse(t *testing.T) {
 	v := llmtest.New(t, left)
 	complete := newModel(t, v, "gpt-5", apiKey)
-	var asking sync.WaitGroup
-	for range 16 {
-		asking.Go(func() {
-			text, err := complete(t.Context(), prompt)
-			assert.NoError(t, err)
-			assert.Equal(t, "Ada left.", text)
-		})
-	}
-	asking.Wait()
+	waittest.Together(16, func(int) {
+		text, err := complete(t.Context(), prompt)
+		assert.NoError(t, err)
+		assert.Equal(t, "Ada left.", text)
+	})
 	assert.Len(t, v.Asked(), 16)
 }
 

@@ -255,15 +255,11 @@ func TestRegistrations_areLookedForTogether(t *testing.T) {
 		_, _, _ = r.ProductOfToken("phc_guess")
 		log.bounds.Store(0)
 		began := time.Now()
-		var callers sync.WaitGroup
-		for n := range 2000 {
-			callers.Go(func() {
-				_, ok, err := r.ProductOfToken(fmt.Sprint("phc_", n))
-				assert.False(t, ok)
-				assert.NoError(t, err)
-			})
-		}
-		callers.Wait()
+		waittest.Together(2000, func(n int) {
+			_, ok, err := r.ProductOfToken(fmt.Sprint("phc_", n))
+			assert.False(t, ok)
+			assert.NoError(t, err)
+		})
 		require.LessOrEqual(t, time.Since(began), 40*time.Millisecond)
 		require.LessOrEqual(t, log.bounds.Load(), int64(2))
 	})
@@ -596,19 +592,15 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 	log := openLog(t, t.TempDir())
 	servers := []*Registry{attached(t, log), attached(t, log)}
 	var won atomic.Pointer[Credentials]
-	var running sync.WaitGroup
-	for n := range 16 {
-		running.Go(func() {
-			c, err := servers[n%2].Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
-			if err == nil {
-				assert.True(t, won.CompareAndSwap(nil, &c), "two have won")
-				return
-			}
-			assert.ErrorIs(t, err, ErrExists)
-			assert.Zero(t, c)
-		})
-	}
-	running.Wait()
+	waittest.Together(16, func(n int) {
+		c, err := servers[n%2].Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
+		if err == nil {
+			assert.True(t, won.CompareAndSwap(nil, &c), "two have won")
+			return
+		}
+		assert.ErrorIs(t, err, ErrExists)
+		assert.Zero(t, c)
+	})
 	for _, r := range servers {
 		require.NoError(t, r.Load(t.Context()))
 		assertOpen(t, r, *won.Load(), "acme")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/schedule"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 var errAway = errors.New("away")
@@ -527,15 +528,11 @@ func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
 					}
 					return nil
 				})
-				var adders sync.WaitGroup
-				for key := range 10 {
-					adders.Go(func() {
-						for i := range 50 {
-							b.add(fmt.Sprint(key), i)
-						}
-					})
-				}
-				adders.Wait()
+				waittest.Together(10, func(key int) {
+					for i := range 50 {
+						b.add(fmt.Sprint(key), i)
+					}
+				})
 				require.NoError(t, b.s.Flush(t.Context()))
 				for key := range 10 {
 					want := make([]int, 50)
