@@ -1,4 +1,4 @@
-package boltlog_test
+package boltlog
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -23,13 +22,13 @@ func benchEntries(writer string, n, size int) []eventlog.Entry {
 }
 
 // filled returns a log of n entries and the cursor before the first.
-func filled(b *testing.B, dir string, opts *boltlog.Options, n int) (*boltlog.Log, eventlog.ID) {
+func filled(b *testing.B, dir string, opts *Options, n int) (*Log, eventlog.ID) {
 	b.Helper()
-	log := open(b, dir, opts)
-	start := eventlogtest.Bounds(b, log, product).Newest
+	log := openLog(b, dir, opts)
+	start := eventlogtest.Bounds(b, log, acme).Newest
 	const step = 1000
 	for i := range n / step {
-		require.NoError(b, log.Append(b.Context(), product, benchEntries("filler", i, step)))
+		require.NoError(b, log.Append(b.Context(), acme, benchEntries("filler", i, step)))
 	}
 	return log, start
 }
@@ -42,12 +41,12 @@ func BenchmarkRead(b *testing.B) {
 		tail int64
 	}{{"tail", 0}, {"file", 1}} {
 		b.Run(from.name, func(b *testing.B) {
-			log, start := filled(b, b.TempDir(), &boltlog.Options{TailBytes: from.tail}, held)
+			log, start := filled(b, b.TempDir(), &Options{TailBytes: from.tail}, held)
 			dst := make([]eventlog.Entry, each)
 			b.ReportAllocs()
 			at := start
 			for b.Loop() {
-				n, err := log.Read(b.Context(), product, at, dst)
+				n, err := log.Read(b.Context(), acme, at, dst)
 				require.NoError(b, err)
 				if at = start; n == each {
 					at = dst[n-1].ID
@@ -60,17 +59,17 @@ func BenchmarkRead(b *testing.B) {
 
 func BenchmarkDocuments_Get(b *testing.B) {
 	const held = 10_000
-	log := open(b, b.TempDir(), nil)
+	log := openLog(b, b.TempDir(), nil)
 	var changes []document.Change
 	for i := range held {
 		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("session/", i)},
 			make([]byte, 200), time.Hour))
 	}
-	_, err := log.Documents().Write(b.Context(), product, changes...)
+	_, err := log.Documents().Write(b.Context(), acme, changes...)
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		docs, err := log.Documents().Get(b.Context(), product, fmt.Sprint("session/", n%held))
+		docs, err := log.Documents().Get(b.Context(), acme, fmt.Sprint("session/", n%held))
 		if err != nil || !docs[0].Exists() {
 			b.Fatal(docs, err)
 		}

@@ -1,4 +1,4 @@
-package boltlog_test
+package boltlog
 
 import (
 	"os"
@@ -15,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -37,19 +36,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const product = "acme"
+const acme = "acme"
 
 func TestLog_keepsTheContract(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+		return openLog(t, t.TempDir(), &Options{Retention: r})
 	})
 }
 
 func TestLog_filesActions(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: o.TTL,
+		return openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TTL: o.TTL,
 			StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
 	})
 }
@@ -57,14 +56,14 @@ func TestLog_filesActions(t *testing.T) {
 func TestLog_boundsItsDocuments(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+		return openLog(t, t.TempDir(), &Options{Retention: r})
 	})
 }
 
 func TestLog_reportsItsStorage(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestStorage(t, "bbolt", func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+		return openLog(t, t.TempDir(), &Options{Retention: r})
 	})
 }
 
@@ -72,28 +71,28 @@ func TestLog_reportsItsStorage(t *testing.T) {
 func TestLog_keepsTheContractWithoutATail(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		return open(t, t.TempDir(), &boltlog.Options{Retention: r, TailBytes: 1})
+		return openLog(t, t.TempDir(), &Options{Retention: r, TailBytes: 1})
 	})
 }
 
 func TestDocuments_keepTheContract(t *testing.T) {
 	t.Parallel()
 	documenttest.TestStore(t, func(t *testing.T) document.Store {
-		return open(t, t.TempDir(), nil).Documents()
+		return openLog(t, t.TempDir(), nil).Documents()
 	})
 }
 
 func TestOpen_saysHowFarItIs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log := open(t, dir, nil)
+	log := openLog(t, dir, nil)
 	for n := range 200 {
-		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+		eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
 	}
 	require.NoError(t, log.Release())
 	var total int64
 	var all []int64
-	open(t, dir, &boltlog.Options{Progress: func(done, of int64) {
+	openLog(t, dir, &Options{Progress: func(done, of int64) {
 		total = of
 		require.LessOrEqual(t, done, total)
 		all = append(all, done)
@@ -104,20 +103,20 @@ func TestOpen_saysHowFarItIs(t *testing.T) {
 	assert.Greater(t, all[len(all)-1], total/2, "free pages are not read")
 }
 
-// open opens a log that is released when the test ends, unless it was before.
-func open(t testing.TB, dir string, opts *boltlog.Options) *boltlog.Log {
+// openLog opens a log that is released when the test ends, unless it was before.
+func openLog(t testing.TB, dir string, opts *Options) *Log {
 	t.Helper()
-	log, err := boltlog.Open(dir, opts)
+	l, err := Open(dir, opts)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, log.Release()) })
-	return log
+	t.Cleanup(func() { require.NoError(t, l.Release()) })
+	return l
 }
 
 // reopen releases the log and opens it again.
-func reopen(t testing.TB, log *boltlog.Log, dir string, opts *boltlog.Options) *boltlog.Log {
+func reopen(t testing.TB, log *Log, dir string, opts *Options) *Log {
 	t.Helper()
 	require.NoError(t, log.Release())
-	return open(t, dir, opts)
+	return openLog(t, dir, opts)
 }
 
 // item is an entry as a reader sees it.
@@ -162,7 +161,7 @@ func put(t testing.TB, log eventlog.Log, productID, name, value string, ttl time
 }
 
 func TestOpen_reportsEveryMistake(t *testing.T) {
-	_, err := boltlog.Open("", &boltlog.Options{TailBytes: -1,
+	_, err := Open("", &Options{TailBytes: -1,
 		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
 	assert.Equal(t, []string{"boltlog.dir", "boltlog.TailBytes", "eventlog.Retention.TTL", "eventlog.Retention.MaxBytes",
 		"eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"}, musttest.Mistakes(t, err))

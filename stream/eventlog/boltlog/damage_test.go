@@ -1,4 +1,4 @@
-package boltlog_test
+package boltlog
 
 import (
 	"bytes"
@@ -21,7 +21,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -44,32 +43,32 @@ func child(t testing.TB, do string, env ...string) *exec.Cmd {
 func sample(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()
-	log := open(t, dir, &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 30 << 10}})
+	log := openLog(t, dir, &Options{Retention: eventlog.Retention{MaxBytes: 30 << 10}})
 	for n := range 80 {
-		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 400))
+		eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("a", n), 400))
 	}
-	eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 14<<10))
+	eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("large", 0), 14<<10))
 	for n := range 50 {
-		put(t, log, product, fmt.Sprint("document ", n), strings.Repeat("x", 4*n), time.Duration(n%2)*time.Hour)
+		put(t, log, acme, fmt.Sprint("document ", n), strings.Repeat("x", 4*n), time.Duration(n%2)*time.Hour)
 	}
 	eventlogtest.Append(t, log, "small", eventlogtest.Entries("b", 3)...)
 	put(t, log, "small", "document", "value", 0)
 	eventlogtest.Append(t, log, "other", eventlogtest.Entries("c", 60)...)
 	require.NoError(t, log.Release())
-	file, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
+	file, err := os.ReadFile(filepath.Join(dir, FileName))
 	require.NoError(t, err)
 	return file
 }
 
 // whatIsIn returns everything that the file in dir holds, read through the API.
 func whatIsIn(dir string) (map[string]any, error) {
-	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 2 << 10})
+	log, err := Open(dir, &Options{TailBytes: 2 << 10})
 	if err != nil {
 		return nil, err
 	}
 	ctx := context.Background()
 	all := map[string]any{}
-	for _, id := range []string{product, "small", "other"} {
+	for _, id := range []string{acme, "small", "other"} {
 		b, err := log.Bounds(ctx, id)
 		if err != nil {
 			return nil, errors.Join(err, log.Release())
@@ -113,7 +112,7 @@ func damageEveryPage() {
 	dir := os.Getenv("BOLTLOG_TEST_DIR")
 	want, err := whatIsIn(dir)
 	check(err)
-	whole, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
+	whole, err := os.ReadFile(filepath.Join(dir, FileName))
 	check(err)
 	size := os.Getpagesize()
 	for number := range len(whole) / size {
@@ -142,7 +141,7 @@ func allZero(page []byte) bool { return len(bytes.Trim(page, "\x00")) == 0 }
 // tryDamaged opens a damaged file in a new folder. The file must be refused and left as it is, or
 // hold everything and be usable.
 func tryDamaged(dir string, file []byte, want map[string]any) error {
-	path := filepath.Join(dir, boltlog.FileName)
+	path := filepath.Join(dir, FileName)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)); err != nil {
 		return err
 	}
@@ -159,13 +158,13 @@ func tryDamaged(dir string, file []byte, want map[string]any) error {
 
 // use writes to the file in dir and reads it.
 func use(dir string) error {
-	log, err := boltlog.Open(dir, nil)
+	log, err := Open(dir, nil)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	_, err = log.Documents().Write(ctx, "new", document.Put(document.Document{Name: "a"}, nil, 0))
-	err = errors.Join(log.Append(ctx, product, eventlogtest.Entries("new", 20)), err, log.Expire(ctx), log.Release())
+	err = errors.Join(log.Append(ctx, acme, eventlogtest.Entries("new", 20)), err, log.Expire(ctx), log.Release())
 	if err != nil {
 		return err
 	}
@@ -175,7 +174,7 @@ func use(dir string) error {
 
 // refusal returns an error unless the file was refused properly.
 func refusal(path string, file []byte, err error) error {
-	if !errors.Is(err, boltlog.ErrDamaged) && !errors.Is(err, boltlog.ErrForeign) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), path) {
 		return fmt.Errorf("refused with %w", err)
 	}
 	left, err := os.ReadFile(path)
@@ -192,7 +191,7 @@ func refusal(path string, file []byte, err error) error {
 func TestOpen_refusesEveryDamagedPage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, boltlog.FileName), sample(t), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), sample(t), 0o600))
 	output, err := child(t, "damage", "BOLTLOG_TEST_DIR="+dir, "GOGC=1000").CombinedOutput()
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	require.NoError(t, err, "%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
@@ -209,30 +208,30 @@ func TestOpen_refusesForeignFiles(t *testing.T) {
 		file []byte
 		want error
 	}{
-		"empty":  {nil, boltlog.ErrDamaged},
-		"a byte": {[]byte("x"), boltlog.ErrForeign},
-		"text":   {[]byte(strings.Repeat("This is no database.\n", 1000)), boltlog.ErrForeign},
-		"zeros":  {make([]byte, len(whole)), boltlog.ErrForeign},
+		"empty":  {nil, ErrDamaged},
+		"a byte": {[]byte("x"), ErrForeign},
+		"text":   {[]byte(strings.Repeat("This is no database.\n", 1000)), ErrForeign},
+		"zeros":  {make([]byte, len(whole)), ErrForeign},
 		"sqlite": {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"),
-			make([]byte, 8192)...), boltlog.ErrForeign},
-		"another bbolt file":          {boltFile(t, nil), boltlog.ErrForeign},
-		"of a later format":           {boltFile(t, map[string]string{"format": "7"}), boltlog.ErrForeign},
-		"of an earlier format":        {boltFile(t, map[string]string{"format": "4"}), boltlog.ErrForeign},
-		"of no format":                {boltFile(t, map[string]string{"other": "1"}), boltlog.ErrForeign},
-		"a page of it":                {cut(4096), boltlog.ErrDamaged},
-		"two pages of it":             {cut(8192), boltlog.ErrDamaged},
-		"three pages of it":           {cut(12288), boltlog.ErrDamaged},
-		"a third of it":               {cut(len(whole) / 3), boltlog.ErrDamaged},
-		"a third of it, not rounded":  {cut(len(whole)/3 + 77), boltlog.ErrDamaged},
-		"without its beginning":       {whole[4096:], boltlog.ErrDamaged},
-		"with foreign free pages":     {withFreePages(whole), boltlog.ErrDamaged},
-		"the same, its metas swapped": {withFreePages(metasSwapped(whole)), boltlog.ErrDamaged},
+			make([]byte, 8192)...), ErrForeign},
+		"another bbolt file":          {boltFile(t, nil), ErrForeign},
+		"of a later format":           {boltFile(t, map[string]string{"format": "7"}), ErrForeign},
+		"of an earlier format":        {boltFile(t, map[string]string{"format": "4"}), ErrForeign},
+		"of no format":                {boltFile(t, map[string]string{"other": "1"}), ErrForeign},
+		"a page of it":                {cut(4096), ErrDamaged},
+		"two pages of it":             {cut(8192), ErrDamaged},
+		"three pages of it":           {cut(12288), ErrDamaged},
+		"a third of it":               {cut(len(whole) / 3), ErrDamaged},
+		"a third of it, not rounded":  {cut(len(whole)/3 + 77), ErrDamaged},
+		"without its beginning":       {whole[4096:], ErrDamaged},
+		"with foreign free pages":     {withFreePages(whole), ErrDamaged},
+		"the same, its metas swapped": {withFreePages(metasSwapped(whole)), ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			path := filepath.Join(dir, boltlog.FileName)
+			path := filepath.Join(dir, FileName)
 			require.NoError(t, os.WriteFile(path, test.file, 0o600))
-			_, err := boltlog.Open(dir, nil)
+			_, err := Open(dir, nil)
 			require.ErrorIs(t, err, test.want)
 			require.NoError(t, refusal(path, test.file, err))
 			names, err := filepath.Glob(dir + "/*")
@@ -305,25 +304,25 @@ func boltFile(t *testing.T, values map[string]string) []byte {
 func TestLog_survivesAFileThatIsCutUnderIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log := open(t, dir, &boltlog.Options{TailBytes: 1})
-	start := eventlogtest.Bounds(t, log, product).Newest
+	log := openLog(t, dir, &Options{TailBytes: 1})
+	start := eventlogtest.Bounds(t, log, acme).Newest
 	for n := range 50 {
-		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
-		put(t, log, product, fmt.Sprint(n), strings.Repeat("x", 2000), time.Hour)
+		eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+		put(t, log, acme, fmt.Sprint(n), strings.Repeat("x", 2000), time.Hour)
 	}
-	require.NoError(t, os.Truncate(filepath.Join(dir, boltlog.FileName), 8<<10))
+	require.NoError(t, os.Truncate(filepath.Join(dir, FileName), 8<<10))
 	ctx := t.Context()
-	_, err := log.Read(ctx, product, start, make([]eventlog.Entry, 100))
-	require.ErrorIs(t, err, boltlog.ErrDamaged)
+	_, err := log.Read(ctx, acme, start, make([]eventlog.Entry, 100))
+	require.ErrorIs(t, err, ErrDamaged)
 	require.ErrorContains(t, err, dir)
-	_, err = log.Documents().Get(ctx, product, "1")
-	require.ErrorIs(t, err, boltlog.ErrDamaged)
-	_, err = log.Documents().List(ctx, product, "", "", 10)
-	require.ErrorIs(t, err, boltlog.ErrDamaged)
+	_, err = log.Documents().Get(ctx, acme, "1")
+	require.ErrorIs(t, err, ErrDamaged)
+	_, err = log.Documents().List(ctx, acme, "", "", 10)
+	require.ErrorIs(t, err, ErrDamaged)
 	for range 2 {
-		require.ErrorIs(t, log.Append(ctx, product, eventlogtest.Entries("b", 1)), boltlog.ErrDamaged)
+		require.ErrorIs(t, log.Append(ctx, acme, eventlogtest.Entries("b", 1)), ErrDamaged)
 	}
-	require.ErrorIs(t, log.Expire(ctx), boltlog.ErrDamaged)
-	_, err = log.Bounds(ctx, product)
+	require.ErrorIs(t, log.Expire(ctx), ErrDamaged)
+	_, err = log.Bounds(ctx, acme)
 	require.NoError(t, err)
 }

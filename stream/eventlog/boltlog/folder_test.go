@@ -1,6 +1,6 @@
 //go:build unix
 
-package boltlog_test
+package boltlog
 
 import (
 	"bufio"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -30,9 +29,9 @@ func init() {
 // process, prints its session or the error, and waits until standard input ends.
 func holdFile() {
 	session := fmt.Sprint("process ", os.Getpid())
-	log, err := boltlog.Open(os.Getenv("BOLTLOG_TEST_DIR"), nil)
+	log, err := Open(os.Getenv("BOLTLOG_TEST_DIR"), nil)
 	if err == nil {
-		err = log.Append(context.Background(), product, eventlogtest.Entries(session, 1))
+		err = log.Append(context.Background(), acme, eventlogtest.Entries(session, 1))
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -78,12 +77,12 @@ func hold(t *testing.T, dir string, n int) []holder {
 
 func TestOpen_makesTheFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
-	log := open(t, dir, nil)
-	eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 1)...)
+	log := openLog(t, dir, nil)
+	eventlogtest.Append(t, log, acme, eventlogtest.Entries("a", 1)...)
 	for path, want := range map[string]os.FileMode{
-		filepath.Join(dir, boltlog.FileName): 0o600,
-		dir:                                  0o700 | os.ModeDir,
-		filepath.Dir(dir):                    0o700 | os.ModeDir,
+		filepath.Join(dir, FileName): 0o600,
+		dir:                          0o700 | os.ModeDir,
+		filepath.Dir(dir):            0o700 | os.ModeDir,
 	} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -98,10 +97,10 @@ func TestOpen_refusesAPathThatIsNotAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	folder := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(folder, boltlog.FileName), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(folder, FileName), 0o700))
 	for _, test := range []struct{ dir, culprit string }{{file, file}, {filepath.Join(file, "a"), file},
 		{folder, folder}} {
-		_, err := boltlog.Open(test.dir, nil)
+		_, err := Open(test.dir, nil)
 		require.ErrorContains(t, err, test.culprit)
 	}
 }
@@ -119,14 +118,14 @@ func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 			winner = h.said
 			continue
 		}
-		require.Contains(t, h.said, boltlog.ErrInUse.Error())
+		require.Contains(t, h.said, ErrInUse.Error())
 	}
 	require.NotEmpty(t, winner, "%v", holders)
 	for _, h := range holders {
 		h.stop()
 	}
-	log := open(t, dir, nil)
-	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10)
+	log := openLog(t, dir, nil)
+	entries := eventlogtest.ReadAll(t, log, acme, eventlogtest.Bounds(t, log, acme).TrimmedTo, 10)
 	require.Len(t, entries, 1)
 	require.Equal(t, winner, entries[0].SessionID)
 }
@@ -135,9 +134,9 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(t *testing.T, dir string) (free func()){
 		"by this process": func(t *testing.T, dir string) func() {
-			log := open(t, dir, nil)
+			log := openLog(t, dir, nil)
 			return func() {
-				eventlogtest.Append(t, log, product, eventlogtest.Entries("first", 1)...)
+				eventlogtest.Append(t, log, acme, eventlogtest.Entries("first", 1)...)
 				require.NoError(t, log.Release())
 			}
 		},
@@ -150,13 +149,13 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 			dir := t.TempDir()
 			free := occupy(t, dir)
 			started := time.Now()
-			_, err := boltlog.Open(dir, nil)
-			require.ErrorIs(t, err, boltlog.ErrInUse)
+			_, err := Open(dir, nil)
+			require.ErrorIs(t, err, ErrInUse)
 			require.ErrorContains(t, err, dir)
 			require.Less(t, time.Since(started), waittest.Patience)
 			free()
-			log := open(t, dir, nil)
-			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10), 1,
+			log := openLog(t, dir, nil)
+			require.Len(t, eventlogtest.ReadAll(t, log, acme, eventlogtest.Bounds(t, log, acme).TrimmedTo, 10), 1,
 				"the first goes on unharmed")
 		})
 	}
@@ -164,9 +163,9 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 
 // readBack returns a read-only log, and a function that checks that its file and folder are
 // unchanged.
-func readBack(t *testing.T, dir string) (log *boltlog.Log, unchanged func()) {
+func readBack(t *testing.T, dir string) (log *Log, unchanged func()) {
 	t.Helper()
-	path := filepath.Join(dir, boltlog.FileName)
+	path := filepath.Join(dir, FileName)
 	look := func() string {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -177,7 +176,7 @@ func readBack(t *testing.T, dir string) (log *boltlog.Log, unchanged func()) {
 		return fmt.Sprint(info.ModTime(), len(files), string(content))
 	}
 	before := look()
-	log, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true, TailBytes: 1})
+	log, err := Open(dir, &Options{ReadOnly: true, TailBytes: 1})
 	require.NoError(t, err)
 	return log, func() { assert.Equal(t, before, look(), "the file has changed") }
 }
@@ -185,37 +184,37 @@ func readBack(t *testing.T, dir string) (log *boltlog.Log, unchanged func()) {
 func TestReadOnly_readsEverythingAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log := open(t, dir, nil)
-	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("s1", 20)))
-	want := eventlogtest.Bounds(t, log, product)
+	log := openLog(t, dir, nil)
+	require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries("s1", 20)))
+	want := eventlogtest.Bounds(t, log, acme)
 	require.NoError(t, log.Release())
 
 	log, unchanged := readBack(t, dir)
 	other, _ := readBack(t, dir)
 	require.NoError(t, other.Release(), "several processes can read")
-	assert.Equal(t, want, eventlogtest.Bounds(t, log, product))
+	assert.Equal(t, want, eventlogtest.Bounds(t, log, acme))
 	entries := make([]eventlog.Entry, 30)
-	n, err := log.Read(t.Context(), product, eventlog.ID{}, entries)
+	n, err := log.Read(t.Context(), acme, eventlog.ID{}, entries)
 	require.NoError(t, err)
 	assert.Equal(t, 20, n)
-	require.Error(t, log.Append(t.Context(), product, eventlogtest.Entries("s2", 1)))
-	require.Error(t, log.Drop(t.Context(), product, 0))
+	require.Error(t, log.Append(t.Context(), acme, eventlogtest.Entries("s2", 1)))
+	require.Error(t, log.Drop(t.Context(), acme, 0))
 	require.Error(t, log.Ping(t.Context()))
-	_, err = boltlog.Open(dir, nil)
-	require.ErrorIs(t, err, boltlog.ErrInUse, "who writes must wait")
-	assert.Equal(t, want, eventlogtest.Bounds(t, log, product))
+	_, err = Open(dir, nil)
+	require.ErrorIs(t, err, ErrInUse, "who writes must wait")
+	assert.Equal(t, want, eventlogtest.Bounds(t, log, acme))
 	require.NoError(t, log.Release())
 	unchanged()
 
-	log = open(t, dir, nil)
-	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("s2", 1)))
+	log = openLog(t, dir, nil)
+	require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries("s2", 1)))
 }
 
 func TestReadOnly_makesNoFile(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		_, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true})
+		_, err := Open(dir, &Options{ReadOnly: true})
 		require.ErrorIs(t, err, os.ErrNotExist)
-		assert.NoFileExists(t, filepath.Join(dir, boltlog.FileName))
+		assert.NoFileExists(t, filepath.Join(dir, FileName))
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package boltlog_test
+package boltlog
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -43,14 +42,14 @@ type noted struct {
 func fillDisk() {
 	signal.Ignore(syscall.SIGXFSZ)
 	dir := os.Getenv("BOLTLOG_TEST_DIR")
-	opts := &boltlog.Options{TailBytes: 8 << 10}
-	log, err := boltlog.Open(dir, opts)
+	opts := &Options{TailBytes: 8 << 10}
+	log, err := Open(dir, opts)
 	check(err)
-	start, err := log.Bounds(context.Background(), product)
+	start, err := log.Bounds(context.Background(), acme)
 	check(err)
 	known := &noted{docs: map[string]string{}}
 	for round := range 4 {
-		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+		info, err := os.Stat(filepath.Join(dir, FileName))
 		check(err)
 		limitFiles(uint64(info.Size()) + 300<<10)
 		refused := known.fill(log, round)
@@ -64,16 +63,16 @@ func fillDisk() {
 		}
 		stats := log.Stats()
 		check(log.Release())
-		log, err = boltlog.Open(dir, opts)
+		log, err = Open(dir, opts)
 		check(err)
 		if again := log.Stats(); !reflect.DeepEqual(stats, again) {
 			check(fmt.Errorf("stats were %v and are %v", stats, again))
 		}
 		check(known.verify(log, start.Newest))
-		check(log.Append(context.Background(), product, refused))
+		check(log.Append(context.Background(), acme, refused))
 		known.entries = append(known.entries, items(refused)...)
 		var duplicate *eventlog.DuplicateError
-		if err := log.Append(context.Background(), product, refused); !errors.As(err, &duplicate) {
+		if err := log.Append(context.Background(), acme, refused); !errors.As(err, &duplicate) {
 			check(fmt.Errorf("the request was taken twice: %w", err))
 		}
 		check(known.verify(log, start.Newest))
@@ -84,12 +83,12 @@ func fillDisk() {
 
 // fill appends entries and documents until there is no more space for either, and returns entries
 // that did not fit.
-func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
+func (k *noted) fill(log *Log, round int) []eventlog.Entry {
 	ctx := context.Background()
 	for n := 0; ; n++ {
 		name := fmt.Sprint(round, "/", n)
 		value := strings.Repeat(name, 500)
-		_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: name}, []byte(value), time.Hour))
+		_, err := log.Documents().Write(ctx, acme, document.Put(document.Document{Name: name}, []byte(value), time.Hour))
 		if err == nil {
 			k.docs[name] = value
 		}
@@ -97,7 +96,7 @@ func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
 			eventlogtest.Sized(eventlogtest.Entry(name, 1), 20<<10)}
 		// Space freed by one call is there for the next, so it may take some.
 		for range 5 {
-			if err = log.Append(ctx, product, entries); err == nil {
+			if err = log.Append(ctx, acme, entries); err == nil {
 				break
 			}
 		}
@@ -109,12 +108,12 @@ func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
 }
 
 // verify reads everything.
-func (k *noted) verify(log *boltlog.Log, after eventlog.ID) error {
+func (k *noted) verify(log *Log, after eventlog.ID) error {
 	ctx := context.Background()
 	var got []item
 	dst := make([]eventlog.Entry, 100)
 	for {
-		n, err := log.Read(ctx, product, after, dst)
+		n, err := log.Read(ctx, acme, after, dst)
 		if err != nil {
 			return err
 		}
@@ -124,7 +123,7 @@ func (k *noted) verify(log *boltlog.Log, after eventlog.ID) error {
 		got = append(got, items(dst[:n])...)
 		after = dst[n-1].ID
 	}
-	docs, err := log.Documents().List(ctx, product, "", "", 1<<20)
+	docs, err := log.Documents().List(ctx, acme, "", "", 1<<20)
 	if err != nil {
 		return err
 	}

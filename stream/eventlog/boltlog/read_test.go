@@ -1,4 +1,4 @@
-package boltlog_test
+package boltlog
 
 import (
 	"context"
@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -21,12 +19,12 @@ import (
 // place where the tail begins.
 func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	const entries = 200
-	dir, opts := t.TempDir(), &boltlog.Options{TailBytes: 16 << 10}
-	log := open(t, dir, opts)
-	cursors := []eventlog.ID{eventlogtest.Bounds(t, log, product).Newest}
+	dir, opts := t.TempDir(), &Options{TailBytes: 16 << 10}
+	log := openLog(t, dir, opts)
+	cursors := []eventlog.ID{eventlogtest.Bounds(t, log, acme).Newest}
 	var want []item
 	for n := range entries {
-		e := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
+		e := eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
 		want = append(want, items([]eventlog.Entry{e})...)
 		cursors = append(cursors, e.ID)
 	}
@@ -34,7 +32,7 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 		for i, after := range cursors {
 			for _, each := range []int{1, 7, 1000} {
 				dst := make([]eventlog.Entry, each)
-				n, err := log.Read(t.Context(), product, after, dst)
+				n, err := log.Read(t.Context(), acme, after, dst)
 				require.NoError(t, err)
 				require.Equal(t, min(each, entries-i, (eventlog.ReadBytes+299)/300), n, "after entry %d", i)
 				require.Equal(t, want[i:i+n], items(dst[:n]), "after entry %d", i)
@@ -49,8 +47,8 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	t.Parallel()
 	const calls, readers = 250, 2
-	log := open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 40 << 10}, TailBytes: 2 << 10})
-	eventlogtest.Append(t, log, product, numbered(0, 0))
+	log := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{MaxBytes: 40 << 10}, TailBytes: 2 << 10})
+	eventlogtest.Append(t, log, acme, numbered(0, 0))
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	for r := range readers {
@@ -72,7 +70,7 @@ func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 			entries = append(entries, numbered(n, 500))
 			n++
 		}
-		assert.NoError(t, log.Append(t.Context(), product, entries))
+		assert.NoError(t, log.Append(t.Context(), acme, entries))
 	}
 	close(done)
 	running.Wait()
@@ -87,15 +85,15 @@ func numbered(n, size int) eventlog.Entry {
 
 // readAllOf reads a log of numbered entries, read by read, from its beginning to its end at that
 // time.
-func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
-	b, err := log.Bounds(ctx, product)
+func readAllOf(ctx context.Context, log *Log, each int) error {
+	b, err := log.Bounds(ctx, acme)
 	if err != nil {
 		return err
 	}
 	after, last, whole := b.TrimmedTo, -1, false
 	dst := make([]eventlog.Entry, each+1)
 	for after.Compare(b.Newest) < 0 {
-		n, err := log.Read(ctx, product, after, dst)
+		n, err := log.Read(ctx, acme, after, dst)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
 			if gap.TrimmedTo.Compare(after) <= 0 {
@@ -122,7 +120,7 @@ func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
 // A read of an unknown product does not create it.
 func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	dir := t.TempDir()
-	log := open(t, dir, nil)
+	log := openLog(t, dir, nil)
 	for _, id := range []string{"a", "b"} {
 		n, err := log.Read(t.Context(), id, eventlogtest.Bounds(t, log, id).Newest, make([]eventlog.Entry, 1))
 		require.NoError(t, err)
@@ -133,24 +131,4 @@ func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	require.NoError(t, log.Expire(t.Context()))
 	require.Len(t, log.Stats(), 2)
 	require.Empty(t, reopen(t, log, dir, nil).Stats())
-}
-
-// A product ID that is too long for bbolt fails, and fails nobody else.
-func TestAppend_refusesAProductIDThatIsTooLong(t *testing.T) {
-	log := open(t, t.TempDir(), nil)
-	long := string(make([]byte, 1<<16))
-	var running sync.WaitGroup
-	for n := range 20 {
-		running.Go(func() { assert.Error(t, log.Append(t.Context(), long, eventlogtest.Entries("a", 1))) })
-		running.Go(func() {
-			assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("a", n)}))
-		})
-	}
-	running.Wait()
-	_, err := log.Documents().Write(t.Context(), long, document.Put(document.Document{Name: "a"}, nil, 0))
-	require.Error(t, err)
-	docs, err := log.Documents().Get(t.Context(), long, "a")
-	require.NoError(t, err)
-	require.False(t, docs[0].Exists())
-	require.NoError(t, log.Expire(t.Context()))
 }

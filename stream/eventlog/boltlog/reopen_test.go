@@ -1,4 +1,4 @@
-package boltlog_test
+package boltlog
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -46,9 +45,9 @@ func TestOpen_findsEverythingAgain(t *testing.T) {
 	for _, tail := range []int64{0, 1} {
 		t.Run(fmt.Sprint("tail of ", tail), func(t *testing.T) {
 			t.Parallel()
-			opts := &boltlog.Options{TailBytes: tail, Retention: eventlog.Retention{MaxBytes: 300 << 10}}
+			opts := &Options{TailBytes: tail, Retention: eventlog.Retention{MaxBytes: 300 << 10}}
 			dir := t.TempDir()
-			log := open(t, dir, opts)
+			log := openLog(t, dir, opts)
 			for round := range 3 {
 				want := map[string]contents{}
 				for i, id := range oddProducts {
@@ -76,14 +75,14 @@ type contents struct {
 	docs   []document.Document
 }
 
-func contentsOf(t *testing.T, log *boltlog.Log, productID string) contents {
+func contentsOf(t *testing.T, log *Log, productID string) contents {
 	t.Helper()
 	b := eventlogtest.Bounds(t, log, productID)
 	return contents{b, items(eventlogtest.ReadAll(t, log, productID, b.TrimmedTo, 7)), list(t, log, productID)}
 }
 
 // grow adds entries and documents.
-func grow(t *testing.T, log *boltlog.Log, productID string, round, more int) {
+func grow(t *testing.T, log *Log, productID string, round, more int) {
 	t.Helper()
 	entries := append(oddEntries(), eventlogtest.Entries("more", more)...)
 	for _, e := range entries {
@@ -102,28 +101,22 @@ func grow(t *testing.T, log *boltlog.Log, productID string, round, more int) {
 // The log was emptied by time, then opened by a machine whose clock is years behind: the clock of a
 // bubble starts in the year 2000.
 func TestOpen_neverGivesAnIDAgain(t *testing.T) {
-	for name, ttl := range map[string]time.Duration{"with entries": time.Hour, "emptied": time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			dir, opts := t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: ttl}}
-			log := open(t, dir, opts)
-			last := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 5)...)[4].ID
-			if ttl < time.Second {
-				waittest.Until(t, "all has expired", func() bool {
-					require.NoError(t, log.Expire(t.Context()))
-					return log.Stats()[product].Entries == 0
-				})
-			}
+	dir, opts := t.TempDir(), &Options{Retention: eventlog.Retention{TTL: time.Millisecond}}
+	log := openLog(t, dir, opts)
+	last := eventlogtest.Append(t, log, acme, eventlogtest.Entries("a", 5)...)[4].ID
+	waittest.Until(t, "all has expired", func() bool {
+		require.NoError(t, log.Expire(t.Context()))
+		return log.Stats()[acme].Entries == 0
+	})
+	require.NoError(t, log.Release())
+	synctest.Test(t, func(t *testing.T) {
+		for range 3 {
+			log := openLog(t, dir, opts)
+			require.Equal(t, last, eventlogtest.Bounds(t, log, acme).Newest)
+			next := eventlogtest.Append(t, log, acme, eventlogtest.Entry(fmt.Sprint("b", last), 0))[0].ID
+			require.Positive(t, next.Compare(last))
+			last = next
 			require.NoError(t, log.Release())
-			synctest.Test(t, func(t *testing.T) {
-				for range 3 {
-					log := open(t, dir, opts)
-					require.Equal(t, last, eventlogtest.Bounds(t, log, product).Newest)
-					next := eventlogtest.Append(t, log, product, eventlogtest.Entry(fmt.Sprint("b", last), 0))[0].ID
-					require.Positive(t, next.Compare(last))
-					last = next
-					require.NoError(t, log.Release())
-				}
-			})
-		})
-	}
+		}
+	})
 }

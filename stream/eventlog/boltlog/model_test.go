@@ -69,7 +69,6 @@ func TestLog_isAsTheModel(t *testing.T) {
 				}
 				m.log.finish = (*bolt.Tx).Commit
 				m.checkAll()
-				require.NoError(t, m.log.Release())
 			})
 		})
 	}

@@ -27,17 +27,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-const acme = "acme"
-
 var errDisk = errors.New("the disk fails")
-
-func openLog(t testing.TB, dir string, opts *Options) *Log {
-	t.Helper()
-	l, err := Open(dir, opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Release()) })
-	return l
-}
 
 // memory is a log's knowledge of a product without a look at the file.
 type memory struct {
@@ -135,6 +125,7 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, nil)
 		create := document.Put(document.Document{Name: "a"}, nil, 0)
+		long := string(make([]byte, 1<<16)) // too long for bbolt
 		errs := together(l, (*bolt.Tx).Commit,
 			l.appends(eventlogtest.Entries("one", 2), create),
 			l.appends(eventlogtest.Entries("one", 1)),
@@ -142,9 +133,7 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 			l.appends(eventlogtest.Entries("two", 3)),
 			l.appends([]eventlog.Entry{eventlogtest.Entry("three", 0), eventlogtest.Entry("three", 0)}),
 			l.appends(eventlogtest.Entries("three", 1)),
-			func() error {
-				return l.Append(context.Background(), string(make([]byte, 1<<16)), eventlogtest.Entries("one", 1))
-			},
+			func() error { return l.Append(context.Background(), long, eventlogtest.Entries("one", 1)) },
 			func() error { return l.Append(context.Background(), "other", eventlogtest.Entries("one", 1), create) },
 		)
 		var duplicate *eventlog.DuplicateError
@@ -157,7 +146,9 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 		require.ErrorAs(t, errs[4], &duplicate)
 		require.NoError(t, errs[5])
 		require.Error(t, errs[6])
+		require.False(t, get(t, l, long, "a")[0].Exists())
 		require.NoError(t, errs[7])
+		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, 6, l.Stats()[acme].Entries)
 		requireTrueMemory(t, l, dir, nil)
 	})
@@ -172,7 +163,7 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 		l := openLog(t, dir, opts)
 		old := eventlogtest.Entry("old", 0)
 		require.NoError(t, l.appends([]eventlog.Entry{old}, document.Put(document.Document{Name: "a"}, nil, 0))())
-		before, docs := memoryOf(l), documentsOf(t, l)
+		before, docs := memoryOf(l), list(t, l, acme)
 		changed := l.Changed(acme)
 		big := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("big", 0), 4000)} // makes the old one go
 		calls := []func() error{
@@ -186,7 +177,7 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 			require.ErrorIs(t, err, errDisk, "call %d", i)
 		}
 		require.Equal(t, before, memoryOf(l))
-		require.Equal(t, docs, documentsOf(t, l))
+		require.Equal(t, docs, list(t, l, acme))
 		select {
 		case <-changed:
 			require.Fail(t, "nothing has changed")
@@ -236,13 +227,6 @@ func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
 		require.Equal(t, 3, l.Stats()[acme].Entries)
 		requireTrueMemory(t, l, dir, opts)
 	})
-}
-
-func documentsOf(t testing.TB, l *Log) []document.Document {
-	t.Helper()
-	docs, err := l.Documents().List(t.Context(), acme, "", "", 100)
-	require.NoError(t, err)
-	return docs
 }
 
 // A commit that may or may not have reached the disk is the last one of the process. Until the file
@@ -377,6 +361,22 @@ func TestAppend_whoseCallerGaveUpIsFiled(t *testing.T) {
 	require.Equal(t, 1, filed(t, l, "ada"))
 }
 
+// fileAll runs the log until everything is filed, calls meanwhile after the first report of Run, and
+// returns the reports.
+func fileAll(t *testing.T, l *Log, meanwhile func() error) (reports []eventlog.Progress) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, l.Run(ctx, func(p eventlog.Progress) {
+		if reports = append(reports, p); len(reports) == 1 {
+			assert.NoError(t, meanwhile())
+		}
+		if p.Done {
+			cancel()
+		}
+	}))
+	return reports
+}
+
 // Lookups wait until Run has filed the contents of the file. They find entries appended meanwhile,
 // and no entries dropped meanwhile.
 func TestRun_filesTheActionsInTheFile(t *testing.T) {
@@ -398,19 +398,7 @@ func TestRun_filesTheActionsInTheFile(t *testing.T) {
 	require.NoError(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "eve")}))
 	require.NoError(t, l.Drop(t.Context(), "other", 0))
 
-	ctx, cancel := context.WithCancel(t.Context())
-	var reports []eventlog.Progress
-	appended := false
-	require.NoError(t, l.Run(ctx, func(p eventlog.Progress) {
-		reports = append(reports, p)
-		if !appended {
-			appended = true
-			assert.NoError(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "bob")}))
-		}
-		if p.Done {
-			cancel()
-		}
-	}))
+	reports := fileAll(t, l, func() error { return l.appends([]eventlog.Entry{click(t, "bob")})() })
 	last := reports[len(reports)-1]
 	require.Equal(t, eventlog.Progress{Read: last.Read, Entries: 1501, Done: true}, last)
 	require.GreaterOrEqual(t, last.Read, int64(1501))
@@ -436,16 +424,6 @@ func TestRun_filesNothingThatIsDropped(t *testing.T) {
 	}
 	require.NoError(t, l.Release())
 	l = openLog(t, dir, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	dropped := false
-	require.NoError(t, l.Run(ctx, func(p eventlog.Progress) {
-		if !dropped {
-			dropped = true
-			assert.NoError(t, l.Drop(t.Context(), acme, 0))
-		}
-		if p.Done {
-			cancel()
-		}
-	}))
+	fileAll(t, l, func() error { return l.Drop(context.Background(), acme, 0) })
 	require.Zero(t, filed(t, l, "ada"))
 }

@@ -119,9 +119,8 @@ func TestRetention_mayBecomeSmaller(t *testing.T) {
 // Expired documents make room for new ones, without any help.
 func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, nil)
+		l := openLog(t, t.TempDir(), nil)
 		const each, alive = 100, 10
 		var half int64
 		for n := range 60 {
@@ -142,7 +141,6 @@ func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 		require.NoError(t, l.Expire(t.Context()))
 		require.Zero(t, countOf(t, l, bucketDocuments))
 		require.Zero(t, countOf(t, l, bucketDue))
-		require.NoError(t, l.Release())
 	})
 }
 
@@ -192,9 +190,8 @@ func countOf(t testing.TB, l *Log, bucket []byte) (n int) {
 
 // While Expire has much to do, other calls wait for a small part of it only.
 func TestExpire_letsOthersThrough(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, &Options{Retention: eventlog.Retention{TTL: time.Hour}})
+		l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TTL: time.Hour}})
 		require.NoError(t, l.appends(eventlogtest.Entries("old", 10*step))())
 		time.Sleep(2 * time.Hour)
 		before := l.lastCommit()
@@ -217,15 +214,13 @@ func TestExpire_letsOthersThrough(t *testing.T) {
 		require.GreaterOrEqual(t, l.lastCommit()-before, 10)
 		require.Equal(t, 2, appended, "it had the next turn")
 		require.Equal(t, 1, l.Stats()[acme].Entries)
-		require.NoError(t, l.Release())
 	})
 }
 
 // Expire writes nothing if it has nothing to remove.
 func TestExpire_leavesTheDiskAlone(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, &Options{Retention: eventlog.Retention{TTL: time.Hour}})
+		l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TTL: time.Hour}})
 		require.NoError(t, l.appends(eventlogtest.Entries("a", 3),
 			document.Put(document.Document{Name: "a"}, nil, time.Hour))())
 		before := l.lastCommit()
@@ -238,7 +233,6 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 		require.Zero(t, countOf(t, l, bucketLog)+countOf(t, l, bucketDocuments))
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, before+1, l.lastCommit())
-		require.NoError(t, l.Release())
 	})
 }
 
@@ -347,11 +341,10 @@ func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 		changes := []document.Change{document.Put(document.Document{Name: "mortal"}, nil, ttl),
 			document.Put(document.Document{Name: "ever"}, nil, 0)}
 		require.NoError(t, l.appends(ahead, changes...)())
-		require.NoError(t, l.Release())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, opts)
-		require.Len(t, documentsOf(t, l), 2)
+		require.Len(t, list(t, l, acme), 2)
 		require.Equal(t, ahead[2].ID, eventlogtest.Bounds(t, l, acme).Newest)
 		time.Sleep(ttl / 2)
 		later := eventlogtest.Entries("later", 1)
@@ -360,11 +353,11 @@ func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 
 		time.Sleep(ttl/2 - time.Second)
 		require.Equal(t, ahead[0].ID, eventlogtest.Bounds(t, l, acme).Oldest, "not before their time")
-		require.Len(t, documentsOf(t, l), 3)
+		require.Len(t, list(t, l, acme), 3)
 		time.Sleep(ttl/32 + time.Second)
 		require.Equal(t, eventlog.Bounds{TrimmedTo: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID},
 			eventlogtest.Bounds(t, l, acme))
-		require.Len(t, documentsOf(t, l), 2)
+		require.Len(t, list(t, l, acme), 2)
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, 1, l.Stats()[acme].Entries, "they make room")
 		require.NoError(t, l.appends(eventlogtest.Entries("ahead", 3))(), "and their keys are free")
@@ -373,9 +366,8 @@ func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 		require.NoError(t, l.Expire(t.Context()))
 		require.Zero(t, l.Stats()[acme].Entries)
 		require.Zero(t, eventlogtest.Bounds(t, l, acme).Oldest)
-		docs := documentsOf(t, l)
+		docs := list(t, l, acme)
 		require.Len(t, docs, 1)
 		require.Equal(t, "ever", docs[0].Name)
-		require.NoError(t, l.Release())
 	})
 }
