@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // used returns how many bytes Redis uses for its keys.
@@ -47,7 +46,7 @@ func put(t *testing.T, docs document.Store, kind string, n, size int, ttl time.D
 			name := fmt.Sprintf("%s/0194c3f0-%08d", kind, k)
 			changes = append(changes, document.Put(document.Document{Name: name}, []byte(strings.Repeat("x", size)), ttl))
 		}
-		_, err := docs.Write(t.Context(), product, changes...)
+		_, err := docs.Write(t.Context(), acme, changes...)
 		require.NoError(t, err)
 	}
 }
@@ -60,7 +59,7 @@ func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
 			client := server.Client()
-			log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+			log := open(t, server.URL(), &Options{Prefix: "la",
 				Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
 			docs := log.Documents()
 			put(t, docs, "registration", 1, 10, 0)
@@ -69,7 +68,7 @@ func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 			put(t, docs, "session", 3*limit/(size+500), size, time.Hour)
 			require.Less(t, used(t, client)-before, int64(limit*5/4))
 			require.Greater(t, used(t, client)-before, int64(limit/2))
-			got, err := docs.Get(t.Context(), product, "registration/0194c3f0-00000000", "first/0194c3f0-00000000")
+			got, err := docs.Get(t.Context(), acme, "registration/0194c3f0-00000000", "first/0194c3f0-00000000")
 			require.NoError(t, err)
 			require.True(t, got[0].Exists())
 			require.False(t, got[1].Exists())
@@ -83,15 +82,16 @@ func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
 		t.Run(fmt.Sprint(each, " actions of a user"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
 			client := server.Client()
-			log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+			log := open(t, server.URL(), &Options{Prefix: "la",
 				Retention: eventlog.Retention{StateMaxBytes: 2 * limit, MaxBytes: 1 << 20}})
-			appendOne(t, log, batch("first", each))
+			appendOne(t, log, entry("session of first", slices.Repeat([]string{"first"}, each)...))
 			for i := 0; i < 10_000/each; i += 20 {
 				var entries []eventlog.Entry
 				for n := range 20 {
-					entries = append(entries, batch(fmt.Sprintf("user%08d", i+n), each))
+					user := fmt.Sprintf("user%08d", i+n)
+					entries = append(entries, entry("session of "+user, slices.Repeat([]string{user}, each)...))
 				}
-				require.NoError(t, log.Append(t.Context(), product, entries))
+				require.NoError(t, log.Append(t.Context(), acme, entries))
 			}
 			require.Less(t, used(t, client), int64(limit*5/4+3<<20), "and the log")
 			require.Empty(t, labels(t, log, "first"))
@@ -103,18 +103,18 @@ func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
 // Rewriting and deleting documents leaves nothing counted.
 func TestState_isCountedRight(t *testing.T) {
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
+	log := open(t, server.URL(), &Options{Prefix: "la"})
 	docs := log.Documents()
 	for i := range 50 {
 		doc := document.Document{Name: fmt.Sprint("doc", i)}
 		for k := range 5 {
-			version, err := docs.Write(t.Context(), product, document.Put(doc, make([]byte, 700*k*i), time.Hour))
+			version, err := docs.Write(t.Context(), acme, document.Put(doc, make([]byte, 700*k*i), time.Hour))
 			require.NoError(t, err)
 			doc.Version = version
 		}
-		_, err := docs.Write(t.Context(), product, document.Touch(doc, 2*time.Hour))
+		_, err := docs.Write(t.Context(), acme, document.Touch(doc, 2*time.Hour))
 		require.NoError(t, err)
-		_, err = docs.Write(t.Context(), product, document.Delete(doc))
+		_, err = docs.Write(t.Context(), acme, document.Delete(doc))
 		require.NoError(t, err)
 	}
 	held, err := server.Client().HGet(t.Context(), "la:{p:acme}:meta", "docs").Result()
@@ -125,14 +125,14 @@ func TestState_isCountedRight(t *testing.T) {
 // Expired documents and entries are soon counted no longer, even where nothing is written any more.
 func TestState_isCountedAgain(t *testing.T) {
 	t.Parallel()
-	log := open(t, redistest.Start(t).URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}})
+	log := open(t, redistest.Start(t).URL(), &Options{Retention: eventlog.Retention{TTL: time.Second}})
 	put(t, log.Documents(), "registration", 1, 10, 0)
-	kept, err := log.Storage(t.Context(), product)
+	kept, err := log.Storage(t.Context(), acme)
 	require.NoError(t, err)
 	put(t, log.Documents(), "session", 1000, 10, 10*time.Millisecond)
 	appendOne(t, log, entry("s", "ada", "bob"))
 	waittest.Until(t, "only the registration is counted", func() bool {
-		now, err := log.Storage(t.Context(), product)
+		now, err := log.Storage(t.Context(), acme)
 		require.NoError(t, err)
 		return now == kept
 	})
@@ -143,17 +143,17 @@ func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
 	const limit = 2 << 20
 	server := redistest.Start(t, "--appendonly", "no")
 	client := server.Client()
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{MaxBytes: limit}})
+	log := open(t, server.URL(), &Options{Prefix: "la", Retention: eventlog.Retention{MaxBytes: limit}})
 	for i := range 80 {
-		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("small", i), 100)))
+		require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries(fmt.Sprint("small", i), 100)))
 	}
 	require.Less(t, used(t, client), int64(limit*5/4))
 	for i := range 60 {
 		appendOne(t, log, eventlogtest.Sized(eventlogtest.Entry("large", i), 60<<10))
-		require.LessOrEqual(t, log.Stats()[product].Bytes, int64(limit))
+		require.LessOrEqual(t, log.Stats()[acme].Bytes, int64(limit))
 	}
 	require.Less(t, used(t, client), int64(limit*5/4))
-	stats := log.Stats()[product]
+	stats := log.Stats()[acme]
 	require.Equal(t, int64(8060), int64(stats.Entries)+stats.Dropped)
 	inRedis, err := client.MemoryUsage(t.Context(), "la:{p:acme}:log", 0).Result()
 	require.NoError(t, err)
@@ -164,9 +164,9 @@ func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
 func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
+	log := open(t, server.URL(), &Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
 	for i := range 30 {
-		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), 100)))
+		require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries(fmt.Sprint("s", i), 100)))
 	}
 	waittest.Until(t, "what is too old is gone", func() bool {
 		time.Sleep(200 * time.Millisecond) // it is a trickle
@@ -182,7 +182,7 @@ func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
+	log := open(t, server.URL(), &Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
 	ahead := eventlog.ID{Milli: uint64(time.Now().Add(48 * time.Hour).UnixMilli())}
 	appendOne(t, log, eventlogtest.Entry("s", 0))
 	require.NoError(t, server.Client().HSet(t.Context(), "la:{p:acme}:meta", "newest", ahead.String()).Err())
@@ -191,7 +191,7 @@ func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	for i := 2; ; i++ {
 		appendOne(t, log, eventlogtest.Entry("s", i)) // so that the log does not expire as a whole
 		time.Sleep(200 * time.Millisecond)
-		bounds, err := log.Bounds(t.Context(), product)
+		bounds, err := log.Bounds(t.Context(), acme)
 		require.NoError(t, err)
 		if bounds.TrimmedTo.Compare(e.ID) >= 0 {
 			break
@@ -201,25 +201,10 @@ func TestExpiry_goesByTheClockNotByTheIDs(t *testing.T) {
 	appendOne(t, log, eventlogtest.Entry("s", 1)) // its key is free again
 }
 
-// A shared commit keeps Redis from others for a bounded time.
-func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
-	changes := make([]int, 64)
-	for i := range changes {
-		changes[i] = 200
-	}
-	changes[5] = 3000 // for itself
-	for i, work := range redislog.Together(changes) {
-		if work > redislog.MaxCommitWork {
-			require.Equal(t, 3000, work, i)
-		}
-	}
-	require.Len(t, redislog.Together(make([]int, 64)), 1)
-}
-
 // All data of a product is dropped, however much it is, and no data of another.
 func TestDrop_isDoneInSteps(t *testing.T) {
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
+	log := open(t, server.URL(), &Options{Prefix: "la"})
 	require.NoError(t, log.Append(t.Context(), "other", []eventlog.Entry{entry("s", "ada")}))
 	size, err := server.Client().DBSize(t.Context()).Result()
 	require.NoError(t, err)
@@ -227,7 +212,7 @@ func TestDrop_isDoneInSteps(t *testing.T) {
 	for i := range 400 {
 		appendOne(t, log, entry(fmt.Sprint("s", i), fmt.Sprint("user", i)))
 	}
-	require.NoError(t, log.Drop(t.Context(), product, 0))
+	require.NoError(t, log.Drop(t.Context(), acme, 0))
 	left, err := server.Client().DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	require.Equal(t, size+1, left, "but for what IDs and versions go on from")
@@ -246,10 +231,10 @@ func TestOutage_endsWaitingWithTheContext(t *testing.T) {
 	waittest.Together(64, func(i int) {
 		for range rounds {
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-			assert.Error(t, log.Append(ctx, product, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
+			assert.Error(t, log.Append(ctx, acme, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
 			cancel()
 			ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
-			_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
+			_, err := log.Documents().Write(ctx, acme, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
 			assert.Error(t, err)
 			cancel()
 		}
@@ -262,12 +247,10 @@ func TestRead_ofAWaitingReader_needsNoMessages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
 	log := open(t, server.URL(), nil)
-	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
-	require.NoError(t, err)
-	defer mute.Release()
+	mute := opened(t, "redis://mute:any@"+server.Addr, &Options{Prefix: t.Name()})
 	r := follow(t, log, newest(t, log))
 	waittest.Until(t, "nothing is left to read", func() bool {
-		return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0
+		return len(eventlogtest.ReadAll(t, log, acme, newest(t, log), 50)) == 0
 	})
 	time.Sleep(50 * time.Millisecond) // it waits
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
@@ -280,17 +263,17 @@ func TestTails_areBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const products, each, total = 20, 30, 256 << 10
 	server := redistest.Start(t)
-	opts := &redislog.Options{Prefix: "tails", Retention: eventlog.Retention{TotalBytes: total}}
+	opts := &Options{Prefix: "tails", Retention: eventlog.Retention{TotalBytes: total}}
 	writer, reader := open(t, server.URL(), opts), open(t, server.URL(), opts)
 	for n := range each {
 		for p := range products {
 			require.NoError(t, writer.Append(t.Context(), fmt.Sprint(p),
 				[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
-			require.LessOrEqual(t, writer.TailBytes(), int64(total))
+			require.LessOrEqual(t, writer.tailBytes(), int64(total))
 		}
 	}
-	require.Greater(t, writer.TailBytes(), int64(total*3/4), "the room is used")
-	for _, log := range []*redislog.Log{writer, reader} {
+	require.Greater(t, writer.tailBytes(), int64(total*3/4), "the room is used")
+	for _, log := range []*Log{writer, reader} {
 		for p := range products {
 			var after eventlog.ID
 			for read := 0; read < each; {
@@ -300,7 +283,7 @@ func TestTails_areBoundedTogether(t *testing.T) {
 				require.Positive(t, n)
 				read, after = read+n, into[n-1].ID
 			}
-			require.LessOrEqual(t, log.TailBytes(), int64(total))
+			require.LessOrEqual(t, log.tailBytes(), int64(total))
 		}
 	}
 }
@@ -310,7 +293,7 @@ var brief = eventlog.Retention{TTL: 100 * time.Millisecond}
 
 // fillWithDocuments appends entries of 20 users, and as many documents that live
 // as long.
-func fillWithDocuments(t *testing.T, log *redislog.Log, ttl time.Duration) {
+func fillWithDocuments(t *testing.T, log *Log, ttl time.Duration) {
 	t.Helper()
 	var entries []eventlog.Entry
 	var changes []document.Change
@@ -318,13 +301,13 @@ func fillWithDocuments(t *testing.T, log *redislog.Log, ttl time.Duration) {
 		entries = append(entries, entry(fmt.Sprint("session", i), fmt.Sprint("user", i), "ada"))
 		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, []byte("x"), ttl))
 	}
-	require.NoError(t, log.Append(t.Context(), product, entries, changes...))
+	require.NoError(t, log.Append(t.Context(), acme, entries, changes...))
 }
 
 func TestExpiry_everyKeyButTheProductsHasATimeToLive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Hour}, Prefix: "la"})
+	log := open(t, server.URL(), &Options{Retention: eventlog.Retention{TTL: time.Hour}, Prefix: "la"})
 	fillWithDocuments(t, log, time.Hour)
 	client := server.Client()
 	keys, err := client.Keys(t.Context(), "*").Result()
@@ -341,7 +324,7 @@ func TestExpiry_everyKeyButTheProductsHasATimeToLive(t *testing.T) {
 func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Retention: brief, Prefix: "la"})
+	log := open(t, server.URL(), &Options{Retention: brief, Prefix: "la"})
 	client := server.Client()
 	fillWithDocuments(t, log, brief.TTL)
 	waittest.Until(t, "only the product's key is left, and the format", func() bool {
@@ -349,22 +332,22 @@ func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 		slices.Sort(keys)
 		return err == nil && slices.Equal(keys, []string{"la:format", "la:{p:acme}:meta"})
 	})
-	require.Equal(t, map[string]eventlog.Stats{product: {}}, log.Stats())
+	require.Equal(t, map[string]eventlog.Stats{acme: {}}, log.Stats())
 	appendOne(t, log, entry("session", "ada"))
-	require.Equal(t, 1, log.Stats()[product].Entries)
+	require.Equal(t, 1, log.Stats()[acme].Entries)
 }
 
 // Expired documents leave no names behind, though others stay.
 func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
+	log := open(t, server.URL(), &Options{Prefix: "la"})
 	client := server.Client()
 	docs := log.Documents()
-	_, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: "immortal"}, nil, 0))
+	_, err := docs.Write(t.Context(), acme, document.Put(document.Document{Name: "immortal"}, nil, 0))
 	require.NoError(t, err)
 	for i := range 300 {
-		_, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, nil,
+		_, err := docs.Write(t.Context(), acme, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, nil,
 			5*time.Millisecond))
 		require.NoError(t, err)
 	}
@@ -375,7 +358,7 @@ func TestExpiry_forgetsNamesOfDocuments(t *testing.T) {
 	}
 	require.Less(t, names(), int64(300))
 	time.Sleep(10 * time.Millisecond) // they are over
-	found, err := docs.List(t.Context(), product, "", "", 1000)
+	found, err := docs.List(t.Context(), acme, "", "", 1000)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, int64(1), names())

@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"bufio"
@@ -20,7 +20,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // promoted returns a replica that was promoted while it lacked its master's last writes, which lose
@@ -46,7 +45,7 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 // stream then. A program that has not seen the lost entries gets a gap.
 func TestFailover_readersGoOnAfterAGap(t *testing.T) {
 	t.Parallel()
-	options := &redislog.Options{Prefix: "la"}
+	options := &Options{Prefix: "la"}
 	var start, seen, lost eventlog.ID
 	replica := promoted(t, func(master *redistest.Server) {
 		log := open(t, master.URL(), options)
@@ -94,26 +93,26 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 			lost := appendOne(t, a, eventlogtest.Entry("s", 1))
 			connected.has(t, 2)
 			require.Equal(t, lost.ID, newest(t, b))
-			c := open(t, server.URL(), &redislog.Options{Prefix: t.Name()})
+			c := open(t, server.URL(), &Options{Prefix: t.Name()})
 			if name == "nobody, and nobody reads" {
 				connected.stop()
 			}
 			lose()
 			next, want := lost.ID, []eventlog.ID{kept.ID}
-			switch by := map[string]*redislog.Log{"this": a, "another": b, "a new one": c}[name]; {
+			switch by := map[string]*Log{"this": a, "another": b, "a new one": c}[name]; {
 			case by != nil:
 				next = appendOne(t, by, eventlogtest.Entry("s", 1)).ID // again, as its source does
 				require.Positive(t, next.Compare(lost.ID))
 				want = append(want, next)
 				require.Equal(t, next, connected.has(t, 3)[2].ID)
-				_, err := a.Read(t.Context(), product, kept.ID, make([]eventlog.Entry, 1))
+				_, err := a.Read(t.Context(), acme, kept.ID, make([]eventlog.Entry, 1))
 				require.ErrorAs(t, err, new(*eventlog.GapError), "it is no longer in memory")
 			case name == "nobody":
 				waittest.Until(t, "Redis learns of it", func() bool { return newest(t, c) == lost.ID })
 			}
 			require.Zero(t, connected.told())
-			for _, log := range []*redislog.Log{a, b, c} {
-				bounds, err := log.Bounds(t.Context(), product)
+			for _, log := range []*Log{a, b, c} {
+				bounds, err := log.Bounds(t.Context(), acme)
 				require.NoError(t, err)
 				require.Equal(t, eventlog.Bounds{TrimmedTo: start, Oldest: kept.ID, Newest: next, Lost: lost.ID}, bounds)
 				r := follow(t, log, start)
@@ -122,7 +121,7 @@ func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 				require.Equal(t, 1, r.told())
 			}
 			require.Equal(t, next, newest(t, a))
-			require.Equal(t, next != lost.ID, a.TailBytes() > 0, "the rest is in memory")
+			require.Equal(t, next != lost.ID, a.tailBytes() > 0, "the rest is in memory")
 		})
 	}
 }
@@ -146,7 +145,7 @@ func TestFailover_twiceIsTwoGaps(t *testing.T) {
 	kept = append(kept, appendOne(t, b, eventlogtest.Entry("kept", 2)).ID)
 	r.has(t, 5)
 	require.Zero(t, r.told())
-	for _, log := range []*redislog.Log{a, b, open(t, server.URL(), &redislog.Options{Prefix: t.Name()})} {
+	for _, log := range []*Log{a, b, open(t, server.URL(), &Options{Prefix: t.Name()})} {
 		require.Equal(t, kept[2], newest(t, log))
 		for from, gaps := range map[eventlog.ID]int{start: 2, kept[0]: 2, lost[0]: 1, kept[1]: 1, lost[1]: 0} {
 			r := follow(t, log, from)
@@ -185,7 +184,7 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 		"after one is half gone": {"2-0 3-0", "2-5", "6-0", "7-0", "2-0 3-0 6-0 7-0"},
 		"after too many":         {all, "1-0", "3-0", "4-0", all[len("2-0 2-1 "):] + " 3-0 4-0"},
 	} {
-		got, err := server.Client().Eval(t.Context(), redislog.LostSource+"return lose(unpack(ARGV))", nil,
+		got, err := server.Client().Eval(t.Context(), lostSource+"return lose(unpack(ARGV))", nil,
 			test.list, test.floor, test.from, test.to).Result()
 		require.NoError(t, err)
 		require.Equal(t, test.want, got, name)
@@ -195,13 +194,13 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 	lost := func() bool { return server.Client().HExists(t.Context(), t.Name()+":{p:acme}:meta", "gaps").Val() }
 	require.Equal(t, start, readTo(t, other, start.Previous(), start))
 	require.False(t, lost())
-	n, err := log.Read(t.Context(), product, eventlog.ID{Milli: start.Milli + 1}, make([]eventlog.Entry, 1))
+	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: start.Milli + 1}, make([]eventlog.Entry, 1))
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.True(t, lost())
 	require.Greater(t, newest(t, other).Compare(start), 0)
-	require.Positive(t, other.TailBytes(), "it has lost nothing")
-	require.NoError(t, log.Drop(t.Context(), product, 0))
+	require.Positive(t, other.tailBytes(), "it has lost nothing")
+	require.NoError(t, log.Drop(t.Context(), acme, 0))
 	require.False(t, lost())
 }
 
@@ -209,25 +208,25 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 func TestFailover_isNotSeenInExpiry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+	log := open(t, server.URL(), &Options{Prefix: "la",
 		Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
 	last := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
 	time.Sleep(time.Until(last.Time().Add(200 * time.Millisecond)))
 	require.NoError(t, server.Client().Del(t.Context(), "la:{p:acme}:log").Err())
-	bounds, err := log.Bounds(t.Context(), product)
+	bounds, err := log.Bounds(t.Context(), acme)
 	require.NoError(t, err)
 	require.Equal(t, eventlog.Bounds{TrimmedTo: last, Newest: last}, bounds)
 }
 
 // resume follows the log over HTTP after an ID. It returns a function that returns the stream's
 // first event other than a heartbeat.
-func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() ssetest.Frame {
+func resume(t *testing.T, log *Log, after eventlog.ID) func() ssetest.Frame {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("GET /stream/{product_id}", musttest.New(eventlog.NewHandler(log, nil)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/stream/"+product, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/stream/"+acme, nil)
 	require.NoError(t, err)
 	request.Header.Set("Last-Event-ID", after.String())
 	response, err := server.Client().Do(request)
@@ -269,7 +268,7 @@ func TestFailover_isNotClaimedByACursorOfTheFuture(t *testing.T) {
 	t.Parallel()
 	log := open(t, redistest.Start(t).URL(), nil)
 	first := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
-	n, err := log.Read(t.Context(), product, eventlog.ID{Milli: 1 << 52}, make([]eventlog.Entry, 1))
+	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: 1 << 52}, make([]eventlog.Entry, 1))
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Equal(t, first, newest(t, log))
@@ -278,12 +277,12 @@ func TestFailover_isNotClaimedByACursorOfTheFuture(t *testing.T) {
 // Lost versions are not given again, even while they are ahead of the time.
 func TestFailover_givesNoVersionAgain(t *testing.T) {
 	t.Parallel()
-	options := &redislog.Options{Prefix: "la"}
+	options := &Options{Prefix: "la"}
 	write := func(server *redistest.Server, n int) (last document.Version) {
 		log := open(t, server.URL(), options)
 		for i := range n {
 			doc := document.Document{Name: fmt.Sprint("doc", time.Now().UnixNano(), i)}
-			version, err := log.Documents().Write(t.Context(), product, document.Put(doc, nil, 0))
+			version, err := log.Documents().Write(t.Context(), acme, document.Put(doc, nil, 0))
 			require.NoError(t, err)
 			last = max(last, version)
 		}
@@ -344,20 +343,15 @@ func fakeRedis(t *testing.T, version string) (addr string) {
 
 func TestOpen_ofDataOfANewerFormat(t *testing.T) {
 	server := redistest.Start(t)
-	ping := func() error {
-		log, err := redislog.Open(server.URL(), &redislog.Options{Prefix: "la"})
-		require.NoError(t, err)
-		defer log.Release()
-		return log.Ping(t.Context())
-	}
+	ping := func() error { return opened(t, server.URL(), &Options{Prefix: "la"}).Ping(t.Context()) }
 	require.NoError(t, ping())
 	format, err := server.Client().Get(t.Context(), "la:format").Int()
 	require.NoError(t, err)
 	require.NoError(t, ping(), "it is its own")
 	require.NoError(t, server.Client().Set(t.Context(), "la:format", format+1, 0).Err())
-	var newer *redislog.FormatError
+	var newer *FormatError
 	require.ErrorAs(t, ping(), &newer)
-	require.Equal(t, redislog.FormatError{Prefix: "la", Format: format + 1}, *newer)
+	require.Equal(t, FormatError{Prefix: "la", Format: format + 1}, *newer)
 }
 
 func TestOpen_ofARedisThatIsTooOld(t *testing.T) {
@@ -365,15 +359,12 @@ func TestOpen_ofARedisThatIsTooOld(t *testing.T) {
 		"5.0.14": false, "6.0.16": false, "6.2.0": true, "7.0.15": true, "7.2.4": true, "10.1.0": true,
 	} {
 		t.Run(version, func(t *testing.T) {
-			log, err := redislog.Open("redis://"+fakeRedis(t, version), nil)
-			require.NoError(t, err)
-			defer log.Release()
-			err = log.Ping(t.Context())
+			err := opened(t, "redis://"+fakeRedis(t, version), nil).Ping(t.Context())
 			if ok {
 				require.NoError(t, err)
 				return
 			}
-			var old *redislog.VersionError
+			var old *VersionError
 			require.ErrorAs(t, err, &old)
 			require.Equal(t, version, old.Version)
 			require.ErrorContains(t, err, "6.2")

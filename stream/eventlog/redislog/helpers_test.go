@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"context"
@@ -17,20 +17,19 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 const (
-	product = "acme"
-	page    = "https://app.acme.example/reports/42"
-	tick    = 5 * time.Millisecond
+	acme = "acme"
+	page = "https://app.acme.example/reports/42"
+	tick = 5 * time.Millisecond
 )
 
 // appendOne appends an entry, which must work, and returns it with its ID.
-func appendOne(t testing.TB, log *redislog.Log, e eventlog.Entry) eventlog.Entry {
+func appendOne(t testing.TB, log *Log, e eventlog.Entry) eventlog.Entry {
 	t.Helper()
 	entries := []eventlog.Entry{e}
-	require.NoError(t, log.Append(t.Context(), product, entries))
+	require.NoError(t, log.Append(t.Context(), acme, entries))
 	return entries[0]
 }
 
@@ -41,7 +40,7 @@ func entry(session string, users ...string) eventlog.Entry {
 	for i, user := range users {
 		actions[i] = activitytest.Click(time.Now().Add(time.Duration(i)*time.Millisecond), user, page)
 	}
-	b := activitytest.NewBatch(product, session, "", actions...)
+	b := activitytest.NewBatch(acme, session, "", actions...)
 	e := eventlog.Entry{SessionID: session, Batch: &b}
 	for i, user := range users {
 		b.Actions[i].UserID = user
@@ -52,9 +51,9 @@ func entry(session string, users ...string) eventlog.Entry {
 }
 
 // labels returns the titles of a user's clicks.
-func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
+func labels(t testing.TB, log *Log, user string) (titles []string) {
 	t.Helper()
-	found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: user}, 100)
+	recent, err := log.Activity().Recent(t.Context(), acme, user, 100)
 	require.NoError(t, err)
 	actions, err := found.Actions()
 	require.NoError(t, err)
@@ -65,9 +64,9 @@ func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
 }
 
 // newest returns the log's newest ID.
-func newest(t testing.TB, log *redislog.Log) eventlog.ID {
+func newest(t testing.TB, log *Log) eventlog.ID {
 	t.Helper()
-	return eventlogtest.Bounds(t, log, product).Newest
+	return eventlogtest.Bounds(t, log, acme).Newest
 }
 
 // data returns the data of entries.
@@ -112,8 +111,8 @@ const retry = 100 * time.Millisecond
 func (r *reader) run(ctx context.Context, log eventlog.Log, after eventlog.ID) {
 	dst := make([]eventlog.Entry, 7)
 	for ctx.Err() == nil {
-		changed, wait := log.Changed(product), time.Hour
-		n, err := log.Read(ctx, product, after, dst)
+		changed, wait := log.Changed(acme), time.Hour
+		n, err := log.Read(ctx, acme, after, dst)
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
@@ -174,7 +173,7 @@ func (w *writer) write(ctx context.Context, log eventlog.Log, first, n int) erro
 	for i := first; i < n; i++ {
 		for {
 			e := []eventlog.Entry{eventlogtest.Entry(w.name, i)}
-			err := log.Append(ctx, product, e)
+			err := log.Append(ctx, acme, e)
 			var duplicate *eventlog.DuplicateError
 			if err == nil || errors.As(err, &duplicate) {
 				w.acked = append(w.acked, e...)
@@ -202,5 +201,36 @@ func requireAll(t testing.TB, entries []eventlog.Entry, n int, writers ...*write
 	}
 	for _, w := range writers {
 		require.Equal(t, data(eventlogtest.Entries(w.name, n)), bySession[w.name], w.name)
+	}
+}
+
+// tailBytes returns the cost of the newest entries that this process has.
+func (l *Log) tailBytes() (total int64) {
+	for _, p := range l.all() {
+		p.mu.Lock()
+		total += p.tail.Bytes()
+		p.mu.Unlock()
+	}
+	return total
+}
+
+// watched returns how many products readers wait for.
+func (l *Log) watched() (n int) {
+	for _, p := range l.all() {
+		p.mu.Lock()
+		if p.watched {
+			n++
+		}
+		p.mu.Unlock()
+	}
+	return n
+}
+
+// rest makes all products as quiet as they would be after that time.
+func (l *Log) rest(after time.Duration) {
+	for _, p := range l.all() {
+		p.mu.Lock()
+		p.news = p.news.Add(-after)
+		p.mu.Unlock()
 	}
 }

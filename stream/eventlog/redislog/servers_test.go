@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"context"
@@ -21,13 +21,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // pair returns two logs in one space, as two servers have them.
-func pair(t *testing.T, url string, o *redislog.Options) (a, b *redislog.Log) {
+func pair(t *testing.T, url string, o *Options) (a, b *Log) {
 	t.Helper()
-	var set redislog.Options
+	var set Options
 	if o != nil {
 		set = *o
 	}
@@ -39,7 +38,7 @@ func TestServers_areOne(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		run  func(t *testing.T, a, b *redislog.Log)
+		run  func(t *testing.T, a, b *Log)
 	}{
 		{"writers of both have one order, for readers of both", testWritersOnBoth},
 		{"a cursor goes from one to the other", testCursorMoves},
@@ -57,10 +56,10 @@ func TestServers_areOne(t *testing.T) {
 	})
 }
 
-func testWritersOnBoth(t *testing.T, a, b *redislog.Log) {
+func testWritersOnBoth(t *testing.T, a, b *Log) {
 	const n, each = 100, 4
 	start := newest(t, b)
-	logs := []*redislog.Log{a, b}
+	logs := []*Log{a, b}
 	var readers []*reader
 	for i := range 6 {
 		readers = append(readers, follow(t, logs[i%2], start))
@@ -83,13 +82,13 @@ func testWritersOnBoth(t *testing.T, a, b *redislog.Log) {
 
 // A client that moves to another server goes on at its place, even if that server has not heard of
 // the entry yet.
-func testCursorMoves(t *testing.T, a, b *redislog.Log) {
-	logs := []*redislog.Log{a, b}
+func testCursorMoves(t *testing.T, a, b *Log) {
+	logs := []*Log{a, b}
 	cursor := newest(t, a)
 	for i := range 100 {
 		e := appendOne(t, logs[i%2], eventlogtest.Entry("s", i))
 		log := logs[(i/2)%2]
-		bounds, err := log.Bounds(t.Context(), product)
+		bounds, err := log.Bounds(t.Context(), acme)
 		require.NoError(t, err)
 		require.Equal(t, e.ID, bounds.Newest)
 		if i%3 > 0 {
@@ -100,12 +99,12 @@ func testCursorMoves(t *testing.T, a, b *redislog.Log) {
 
 // readTo reads from the cursor on until it comes to an entry, and returns its
 // ID.
-func readTo(t *testing.T, log *redislog.Log, cursor, id eventlog.ID) eventlog.ID {
+func readTo(t *testing.T, log *Log, cursor, id eventlog.ID) eventlog.ID {
 	t.Helper()
 	dst := make([]eventlog.Entry, 10)
 	for cursor != id {
-		changed := log.Changed(product)
-		n, err := log.Read(t.Context(), product, cursor, dst)
+		changed := log.Changed(acme)
+		n, err := log.Read(t.Context(), acme, cursor, dst)
 		require.NoError(t, err)
 		if n == 0 {
 			<-changed
@@ -117,13 +116,13 @@ func readTo(t *testing.T, log *redislog.Log, cursor, id eventlog.ID) eventlog.ID
 	return cursor
 }
 
-func testLookupElsewhere(t *testing.T, a, b *redislog.Log) {
+func testLookupElsewhere(t *testing.T, a, b *Log) {
 	appendOne(t, a, entry("s", "bob", "ada"))
 	later := entry("s", "ada")
 	appendOne(t, b, later)
 	appendOne(t, b, entry("s", "eve"))
-	for _, log := range []*redislog.Log{a, b} {
-		found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: "ada"}, 2)
+	for _, log := range []*Log{a, b} {
+		found, err := log.Activity().Recent(t.Context(), acme, "ada", 2)
 		require.NoError(t, err)
 		require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), found.Records[0].End)
 		require.Equal(t, []string{"Click ada", "Click ada"}, labels(t, log, "ada"))
@@ -132,22 +131,22 @@ func testLookupElsewhere(t *testing.T, a, b *redislog.Log) {
 	}
 }
 
-func testLeaseElsewhere(t *testing.T, a, b *redislog.Log) {
-	lease, err := document.Acquire(t.Context(), a.Documents(), product, "work", time.Minute)
+func testLeaseElsewhere(t *testing.T, a, b *Log) {
+	lease, err := document.Acquire(t.Context(), a.Documents(), acme, "work", time.Minute)
 	require.NoError(t, err)
-	_, err = document.Acquire(t.Context(), b.Documents(), product, "work", time.Minute)
+	_, err = document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
 	require.ErrorIs(t, err, document.ErrHeld)
 	require.NoError(t, lease.Release(t.Context()))
-	next, err := document.Acquire(t.Context(), b.Documents(), product, "work", time.Minute)
+	next, err := document.Acquire(t.Context(), b.Documents(), acme, "work", time.Minute)
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
-	err = a.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
+	err = a.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
 	var conflict *document.ConflictError
 	require.ErrorAs(t, err, &conflict)
-	require.NoError(t, b.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
+	require.NoError(t, b.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
 }
 
-func testCloseOne(t *testing.T, a, b *redislog.Log) {
+func testCloseOne(t *testing.T, a, b *Log) {
 	start := newest(t, a)
 	ending, going := follow(t, a, start), follow(t, b, start)
 	appendOne(t, a, eventlogtest.Entry("s", 0))
@@ -156,7 +155,7 @@ func testCloseOne(t *testing.T, a, b *redislog.Log) {
 	require.Len(t, ending.read(), 1)
 	appendOne(t, b, eventlogtest.Entry("s", 1))
 	going.has(t, 2)
-	_, err := a.Read(t.Context(), product, newest(t, a), make([]eventlog.Entry, 1))
+	_, err := a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))
 	require.ErrorIs(t, err, eventlog.ErrClosed)
 	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
 }
@@ -175,7 +174,7 @@ func TestRecorder_onTwoServers(t *testing.T) {
 		recording.Go(func() {
 			for k := range n {
 				action := activitytest.Click(now, fmt.Sprint(k), page)
-				result, err := r.Record(context.Background(), product, []activity.Event{{
+				result, err := r.Record(context.Background(), acme, []activity.Event{{
 					ID: fmt.Sprint("event", k), Time: now.Add(time.Duration(k) * time.Second), SessionID: "s", UserID: "ada",
 					Action: &action,
 				}})
@@ -188,7 +187,7 @@ func TestRecorder_onTwoServers(t *testing.T) {
 	require.Equal(t, n, accepted[0]+accepted[1], "each event once")
 	require.Len(t, follow(t, a, start).has(t, n), n)
 	require.Len(t, labels(t, b, "ada"), recent.DefaultMaxEvents)
-	session, ok, err := musttest.New(directory.New(b.Documents(), 0)).Session(t.Context(), product, "s")
+	session, ok, err := musttest.New(directory.New(b.Documents(), 0)).Session(t.Context(), acme, "s")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, n, session.Actions)
@@ -196,14 +195,14 @@ func TestRecorder_onTwoServers(t *testing.T) {
 
 func TestPrefixes_keepApart(t *testing.T) {
 	url := redistest.Start(t).URL()
-	a, b := open(t, url, &redislog.Options{Prefix: "a"}), open(t, url, &redislog.Options{Prefix: "a:b"})
+	a, b := open(t, url, &Options{Prefix: "a"}), open(t, url, &Options{Prefix: "a:b"})
 	appendOne(t, a, entry("s", "ada"))
 	start := newest(t, b)
-	require.Empty(t, eventlogtest.ReadAll(t, b, product, start, 50))
+	require.Empty(t, eventlogtest.ReadAll(t, b, acme, start, 50))
 	require.Empty(t, labels(t, b, "ada"))
-	_, err := a.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+	_, err := a.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "doc"}, nil, 0))
 	require.NoError(t, err)
-	docs, err := b.Documents().List(t.Context(), product, "", "", 10)
+	docs, err := b.Documents().List(t.Context(), acme, "", "", 10)
 	require.NoError(t, err)
 	require.Empty(t, docs)
 	r := follow(t, b, start)
@@ -218,9 +217,7 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
 	log := open(t, server.URL(), nil)
-	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
-	require.NoError(t, err)
-	defer mute.Release()
+	mute := opened(t, "redis://mute:any@"+server.Addr, &Options{Prefix: t.Name()})
 	for n := range 30 {
 		id := fmt.Sprint("product", n)
 		entries := []eventlog.Entry{eventlogtest.Entry("s", 0)}
@@ -246,7 +243,7 @@ func TestAppend_isNotReadBackByItsOwnServer(t *testing.T) {
 	appended := 0
 	reads := func(n int) int {
 		before := commands(t, server, "xrange")
-		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("from", appended), n)))
+		require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries(fmt.Sprint("from", appended), n)))
 		appended += n
 		r.has(t, appended)
 		return commands(t, server, "xrange") - before
@@ -266,10 +263,8 @@ func TestServers_agreeOnTheTime(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {
 			t.Run(name, func(t *testing.T) {
-				log, err := redislog.Open(url, &redislog.Options{Prefix: "clock"})
-				require.NoError(t, err)
-				defer log.Release()
-				log.SetClock(func() time.Time { return time.Now().Add(ahead) })
+				log := opened(t, url, &Options{Prefix: "clock"})
+				log.clock.local = func() time.Time { return time.Now().Add(ahead) }
 				require.NoError(t, log.Ping(t.Context()))
 				assert.WithinDuration(t, time.Now(), log.Now(), 10*time.Second)
 			})
@@ -294,7 +289,7 @@ func TestRead_doesNotWalkTheLog(t *testing.T) {
 		for _, after := range []eventlog.ID{{}, start} {
 			read = max(read, leastDuration(t, server.Client(), func() {
 				for range calls {
-					n, err := log.Read(t.Context(), product, after, into)
+					n, err := log.Read(t.Context(), acme, after, into)
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 				}
@@ -304,12 +299,12 @@ func TestRead_doesNotWalkTheLog(t *testing.T) {
 	}
 	fill := func(from, to int) {
 		for i := from; i < to; i += few {
-			require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), few)))
+			require.NoError(t, log.Append(t.Context(), acme, eventlogtest.Entries(fmt.Sprint("s", i), few)))
 		}
 	}
 	fill(0, few)
 	// The first entries are no longer in the memory of another server.
-	log = open(t, server.URL(), &redislog.Options{Prefix: t.Name(), TailBytes: 1})
+	log = open(t, server.URL(), &Options{Prefix: t.Name(), TailBytes: 1})
 	bounds, read := least()
 	fill(few, many)
 	manyBounds, manyRead := least()

@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"context"
@@ -13,29 +13,35 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // open returns a log that runs, in a space of its own, and is released at the
 // end of the test. The options may be nil.
-func open(t testing.TB, url string, o *redislog.Options) *redislog.Log {
+func open(t testing.TB, url string, o *Options) *Log {
 	t.Helper()
-	var set redislog.Options
+	var set Options
 	if o != nil {
 		set = *o
 	}
 	if set.Prefix == "" {
 		set.Prefix = t.Name()
 	}
-	log, err := redislog.Open(url, &set)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	log := opened(t, url, &set)
 	run(t, log)
 	return log
 }
 
+// opened returns a log that does not run: it does not hear of the commits of others.
+func opened(t testing.TB, url string, o *Options) *Log {
+	t.Helper()
+	log, err := Open(url, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	return log
+}
+
 // run runs the log until the end of the test.
-func run(t testing.TB, log *redislog.Log) {
+func run(t testing.TB, log *Log) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -60,7 +66,7 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &redislog.Options{Retention: r})
+			return open(t, url, &Options{Retention: r})
 		})
 	})
 }
@@ -71,10 +77,7 @@ func TestLog_isReadFromRedis(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-		log, err := redislog.Open(url, &redislog.Options{Retention: r, Prefix: t.Name(), TailBytes: 1})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, log.Release()) })
-		return log
+		return opened(t, url, &Options{Retention: r, Prefix: t.Name(), TailBytes: 1})
 	})
 }
 
@@ -82,7 +85,7 @@ func TestActivity(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
-			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
+			return open(t, url, &Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
 				MaxEvents: o.MaxEvents})
 		})
 	})
@@ -92,7 +95,7 @@ func TestState(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &redislog.Options{Retention: r})
+			return open(t, url, &Options{Retention: r})
 		})
 	})
 }
@@ -101,7 +104,7 @@ func TestStorage(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestStorage(t, "redis", func(t *testing.T, r eventlog.Retention) eventlog.Log {
-			return open(t, url, &redislog.Options{Retention: r})
+			return open(t, url, &Options{Retention: r})
 		})
 	})
 }

@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // A commit has no effect if Redis was killed in the middle of writing it: the client's next attempt
@@ -43,17 +42,17 @@ func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := unheard(t, server)
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
 	doc, other := document.Document{Name: "doc"}, document.Document{Name: "other"}
 	write := func(changes ...document.Change) document.Version {
-		version, err := log.Documents().Write(t.Context(), product, changes...)
+		version, err := log.Documents().Write(t.Context(), acme, changes...)
 		require.NoError(t, err)
 		return version
 	}
 	stored := func() int64 { return server.Client().Exists(t.Context(), "la:{p:acme}:doc:doc").Val() }
 	for _, next := range []func(){
 		func() { write(document.Put(other, nil, time.Hour)) },
-		func() { require.NoError(t, log.Drop(t.Context(), product, 0)) },
+		func() { require.NoError(t, log.Drop(t.Context(), acme, 0)) },
 	} {
 		gone := doc
 		gone.Version = write(document.Put(doc, nil, 0))
@@ -76,25 +75,25 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	session := fmt.Sprint("torn", i)
 	e, doc := entry(session, session), document.Document{Name: session}
 	gone, fresh := document.Document{Name: "gone" + session}, document.Document{Name: "new" + session}
-	version, err := unheard(t, server).Documents().Write(t.Context(), product,
+	version, err := opened(t, server.URL(), &Options{Prefix: "la"}).Documents().Write(t.Context(), acme,
 		document.Put(doc, []byte("before"), 2*time.Hour), document.Put(gone, []byte("before"), 0))
 	require.NoError(t, err)
 	doc.Version, gone.Version = version, version
-	appendDoc := func(log *redislog.Log) error {
-		return log.Append(t.Context(), product, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
+	appendDoc := func(log *Log) error {
+		return log.Append(t.Context(), acme, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
 			document.Delete(gone), document.Put(fresh, nil, 0))
 	}
 	file := appendOnlyFile(t, server)
 	written, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, appendDoc(unheard(t, server)))
+	require.NoError(t, appendDoc(opened(t, server.URL(), &Options{Prefix: "la"})))
 	server.Kill()
 	if !tear(t, file, len(written), i) {
 		server.Restart()
 		return false
 	}
 	server.Restart()
-	log := unheard(t, server)
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
 	if atOnce {
 		eventually(t, func() error { return appendDoc(log) })
 	}
@@ -107,17 +106,8 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	}
 	requireSession(t, server, session, 1, "after")
 	var duplicate *eventlog.DuplicateError
-	require.ErrorAs(t, log.Append(t.Context(), product, []eventlog.Entry{e}), &duplicate)
+	require.ErrorAs(t, log.Append(t.Context(), acme, []eventlog.Entry{e}), &duplicate)
 	return true
-}
-
-// unheard returns a server that does not hear of the commits of others.
-func unheard(t *testing.T, server *redistest.Server) *redislog.Log {
-	t.Helper()
-	log, err := redislog.Open(server.URL(), &redislog.Options{Prefix: "la"})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, log.Release()) })
-	return log
 }
 
 // appendOnlyFile returns the path of the server's append-only file.
@@ -150,8 +140,8 @@ func tear(t *testing.T, file string, from, i int) bool {
 	return true
 }
 
-func appendOther(t *testing.T, log *redislog.Log, i int) error {
-	return log.Append(t.Context(), product, []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")})
+func appendOther(t *testing.T, log *Log, i int) error {
+	return log.Append(t.Context(), acme, []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")})
 }
 
 // eventually calls until Redis answers.
@@ -172,21 +162,21 @@ func eventually(t *testing.T, call func() error) {
 // session, and its document.
 func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
 	t.Helper()
-	log := unheard(t, server)
-	found, err := log.Activity().Recent(t.Context(), product, recent.Subject{UserID: session}, 10)
+	log := opened(t, server.URL(), &Options{Prefix: "la"})
+	recent, err := log.Activity().Recent(t.Context(), acme, session, 10)
 	require.NoError(t, err)
 	require.Len(t, found.Records, n)
 	entries := 0
-	for _, e := range eventlogtest.Retained(t, log, product) {
+	for _, e := range eventlogtest.Retained(t, log, acme) {
 		if e.SessionID == session {
 			entries++
 		}
 	}
 	require.Equal(t, n, entries)
-	docs, err := log.Documents().Get(t.Context(), product, session, "gone"+session, "new"+session)
+	docs, err := log.Documents().Get(t.Context(), acme, session, "gone"+session, "new"+session)
 	require.NoError(t, err)
 	require.Equal(t, value, string(docs[0].Value))
-	listed, err := log.Documents().List(t.Context(), product, "gone"+session, "", 1)
+	listed, err := log.Documents().List(t.Context(), acme, "gone"+session, "", 1)
 	require.NoError(t, err)
 	client, key := server.Client(), "la:{p:acme}:doc:"
 	left := client.PTTL(t.Context(), key+session).Val()

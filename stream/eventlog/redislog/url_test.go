@@ -1,4 +1,4 @@
-package redislog_test
+package redislog
 
 import (
 	"crypto/tls"
@@ -12,7 +12,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
-	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 func TestOpen_refusesInvalidArguments(t *testing.T) {
@@ -42,7 +41,7 @@ func TestOpen_refusesInvalidArguments(t *testing.T) {
 	}
 	for name, url := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := redislog.Open(url, nil)
+			_, err := Open(url, nil)
 			require.Equal(t, []string{"redislog.URL"}, musttest.Mistakes(t, err))
 			require.NotContains(t, err.Error(), secret)
 		})
@@ -50,7 +49,7 @@ func TestOpen_refusesInvalidArguments(t *testing.T) {
 }
 
 func TestOpen_reportsEveryMistake(t *testing.T) {
-	_, err := redislog.Open("", &redislog.Options{MaxEvents: -1, TailBytes: -1, Prefix: "a{b}",
+	_, err := Open("", &Options{MaxEvents: -1, TailBytes: -1, Prefix: "a{b}",
 		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
 	assert.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes",
 		"eventlog.Retention.TotalBytes",
@@ -64,15 +63,13 @@ func TestOpen_takesEveryFormOfURL(t *testing.T) {
 		"redis://:password@localhost", "redis://user:p%2Fa%40s@localhost", "redis://a:6379?addr=b:6379&addr=c:6379",
 		"redis://localhost?pool_size=5&read_timeout=1s",
 	} {
-		log, err := redislog.Open(url, nil)
-		require.NoError(t, err, url)
-		require.NoError(t, log.Release())
+		opened(t, url, nil)
 	}
 }
 
 // works requires that the log at the URL works: commands, scripts,
 // transactions and messages.
-func works(t *testing.T, url string, o *redislog.Options) {
+func works(t *testing.T, url string, o *Options) {
 	t.Helper()
 	a, b := pair(t, url, o)
 	require.NoError(t, a.Ping(t.Context()))
@@ -100,7 +97,7 @@ func TestOpen_withUserAndPassword(t *testing.T) {
 			require.Error(t, err)
 			assert.NotContains(t, err.Error(), "s3cr3t")
 			assert.Regexp(t, "WRONGPASS|NOAUTH", err.Error())
-			err = log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("s", 0)})
+			err = log.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)})
 			require.Error(t, err)
 			assert.NotContains(t, err.Error(), "s3cr3t")
 		})
@@ -116,7 +113,7 @@ func TestOpen_ofAClusterWithAPassword(t *testing.T) {
 func TestOpen_withTLS(t *testing.T) {
 	server, trusts := redistest.StartTLS(t)
 	t.Run("that is trusted", func(t *testing.T) {
-		works(t, server.URL(), &redislog.Options{TLS: &tls.Config{RootCAs: trusts}})
+		works(t, server.URL(), &Options{TLS: &tls.Config{RootCAs: trusts}})
 	})
 	t.Run("that is not", func(t *testing.T) {
 		log := open(t, server.URL(), nil)
@@ -145,7 +142,7 @@ func TestOpen_leavesNothingRunning(t *testing.T) {
 	for name, disturb := range map[string]func(){"nothing happens": func() {}, "Redis is gone": server.Kill} {
 		t.Run(name, func(t *testing.T) {
 			works(t, server.URL(), nil)
-			log := open(t, server.URL(), &redislog.Options{Prefix: "other" + t.Name()})
+			log := open(t, server.URL(), &Options{Prefix: "other" + t.Name()})
 			appendOne(t, log, eventlogtest.Entry("s", 0))
 			disturb()
 			_ = log.Ping(t.Context()) // it may fail

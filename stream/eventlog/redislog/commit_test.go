@@ -1,6 +1,8 @@
 package redislog
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,14 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // A product with much to commit leaves Redis to others now and then; a product with little to
 // commit waits for nothing.
 func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
-	log, err := Open("redis://localhost", nil)
-	require.NoError(t, err)
+	log := opened(t, "redis://localhost", nil)
 	for _, c := range []struct {
 		name string
 		work int
@@ -44,11 +46,44 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 	}
 }
 
+// A shared commit keeps Redis from others for a bounded time.
+func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
+	var commits []*commit
+	for i := range 64 {
+		c := &commit{}
+		c.addDocuments(make([]document.Change, 200))
+		if i == 5 {
+			c.addDocuments(make([]document.Change, 2800)) // for itself
+		}
+		commits = append(commits, c)
+	}
+	for len(commits) > 0 {
+		n, work := together(commits), 0
+		for _, c := range commits[:n] {
+			work += c.work
+		}
+		if work > maxCommitWork {
+			require.Equal(t, 3000, work)
+		}
+		commits = commits[n:]
+	}
+	require.Equal(t, 64, together(slices.Repeat([]*commit{{}}, 64)))
+}
+
+// If commits take several round trips, commits whose callers have given up meanwhile are not sent.
+func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
+	log := opened(t, "redis://localhost", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &commit{args: []any{""}, gone: ctx.Done()}
+	log.product("acme").commitAll([]*commit{c})
+	require.ErrorIs(t, c.err, errGone)
+}
+
 // An announcement during a commit is heard at the end of the commit. It is not heard again at the
 // end of the next one if Redis has lost it.
 func TestAnnounce_isHeardOnceAfterTheCommit(t *testing.T) {
-	log, err := Open("redis://localhost", nil)
-	require.NoError(t, err)
+	log := opened(t, "redis://localhost", nil)
 	p, id := log.product("acme"), eventlog.ID{Milli: 1}
 	p.setCommitting(true)
 	p.announce(id, eventlog.ID{})
