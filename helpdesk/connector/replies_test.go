@@ -141,15 +141,10 @@ func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
 	body, err := json.Marshal(userReply("", "c1", "Hi"))
 	require.NoError(t, err)
 	waittest.Together(20, func(i int) {
-		server := []*http.ServeMux{d.mux, mux}[i%2]
-		r := httptest.NewRequest(http.MethodPost, chatPath, bytes.NewReader(body))
-		r.Header.Set("X-Desk", "chat")
-		r.Header.Set("X-Signature", "good")
-		r.Header.Set("X-Delivery", fmt.Sprint("id ", i))
-		w := httptest.NewRecorder()
-		server.ServeHTTP(w, r)
-		assert.Equal(t, 200, w.Code)
-		assert.JSONEq(t, `{"status":"accepted"}`, w.Body.String())
+		code, says := servers[i%2].post(chatPath, string(body), "X-Desk: chat", "X-Signature: good",
+			fmt.Sprint("X-Delivery: id ", i))
+		assert.Equal(t, 200, code)
+		assert.Equal(t, "accepted", says)
 	})
 	assert.Len(t, d.messages(t), 1)
 
