@@ -416,13 +416,12 @@ func consumeAnyway(t *testing.T, url string, opts stream.ConsumerOptions, s *seq
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var refused *stream.RefusedError
 		for err := error(nil); ; {
 			if err = c.Run(ctx); ctx.Err() != nil {
 				assert.Equal(t, context.Canceled, err)
 				return
 			}
-			if !assert.ErrorAs(t, err, &refused) || !assert.NotNil(t, opts.Cursor) {
+			if !assert.ErrorAs(t, err, new(*stream.RefusedError)) || !assert.NotNil(t, opts.Cursor) {
 				return
 			}
 		}

@@ -910,8 +910,7 @@ func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
 			MaxBackoff: time.Second})
 	require.EqualError(t, err, "stream: MaxPending must not be negative\nstream: MaxEventBytes must not be negative\n"+
 		"stream: IdleTimeout must not be negative\nstream: MinBackoff must not be above MaxBackoff")
-	var mistake *option.Error
-	require.ErrorAs(t, err, &mistake)
+	require.ErrorAs(t, err, new(*option.Error))
 	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(),
 		&stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
 	require.EqualError(t, err, "stream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")

@@ -106,9 +106,9 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	r, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
 	require.NoError(t, err)
 	j := &job{d: s.delivery("acme"), lease: lease, r: r}
-	var lost *document.ConflictError
-	require.ErrorAs(t, j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil }), &lost)
-	after, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
+	err = j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil })
+	require.ErrorAs(t, err, new(*document.ConflictError))
+	after, err := s.store.read(t.Context(), "acme", "zendesk/7")
 	require.NoError(t, err)
 	assert.Equal(t, r.doc, after.doc)
 }
@@ -131,8 +131,7 @@ func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 		j, _, d, note := newJob(t)
 		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
 		time.Sleep(time.Second - time.Nanosecond)
-		var paused *pausedError
-		require.ErrorAs(t, note(), &paused)
+		require.ErrorAs(t, note(), new(*pausedError))
 		assert.Zero(t, d.count("note"))
 		time.Sleep(time.Nanosecond)
 		require.NoError(t, note())
@@ -153,8 +152,7 @@ func TestJob_probesOneAtATime(t *testing.T) {
 			a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
 		}
 		time.Sleep(time.Second)
-		var paused *pausedError
-		require.ErrorAs(t, jobs[0].asks(), &paused)
+		require.ErrorAs(t, jobs[0].asks(), new(*pausedError))
 		jobs[0].back(time.Now())
 		require.NoError(t, jobs[1].asks())
 	})
@@ -203,8 +201,7 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 		j, lease, d, note := newJob(t)
 		require.NoError(t, note())
 		time.Sleep(j.d.opts.LeaseTTL*2/3 + time.Nanosecond)
-		var paused *pausedError
-		require.ErrorAs(t, note(), &paused)
+		require.ErrorAs(t, note(), new(*pausedError))
 		require.NoError(t, lease.Renew(t.Context()))
 		require.NoError(t, note())
 		assert.Equal(t, 2, d.count("note"))

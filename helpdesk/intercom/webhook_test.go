@@ -200,8 +200,7 @@ func TestWebhook_namesTheMalformedPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			event, err := read(t, body)
-			var malformed *helpdesk.PayloadError
-			require.ErrorAs(t, err, &malformed)
+			require.ErrorAs(t, err, new(*helpdesk.PayloadError))
 			assert.Zero(t, event)
 		})
 	}

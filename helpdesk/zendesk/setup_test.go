@@ -270,8 +270,7 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 	_, err := a.client.Provision(t.Context(), host, "acme", false)
 	assert.Equal(t, 403, apiError(t, err).Status)
 	_, err = a.client.Provision(t.Context(), "", "", false)
-	var mistake *option.Error
-	require.ErrorAs(t, err, &mistake)
+	require.ErrorAs(t, err, new(*option.Error))
 }
 
 func TestClient_Check_reportsEveryPartInWords(t *testing.T) {

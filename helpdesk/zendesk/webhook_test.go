@@ -225,8 +225,7 @@ func TestParseTrigger_refusesMalformedBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			event, err := zendesk.ParseTrigger([]byte(body))
-			var problem *helpdesk.PayloadError
-			require.ErrorAs(t, err, &problem)
+			require.ErrorAs(t, err, new(*helpdesk.PayloadError))
 			assert.Zero(t, event)
 			assert.NotContains(t, err.Error(), "999", "no part of the body is in the error")
 		})
@@ -286,8 +285,7 @@ func TestClient_Webhook_verifiesBeforeItReads(t *testing.T) {
 	}
 	require.NoError(t, zendesk.Sign(h, "one", []byte("{"), vectorNow))
 	_, err = client.Webhook(h, []byte("{"), now)
-	var problem *helpdesk.PayloadError
-	require.ErrorAs(t, err, &problem)
+	require.ErrorAs(t, err, new(*helpdesk.PayloadError))
 }
 
 func TestClient_Webhook_withoutSecretTakesEverything(t *testing.T) {

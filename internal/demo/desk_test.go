@@ -78,9 +78,8 @@ func TestDesk_takesItsOwnWebhooksOnly(t *testing.T) {
 	another, _ := newTestDesk(t)
 	_, err = d.Webhook(with(another.secret), []byte(body), now)
 	require.ErrorIs(t, err, helpdesk.ErrSignature)
-	var malformed *helpdesk.PayloadError
 	_, err = d.Webhook(with(d.secret), []byte("{"), now)
-	require.ErrorAs(t, err, &malformed)
+	require.ErrorAs(t, err, new(*helpdesk.PayloadError))
 	event, err = d.Webhook(with(d.secret), []byte(`{"event":"assigned"}`), now)
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventIgnored, event.Type)

@@ -256,8 +256,7 @@ func TestScheduler_skipsPermanentFailures(t *testing.T) {
 		b.add("a", 1, 2)
 		b.called()
 		assert.Equal(t, []int{1, 2}, b.finished["a"])
-		var permanent *schedule.PermanentError
-		assert.ErrorAs(t, b.errs["a"][0], &permanent)
+		assert.ErrorAs(t, b.errs["a"][0], new(*schedule.PermanentError))
 		assert.ErrorIs(t, b.errs["a"][0], errAway)
 		assert.NoError(t, b.errs["a"][1])
 		assert.Zero(t, b.s.Stats())

@@ -184,10 +184,9 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 		default:
 		}
 		errs := together(l, (*bolt.Tx).Commit, calls...)
-		var duplicate *eventlog.DuplicateError
 		var conflict *document.ConflictError
 		require.NoError(t, errs[0])
-		require.ErrorAs(t, errs[1], &duplicate)
+		require.ErrorAs(t, errs[1], new(*eventlog.DuplicateError))
 		require.ErrorAs(t, errs[2], &conflict)
 		for _, err := range errs[3:] {
 			require.NoError(t, err)
@@ -356,8 +355,7 @@ func TestAppend_whoseCallerGaveUpIsFiled(t *testing.T) {
 	retried := make(chan error, 1)
 	go func() { retried <- l.Append(t.Context(), acme, []eventlog.Entry{e}) }()
 	close(goOn)
-	var seen *eventlog.DuplicateError
-	require.ErrorAs(t, <-retried, &seen)
+	require.ErrorAs(t, <-retried, new(*eventlog.DuplicateError))
 	require.Equal(t, 1, filed(t, l, "ada"))
 }
 

@@ -120,8 +120,7 @@ func TestLog_isGapAfterRestart(t *testing.T) {
 		time.Sleep(time.Second)
 		restarted := musttest.New(memorylog.New(nil))
 		_, err := restarted.Read(t.Context(), product, before.ID, make([]eventlog.Entry, 1))
-		var gap *eventlog.GapError
-		require.ErrorAs(t, err, &gap)
+		require.ErrorAs(t, err, new(*eventlog.GapError))
 		after := eventlogtest.Append(t, restarted, product, eventlogtest.Entry("a", 1))[0]
 		require.Positive(t, after.ID.Compare(before.ID))
 	})

@@ -141,8 +141,7 @@ func testLeaseElsewhere(t *testing.T, a, b *Log) {
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
 	err = a.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
-	var conflict *document.ConflictError
-	require.ErrorAs(t, err, &conflict)
+	require.ErrorAs(t, err, new(*document.ConflictError))
 	require.NoError(t, b.Append(t.Context(), acme, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
 }
 
@@ -229,8 +228,7 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 		require.NoError(t, mute.Append(t.Context(), id, []eventlog.Entry{eventlogtest.Entry("s", 1)}))
 		require.NoError(t, log.Drop(t.Context(), id, 0))
 		_, err = log.Read(t.Context(), id, entries[0].ID, into)
-		var gap *eventlog.GapError
-		require.ErrorAs(t, err, &gap)
+		require.ErrorAs(t, err, new(*eventlog.GapError))
 	}
 }
 

@@ -105,8 +105,7 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 		eventually(t, func() error { return appendDoc(log) })
 	}
 	requireSession(t, server, session, 1, "after")
-	var duplicate *eventlog.DuplicateError
-	require.ErrorAs(t, log.Append(t.Context(), acme, []eventlog.Entry{e}), &duplicate)
+	require.ErrorAs(t, log.Append(t.Context(), acme, []eventlog.Entry{e}), new(*eventlog.DuplicateError))
 	return true
 }
 
