@@ -1,6 +1,7 @@
 package demo_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -109,10 +110,10 @@ func (s *shop) get(path string) string {
 
 const message = `{"text":"Where is my order?","contact":{"email":"","user_id":"visitor-1"}}`
 
-// write posts a message, which must be accepted, and returns the conversation's ID.
-func (s *shop) write(path string) string {
+// write posts a body, which must be accepted, and returns the conversation's ID.
+func (s *shop) write(path, body string) string {
 	s.t.Helper()
-	w := s.serve(request(http.MethodPost, path, message))
+	w := s.serve(request(http.MethodPost, path, body))
 	require.Equal(s.t, http.StatusCreated, w.Code, w.Body)
 	var answer struct{ ID string }
 	require.NoError(s.t, json.Unmarshal(w.Body.Bytes(), &answer))
@@ -135,7 +136,7 @@ func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
 	s := newShop(t)
 	s.run()
 	s.visit("lamps", "cart")
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	s.visit("checkout")
 	shows := func(what ...string) {
 		t.Helper()
@@ -151,7 +152,7 @@ func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
 	}
 	shows("[1] User landed on the lamps page", "[2] User landed on the cart page", "User landed on the checkout page",
 		"built into the demo")
-	assert.Equal(t, id, s.write("/demo/desk/conversations/"+id+"/messages"))
+	assert.Equal(t, id, s.write("/demo/desk/conversations/"+id+"/messages", message))
 	waittest.Until(t, "it is answered twice", func() bool {
 		return strings.Count(s.get("/demo/desk/conversations/"+id), "built into the demo") == 2
 	})
@@ -168,7 +169,7 @@ func TestDemo_answersAUserWithActionsFromTheFirstClick(t *testing.T) {
 		{ID: "2", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Identified: true,
 			Anonymous: "anon"}})
 	require.NoError(t, err)
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	waittest.Until(t, "the reply shows it", func() bool {
 		return strings.Contains(s.get("/demo/desk/conversations/"+id), "• User landed on the lamps page")
 	})
@@ -186,17 +187,28 @@ func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
 
 	silent := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	s.handler = d.Handler(silent, s.service.Keys())
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	s.handler = d.Handler(away, s.service.Keys())
 	w = s.serve(request(http.MethodPost, "/demo/desk/conversations/"+id+"/messages", message))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Equal(t, 1, strings.Count(s.get("/demo/desk/conversations/"+id), "Where is my order?"))
 }
 
+// requests are all that a page asks of a demo with that conversation.
+func requests(id string) (all []*http.Request) {
+	for _, line := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/shop/products/halo-lamp",
+		"GET /demo/config", "GET /demo/desk/conversations", "GET /demo/desk/conversations/" + id,
+		"POST /demo/desk/conversations", "POST /demo/desk/conversations/" + id + "/messages"} {
+		method, path, _ := strings.Cut(line, " ")
+		all = append(all, request(method, path, message))
+	}
+	return all
+}
+
 func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	for name, tt := range map[string]struct {
 		peer, host string
 		header     string
@@ -228,12 +240,7 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 		"a proxy that says so":        {header: "Via"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/shop/products/halo-lamp",
-				"GET /demo/config",
-				"GET /demo/desk/conversations", "GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations",
-				"POST /demo/desk/conversations/" + id + "/messages"} {
-				method, path, _ := strings.Cut(path, " ")
-				r := request(method, path, message)
+			for _, r := range requests(id) {
 				if tt.peer != "" {
 					r.RemoteAddr = tt.peer
 				}
@@ -245,7 +252,7 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 					r.Header.Set(tt.header, "127.0.0.1")
 				}
 				w := s.serve(r)
-				assert.Equal(t, tt.opens, w.Code/100 == 2, "%s %s: %d", method, path, w.Code)
+				assert.Equal(t, tt.opens, w.Code/100 == 2, "%s %s: %d", r.Method, r.URL, w.Code)
 				if !tt.opens {
 					assert.Equal(t, http.StatusForbidden, w.Code)
 					for _, secret := range []string{s.key, s.product.CaptureTokens[0], "Where is my order?"} {
@@ -262,36 +269,26 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 func TestDemo_opensWithItsSecretOnly(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	cookie := s.cookie
 	assert.True(t, cookie.HttpOnly)
 	assert.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
 	for name, change := range map[string]func(r *http.Request){
-		"nothing": func(*http.Request) {},
-		"another secret": func(r *http.Request) {
-			r.URL.RawQuery = "secret=" +
-				strings.Repeat("A", len(cookie.Value))
-		},
-		"an empty one": func(r *http.Request) { r.URL.RawQuery = "secret=" },
+		"nothing":        func(*http.Request) {},
+		"another secret": func(r *http.Request) { r.URL.RawQuery = "secret=" + strings.Repeat("A", len(cookie.Value)) },
+		"an empty one":   func(r *http.Request) { r.URL.RawQuery = "secret=" },
 		"another cookie": func(r *http.Request) {
-			r.AddCookie(&http.Cookie{Name: cookie.Name,
-				Value: "x" + cookie.Value[1:]})
+			r.AddCookie(&http.Cookie{Name: cookie.Name, Value: "x" + cookie.Value[1:]})
 		},
 		"the cookie under another": func(r *http.Request) {
-			r.AddCookie(&http.Cookie{Name: "liveactivity_demo",
-				Value: cookie.Value})
+			r.AddCookie(&http.Cookie{Name: "liveactivity_demo", Value: cookie.Value})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/config",
-				"GET /demo/desk/conversations",
-				"GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations",
-				"POST /demo/desk/conversations/" + id + "/messages"} {
-				method, path, _ := strings.Cut(path, " ")
-				r := request(method, path, message)
+			for _, r := range requests(id) {
 				change(r)
 				w := s.serveStranger(r)
-				assert.Equal(t, http.StatusForbidden, w.Code, "%s %s", method, path)
+				assert.Equal(t, http.StatusForbidden, w.Code, "%s %s", r.Method, r.URL)
 				assert.Contains(t, w.Body.String(), "address that the server printed")
 				assert.Empty(t, w.Result().Cookies())
 				for _, secret := range []string{s.key, cookie.Value, s.product.CaptureTokens[0], "Where is my order?"} {
@@ -353,49 +350,35 @@ func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	for name, tt := range map[string]struct {
-		change func(r *http.Request)
-		path   string
-		body   string
-		want   int
+		method, path, header, body string // other than its own page's
+		want                       int
 	}{
-		"its own page": {want: 201},
-		"another origin": {change: func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
-			want: 403},
-		"another port": {change: func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:9999") },
-			want: 403},
-		"an opaque origin": {change: func(r *http.Request) { r.Header.Set("Origin", "null") }, want: 403},
-		"no origin":        {change: func(r *http.Request) { r.Header.Del("Origin") }, want: 403},
-		"a form":           {change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, want: 415},
-		"a type in capitals": {change: func(r *http.Request) { r.Header.Set("Content-Type", "APPLICATION/JSON") },
-			want: 201},
-		"a type with a parameter": {change: func(r *http.Request) {
-			r.Header.Set("Content-Type",
-				"application/json; charset=utf-8")
-		}, want: 201},
-		"no JSON":          {body: `{`, want: 400},
-		"another type":     {body: `{"text":7}`, want: 400},
-		"no text":          {body: `{"text":" \n\u0000 "}`, want: 400},
-		"a long text":      {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1001)), want: 400},
-		"the longest text": {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1000)), want: 201},
+		"its own page":            {want: 201},
+		"another origin":          {header: "Origin: https://evil.example", want: 403},
+		"another port":            {header: "Origin: http://127.0.0.1:9999", want: 403},
+		"an opaque origin":        {header: "Origin: null", want: 403},
+		"no origin":               {header: "Origin", want: 403},
+		"a form":                  {header: "Content-Type: text/plain", want: 415},
+		"a type in capitals":      {header: "Content-Type: APPLICATION/JSON", want: 201},
+		"a type with a parameter": {header: "Content-Type: application/json; charset=utf-8", want: 201},
+		"no JSON":                 {body: `{`, want: 400},
+		"another type":            {body: `{"text":7}`, want: 400},
+		"no text":                 {body: `{"text":" \n\u0000 "}`, want: 400},
+		"a long text":             {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1001)), want: 400},
+		"the longest text":        {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1000)), want: 201},
 		"a long address": {body: fmt.Sprintf(`{"text":"Hi","contact":{"email":%q}}`, strings.Repeat("e", 321)),
 			want: 400},
 		"a long id": {body: fmt.Sprintf(`{"text":"Hi","contact":{"user_id":%q}}`, strings.Repeat("e", 321)),
 			want: 400},
 		"a large body":            {body: fmt.Sprintf(`{"text":"Hi","x":%q}`, strings.Repeat("x", 20<<10)), want: 413},
 		"an unknown conversation": {path: "/demo/desk/conversations/7/messages", want: 404},
-		"another method":          {change: func(r *http.Request) { r.Method = http.MethodPut }, want: 405},
+		"another method":          {method: http.MethodPut, want: 405},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tt.body == "" {
-				tt.body = message
-			}
-			if tt.path == "" {
-				tt.path = "/demo/desk/conversations"
-			}
-			r := request(http.MethodPost, tt.path, tt.body)
-			if tt.change != nil {
-				tt.change(r)
-			}
+			r := request(http.MethodPost, cmp.Or(tt.path, "/demo/desk/conversations"), cmp.Or(tt.body, message))
+			r.Method = cmp.Or(tt.method, r.Method)
+			header, value, _ := strings.Cut(tt.header, ": ")
+			r.Header.Set(header, value)
 			w := s.serve(r)
 			assert.Equal(t, tt.want, w.Code, w.Body)
 		})
@@ -405,19 +388,16 @@ func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
 func TestDemo_keepsTextsAsText(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	w := s.serve(request(http.MethodPost, "/demo/desk/conversations", `{"text":"<img src=x>\u0007\n{{x}}"}`))
-	require.Equal(t, http.StatusCreated, w.Code)
-	var answer struct{ ID string }
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	id := s.write("/demo/desk/conversations", `{"text":"<img src=x>\u0007\n{{x}}"}`)
 	var conversation struct{ Parts []struct{ Text string } }
-	require.NoError(t, json.Unmarshal([]byte(s.get("/demo/desk/conversations/"+answer.ID)), &conversation))
+	require.NoError(t, json.Unmarshal([]byte(s.get("/demo/desk/conversations/"+id)), &conversation))
 	assert.Equal(t, "<img src=x> \n{{x}}", conversation.Parts[0].Text)
 }
 
 func TestDemo_listsConversationsOnlyWhenTheyHaveChanged(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	id := s.write("/demo/desk/conversations")
+	id := s.write("/demo/desk/conversations", message)
 	list := func(tag string) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, "/demo/desk/conversations", "")
 		r.Header.Set("If-None-Match", tag)
@@ -427,7 +407,7 @@ func TestDemo_listsConversationsOnlyWhenTheyHaveChanged(t *testing.T) {
 	assert.Contains(t, first.Body.String(), id)
 	assert.NotContains(t, first.Body.String(), "Where is my order?")
 	assert.Equal(t, http.StatusNotModified, list(first.Header().Get("ETag")).Code)
-	s.write("/demo/desk/conversations/" + id + "/messages")
+	s.write("/demo/desk/conversations/"+id+"/messages", message)
 	assert.Equal(t, http.StatusOK, list(first.Header().Get("ETag")).Code)
 }
 
@@ -473,7 +453,7 @@ func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
 func TestDemo_endsWithItsProduct(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.write("/demo/desk/conversations")
+	s.write("/demo/desk/conversations", message)
 	s.service.Keys().RemoveProduct("demo")
 	for _, path := range []string{"/demo", "/demo/", "/demo/config", "/demo/desk/conversations", "/demo/static/icon.svg"} {
 		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
