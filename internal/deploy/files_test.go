@@ -23,7 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// read returns a file of the folder.
+// read returns a file by its path from the folder of the deployment files.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, name))
@@ -68,18 +68,10 @@ func manifests(t *testing.T) map[string]object {
 	}
 }
 
-func compose(t *testing.T) (file object) {
-	t.Helper()
-	require.NoError(t, yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file))
-	return file
-}
-
 // Both files follow the Compose Specification, whose schema here is compose-go 2.16.2's (Apache License 2.0).
 func TestCompose_filesFollowTheSpecification(t *testing.T) {
-	data, err := os.ReadFile("testdata/compose-spec.json")
-	require.NoError(t, err)
 	var schema jsonschema.Schema
-	require.NoError(t, json.Unmarshal(data, &schema))
+	require.NoError(t, json.Unmarshal([]byte(read(t, "../internal/deploy/testdata/compose-spec.json")), &schema))
 	specification, err := schema.Resolve(&jsonschema.ResolveOptions{BaseURI: "https://compose-spec.io/"})
 	require.NoError(t, err)
 	for _, name := range []string{"compose.yaml", "single.yaml"} {
@@ -94,12 +86,9 @@ var variable = regexp.MustCompile(`\bLIVEACTIVITY_[A-Z_]+`)
 
 // The server silently ignores an unknown variable.
 func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
-	source, err := os.ReadFile("../../cmd/liveactivity-server/servercmd/flags.go")
-	require.NoError(t, err)
-	common, err := os.ReadFile("../../internal/command/command.go")
-	require.NoError(t, err)
+	source := read(t, "../cmd/liveactivity-server/servercmd/flags.go") + read(t, "../internal/command/command.go")
 	var known []string
-	for _, m := range regexp.MustCompile(`env:"(\w+)"`).FindAllStringSubmatch(string(source)+string(common), -1) {
+	for _, m := range regexp.MustCompile(`env:"(\w+)"`).FindAllStringSubmatch(source, -1) {
 		known = append(known, m[1])
 	}
 	require.Contains(t, known, "LIVEACTIVITY_LOG_FORMAT")
@@ -141,7 +130,7 @@ func TestFiles_giveAStopTheTimeItTakes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, time.Duration(seconds)*time.Second, whole)
 
-	grace, err := time.ParseDuration(at[string](t, compose(t), "services.server-1.stop_grace_period"))
+	grace, err := time.ParseDuration(at[string](t, parsed(t, "deploy/compose.yaml"), "services.server-1.stop_grace_period"))
 	require.NoError(t, err)
 	assert.Greater(t, grace, whole)
 
@@ -187,9 +176,7 @@ func TestDockerfile_runsAsTheUserOfThePod(t *testing.T) {
 
 // The image is built with the Go version of go.mod, from an existing command.
 func TestDockerfile_buildsAnExistingCommand(t *testing.T) {
-	module, err := os.ReadFile("../../go.mod")
-	require.NoError(t, err)
-	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(module))
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))
 	require.NotNil(t, version)
 	file := read(t, "Dockerfile")
 	assert.Contains(t, file, " golang:"+version[1]+"-")

@@ -142,10 +142,8 @@ type rule struct {
 
 func alerts(t *testing.T) []rule {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, "prometheus-alerts.yaml"))
-	require.NoError(t, err)
 	var file struct{ Groups []struct{ Rules []rule } }
-	require.NoError(t, yaml.Unmarshal(data, &file))
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "prometheus-alerts.yaml")), &file))
 	require.Len(t, file.Groups, 1)
 	require.NotEmpty(t, file.Groups[0].Rules)
 	return file.Groups[0].Rules
@@ -183,14 +181,11 @@ func promtool(t *testing.T, args ...string) {
 
 // Tests of the rules show for every alert when it fires and when it does not.
 func TestAlerts_fireWhenTheyShould(t *testing.T) {
-	rules := filepath.Join(folder, "prometheus-alerts.yaml")
-	tests := filepath.Join(folder, "prometheus-alerts-test.yaml")
-	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rules)
-	promtool(t, "test", "rules", tests)
-	data, err := os.ReadFile(tests)
-	require.NoError(t, err)
+	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", filepath.Join(folder, "prometheus-alerts.yaml"))
+	promtool(t, "test", "rules", filepath.Join(folder, "prometheus-alerts-test.yaml"))
+	tests := read(t, "prometheus-alerts-test.yaml")
 	for _, alert := range alerts(t) {
-		assert.GreaterOrEqual(t, strings.Count(string(data), alert.Alert), 2,
+		assert.GreaterOrEqual(t, strings.Count(tests, alert.Alert), 2,
 			"%s must be tested to fire, and not to", alert.Alert)
 	}
 }
@@ -218,9 +213,7 @@ type dashboard struct {
 
 func readDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, "grafana-dashboard.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &d))
+	require.NoError(t, json.Unmarshal([]byte(read(t, "grafana-dashboard.json")), &d))
 	return d
 }
 
@@ -228,11 +221,10 @@ var labelInLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
 // The reference has a row for each metric of the server and for nothing else.
 func TestReference_listsEveryMetric(t *testing.T) {
-	reference, err := os.ReadFile("../../docs/reference.md")
-	require.NoError(t, err)
+	reference := read(t, "../docs/reference.md")
 	listed := map[string][]string{}
 	row := regexp.MustCompile("(?m)^\\| `(liveactivity_\\w+)` \\|([^|]*)\\|")
-	for _, m := range row.FindAllStringSubmatch(string(reference), -1) {
+	for _, m := range row.FindAllStringSubmatch(reference, -1) {
 		listed[m[1]] = strings.FieldsFunc(m[2], func(c rune) bool { return strings.ContainsRune(" ,`", c) })
 	}
 	all := exported(t)

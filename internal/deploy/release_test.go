@@ -20,10 +20,8 @@ import (
 // parsed returns a YAML file below the root of the repository.
 func parsed(t *testing.T, path string) object {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../..", path))
-	require.NoError(t, err)
 	var o object
-	require.NoError(t, yaml.Unmarshal(data, &o), path)
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../"+path)), &o), path)
 	return o
 }
 
@@ -68,11 +66,10 @@ func TestRelease_isVerifiedByTheIdentityThatSignsIt(t *testing.T) {
 	sign := at[object](t, parsed(t, ".goreleaser.yaml"), "signs.0")
 	sums := at[string](t, parsed(t, ".goreleaser.yaml"), "checksum.name_template")
 	bundle := strings.ReplaceAll(at[string](t, sign, "signature"), "${artifact}", sums)
-	page, err := os.ReadFile("../../docs/security.md")
-	require.NoError(t, err)
-	assert.Contains(t, string(page), "cosign verify-blob "+sums+" --bundle "+bundle)
-	workflow := regexp.MustCompile(`/(\.github/workflows/\w+\.yml)@'`).FindSubmatch(page)
+	page := read(t, "../docs/security.md")
+	assert.Contains(t, page, "cosign verify-blob "+sums+" --bundle "+bundle)
+	workflow := regexp.MustCompile(`/(\.github/workflows/\w+\.yml)@'`).FindStringSubmatch(page)
 	require.NotNil(t, workflow)
-	steps := at[[]any](t, parsed(t, string(workflow[1])), "jobs.release.steps")
+	steps := at[[]any](t, parsed(t, workflow[1]), "jobs.release.steps")
 	assert.Contains(t, fmt.Sprint(steps...), "goreleaser/goreleaser-action")
 }
