@@ -75,6 +75,13 @@ func newAPI(answers ...func(*http.Request) (*http.Response, error)) (*helpdesk.A
 var write = helpdesk.Request{Op: "write note", Method: http.MethodPost, Path: "/notes?x=1",
 	Body: map[string]string{"text": "<b>"}}
 
+// fails makes a request, which must fail, and returns the error.
+func fails(t *testing.T, api *helpdesk.API) (failed *helpdesk.APIError) {
+	t.Helper()
+	require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
+	return failed
+}
+
 func TestAPI_sendsJSONAndDecodesTheAnswer(t *testing.T) {
 	api, desk := newAPI(answer(201, `{"id": 7}`))
 	api.Authorize = func(_ context.Context, header http.Header) error {
@@ -130,14 +137,12 @@ func TestAPI_backsOffExponentiallyUpTo30Seconds(t *testing.T) {
 
 func TestAPI_withoutRetriesMakesOneRequest(t *testing.T) {
 	api, desk := newAPI(answer(503, "", "Retry-After", "7"))
-	err := api.Do(t.Context(), write, nil)
-	var failed *helpdesk.APIError
-	require.ErrorAs(t, err, &failed)
+	failed := fails(t, api)
 	assert.Len(t, desk.requests, 1)
 	assert.Equal(t, 503, failed.Status)
 	assert.Equal(t, 7*time.Second, failed.RetryAfter())
 	assert.True(t, failed.Temporary())
-	assert.Equal(t, "desk: write note: 503 Service Unavailable", err.Error())
+	assert.Equal(t, "desk: write note: 503 Service Unavailable", failed.Error())
 }
 
 func TestAPI_doesNotRetryHopelessRequests(t *testing.T) {
@@ -155,9 +160,7 @@ func TestAPI_boundsTheTimeThatADeskCanAskFor(t *testing.T) {
 		"Fri, 01 Jan 2100 00:00:00 GMT": time.Hour, "Fri, 01 Jan 1999 00:00:00 GMT": 0,
 	} {
 		api, _ := newAPI(answer(429, "", "Retry-After", value))
-		var failed *helpdesk.APIError
-		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
-		assert.Equal(t, want, failed.Wait, value)
+		assert.Equal(t, want, fails(t, api).Wait, value)
 	}
 }
 
@@ -166,9 +169,7 @@ func TestAPI_countsADateByTheClockOfTheDesk(t *testing.T) {
 		theirs := time.Now().Add(skew).UTC()
 		api, _ := newAPI(answer(503, "", "Retry-After", theirs.Add(40*time.Second).Format(http.TimeFormat),
 			"Date", theirs.Format(http.TimeFormat)))
-		var failed *helpdesk.APIError
-		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
-		assert.Equal(t, 40*time.Second, failed.Wait, skew)
+		assert.Equal(t, 40*time.Second, fails(t, api).Wait, skew)
 	}
 }
 
@@ -186,13 +187,11 @@ func TestAPI_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 			}
 			require.Error(t, api.Do(t.Context(), write, nil))
 			time.Sleep(5*time.Second - time.Nanosecond)
-			err := api.Do(t.Context(), write, nil)
 			if !test.held {
-				require.NoError(t, err, test)
+				require.NoError(t, api.Do(t.Context(), write, nil), test)
 				return
 			}
-			var failed *helpdesk.APIError
-			require.ErrorAs(t, err, &failed, test)
+			failed := fails(t, api)
 			assert.Equal(t, time.Nanosecond, failed.Wait)
 			assert.Equal(t, test.status, failed.Status)
 			assert.False(t, failed.Ambiguous, "no request was made")
@@ -263,9 +262,7 @@ func TestAPI_getsNewCredentialsOnce(t *testing.T) {
 		token++
 		return true
 	}
-	var failed *helpdesk.APIError
-	require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
-	assert.Equal(t, 401, failed.Status)
+	assert.Equal(t, 401, fails(t, api).Status)
 	require.Len(t, desk.requests, 2)
 	assert.Equal(t, "a", desk.requests[0].Header.Get("Authorization"))
 	assert.Equal(t, "b", desk.requests[1].Header.Get("Authorization"))
@@ -374,9 +371,7 @@ func TestAPI_followsNoRedirect(t *testing.T) {
 	for name, client := range map[string]*http.Client{"its own client": nil, "a given client": desk.Client()} {
 		hits.Store(0)
 		api := helpdesk.API{Desk: "desk", BaseURL: desk.URL, HTTP: client}
-		var failed *helpdesk.APIError
-		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed, name)
-		assert.Equal(t, 307, failed.Status, name)
+		assert.Equal(t, 307, fails(t, &api).Status, name)
 		assert.EqualValues(t, 1, hits.Load(), name)
 	}
 }
