@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -488,9 +489,7 @@ func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
 		writer := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() { _ = writer.Run(ctx) }()
-		defer cancel()
+		waittest.Run(t, writer.Run)
 		var late context.Context
 		s := resuming(entryOf("s1", "a"))
 		c := startConsumer(t, fakeURL, stream.Handlers{Actions: func(ctx context.Context, _ activity.Batch) error {

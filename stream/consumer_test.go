@@ -868,16 +868,13 @@ func TestConsumer_leavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, before, leaktest.Goroutines(t), "it has not begun")
 	s.Refuse(http.StatusInternalServerError, 3)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
+	stop := waittest.Run(t, c.Run)
 	require.NoError(t, s.WaitConnected(t.Context()))
 	requests := len(s.Requests())
 	s.Refuse(http.StatusNoContent, -1) // which leaves the connection open for another request
 	s.Disconnect()
 	waittest.Until(t, "it asks again", func() bool { return len(s.Requests()) > requests+1 })
-	cancel()
-	require.Equal(t, context.Canceled, waittest.Receive(t, ended))
+	require.Equal(t, context.Canceled, stop())
 	waittest.Until(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
 }
 

@@ -90,9 +90,7 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 		return nil
 	}, &stream.WriterOptions{Debounce: 300 * time.Millisecond, Summarizer: sums,
 		Erase: func(_ context.Context, e stream.Erasure) error { did.erasure(e); return nil }}))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- w.Run(ctx) }()
+	waittest.Run(t, w.Run)
 	opts := quick()
 	opts.Client, opts.Since = s.Client(), time.Unix(0, 0)
 	r := startConsumer(t, s.URL(), stream.Handlers{Deliver: w.Deliver}, opts)
@@ -106,8 +104,6 @@ func TestWriter_leavesOutErasedActions(t *testing.T) {
 	assert.ElementsMatch(t, []string{"s1 Click a Click b", "erase ada s1 0", "erase ada s2 1", "erase ada  0",
 		"s2 Click e", "s1 Click f"}, did.all())
 	r.stop(t)
-	cancel()
-	<-ended
 }
 
 // rereadSource is a log of two clicks and then their erasure. Its second reader has read both
@@ -175,12 +171,9 @@ func TestConsumer_handsNothingOlderAfterAnErasure(t *testing.T) {
 				return nil
 			},
 		}, &stream.ConsumerOptions{Since: time.Unix(0, 0), ParkAfter: time.Millisecond}))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- c.Run(ctx) }()
+		stop := waittest.Run(t, c.Run)
 		time.Sleep(time.Minute)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 		assert.Contains(t, did.all(), "erase ada s1 0")
 		assert.NotContains(t, did.all(), "Click b")
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func actionsOf(sessionID string, n int) activity.Batch {
@@ -26,15 +27,12 @@ func TestWriter_forgetsFinishedSessions(t *testing.T) {
 					time.Sleep(time.Second)
 					return "x", nil
 				}}))}))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- w.Run(ctx) }()
+		stop := waittest.Run(t, w.Run)
 		for _, session := range []string{"s1", "s2", ""} {
-			require.NoError(t, w.Add(ctx, actionsOf(session, 1)))
+			require.NoError(t, w.Add(t.Context(), actionsOf(session, 1)))
 		}
 		time.Sleep(2500 * time.Millisecond)
-		stop()
-		require.ErrorIs(t, <-done, context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 		require.Zero(t, w.Stats().Pending)
 		require.Zero(t, w.links.sessions.Len(), "nobody was linked")
 		w.summarizer.sessions.Each("acme", func(e *fair.Entry[string, *history]) bool {

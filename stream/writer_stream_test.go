@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -42,19 +43,14 @@ func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts 
 		return nil
 	}, &opts)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.writer.Run(ctx) }()
+	stop := waittest.Run(t, p.writer.Run)
 	p.running = startConsumer(t, fakeURL, stream.Handlers{Deliver: p.writer.Deliver},
 		stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 	p.end = func() {
 		p.cancel()
 		<-p.ended
-		cancel()
-		<-ended
-		p.end = func() {}
+		_ = stop()
 	}
-	t.Cleanup(func() { p.end() })
 	return p
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -26,8 +27,7 @@ import (
 type writing struct {
 	*stream.Writer
 	*journal
-	stop context.CancelFunc // nil when it does not run
-	done chan error         // of Run
+	stop func() error // ends Run
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration // a write of a session
@@ -64,23 +64,14 @@ func startWriting(t *testing.T, opts *stream.WriterOptions) *writing {
 // run lets the writer run until the test ends, or until stopped.
 func (w *writing) run(t *testing.T) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	w.stop, w.done = stop, done
-	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		if w.stop != nil {
-			w.stopped(t)
-		}
-	})
+	w.stop = waittest.Run(t, w.Run)
+	t.Cleanup(func() { w.stopped(t) })
 }
 
 // stopped ends Run.
 func (w *writing) stopped(t *testing.T) {
 	t.Helper()
-	w.stop()
-	w.stop = nil
-	require.ErrorIs(t, <-w.done, context.Canceled)
+	require.ErrorIs(t, w.stop(), context.Canceled)
 }
 
 // enter notes that a session is being written or overwritten, which must not
@@ -250,15 +241,13 @@ func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
 			return nil
 		}, &stream.WriterOptions{Debounce: time.Second}))
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go func() { _ = w.Run(ctx) }()
+		waittest.Run(t, w.Run)
 		for n, label := range []string{"a", "b"} {
 			for _, product := range []string{"acme", "beta"} {
 				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
 					b := activitytest.NewBatch(product, who[0], who[1],
 						activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
-					require.NoError(t, w.Add(ctx, b))
+					require.NoError(t, w.Add(t.Context(), b))
 				}
 			}
 		}
@@ -668,22 +657,19 @@ func TestWriter_writesABatchThatIsLinkedMeanwhile(t *testing.T) {
 	var written atomic.Int64
 	w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { written.Add(1); return nil },
 		&stream.WriterOptions{AwaitLink: true}))
-	ctx, cancel := context.WithCancel(t.Context())
-	var running, calls sync.WaitGroup
-	running.Go(func() { _ = w.Run(ctx) })
+	waittest.Run(t, w.Run)
+	var calls sync.WaitGroup
 	for i := range sessions {
 		session := fmt.Sprint("s", i)
-		calls.Go(func() { assert.NoError(t, w.Add(ctx, clicked(session, "a"))) })
-		calls.Go(func() { assert.NoError(t, w.SessionLinked(ctx, session, "c")) })
+		calls.Go(func() { assert.NoError(t, w.Add(t.Context(), clicked(session, "a"))) })
+		calls.Go(func() { assert.NoError(t, w.SessionLinked(t.Context(), session, "c")) })
 		if i%200 == 0 {
 			calls.Wait()
 		}
 	}
 	calls.Wait()
-	require.NoError(t, w.Flush(ctx))
+	require.NoError(t, w.Flush(t.Context()))
 	assert.EqualValues(t, sessions, written.Load())
-	cancel()
-	running.Wait()
 }
 
 func TestWriter_cannotLinkWithoutASession(t *testing.T) {
@@ -862,9 +848,7 @@ func BenchmarkWriter_Add(b *testing.B) {
 	for _, sessions := range []int{1, 1000} {
 		b.Run(fmt.Sprint(sessions, " sessions"), func(b *testing.B) {
 			w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
-			ctx, stop := context.WithCancel(b.Context())
-			done := make(chan error)
-			go func() { done <- w.Run(ctx) }()
+			waittest.Run(b, w.Run)
 			batches := make([]activity.Batch, sessions)
 			for i := range batches {
 				batches[i] = clicked(fmt.Sprint("s", i), "a", "b")
@@ -872,12 +856,10 @@ func BenchmarkWriter_Add(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				_ = w.Add(ctx, batches[n%len(batches)])
+				_ = w.Add(b.Context(), batches[n%len(batches)])
 				n++
 			}
-			require.NoError(b, w.Flush(ctx))
-			stop()
-			<-done
+			require.NoError(b, w.Flush(b.Context()))
 		})
 	}
 }

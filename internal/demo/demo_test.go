@@ -57,13 +57,8 @@ func newShop(t *testing.T) *shop {
 
 // run runs the service until the test ends.
 func (s *shop) run() {
-	ctx, stop := context.WithCancel(s.t.Context())
-	done := make(chan error)
-	go func() { done <- s.service.Run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		require.NoError(s.t, <-done)
-	})
+	stop := waittest.Run(s.t, s.service.Run)
+	s.t.Cleanup(func() { require.NoError(s.t, stop()) })
 }
 
 // request is one of the demo's own page, on this machine.

@@ -58,15 +58,9 @@ func complete(o schedule.Options[int]) schedule.Options[int] {
 
 // start runs the scheduler until stop, or the end of the test.
 func (b *bench) start() {
-	ctx, cancel := context.WithCancel(b.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.s.Run(ctx) }()
-	b.cancel = func() {
-		cancel()
-		assert.ErrorIs(b.t, <-done, context.Canceled)
-		b.cancel = func() {}
-	}
-	b.t.Cleanup(func() { b.cancel() })
+	stop := waittest.Run(b.t, b.s.Run)
+	b.cancel = func() { assert.ErrorIs(b.t, stop(), context.Canceled) }
+	b.t.Cleanup(b.cancel)
 }
 
 func (b *bench) call(ctx context.Context, key string, items []int) error {

@@ -3,6 +3,7 @@
 package waittest
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,20 @@ func Fired(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// Run calls run in the background until stop is called, or the test ends. It then ends run's context,
+// and stop, however often it is called, returns run's error.
+func Run(t testing.TB, run func(ctx context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
 }
 
 // Within fails the test if do has not returned within Patience.

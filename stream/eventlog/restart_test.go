@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -22,12 +23,9 @@ func openBolt(t testing.TB, dir string, maxEvents int) *boltlog.Log {
 	t.Helper()
 	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 64 << 10, MaxEvents: maxEvents})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- log.Run(ctx, nil) }()
+	stop := waittest.Run(t, func(ctx context.Context) error { return log.Run(ctx, nil) })
 	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
+		require.NoError(t, stop())
 		require.NoError(t, log.Release())
 	})
 	return log

@@ -61,10 +61,7 @@ func consumed(t *testing.T, entries ...string) *stream.Consumer {
 			return nil
 		}}, nil)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- c.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	waittest.Run(t, c.Run)
 	<-held
 	waittest.Until(t, "one batch is pending", func() bool { return c.Stats().Pending == 1 })
 	return c

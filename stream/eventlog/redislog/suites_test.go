@@ -11,6 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -43,13 +44,8 @@ func opened(t testing.TB, url string, o *Options) *Log {
 // run runs the log until the end of the test.
 func run(t testing.TB, log *Log) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- log.Run(ctx, nil) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
+	stop := waittest.Run(t, func(ctx context.Context) error { return log.Run(ctx, nil) })
+	t.Cleanup(func() { require.NoError(t, stop()) })
 }
 
 // onEach runs the test on every kind of Redis that there is: a single server,
