@@ -19,7 +19,7 @@ import (
 func (d *Directory) Find(
 	ctx context.Context, store recent.Store, productID string, e *activity.Event) (sessionID string, err error,
 ) {
-	found, err := store.Recent(ctx, productID, e.UserID, recent.DefaultMaxEvents)
+	found, err := store.Recent(ctx, productID, recent.Subject{UserID: e.UserID}, recent.DefaultMaxEvents)
 	if err != nil {
 		return "", err
 	}

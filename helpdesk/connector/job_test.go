@@ -108,7 +108,7 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	j := &job{d: s.delivery("acme"), lease: lease, r: r}
 	err = j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil })
 	require.ErrorAs(t, err, new(*document.ConflictError))
-	after, err := s.store.read(t.Context(), "acme", "zendesk/7")
+	after, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
 	require.NoError(t, err)
 	assert.Equal(t, r.doc, after.doc)
 }

@@ -27,7 +27,10 @@ func (p pipes) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
-func (pipes) Close() error   { return nil }
+func (p pipes) Close() error {
+	close(p.accepted)
+	return nil
+}
 
 // connect serves the handler on a connection in memory. The returned function ends that.
 func connect(t *testing.T, handler http.Handler) (client net.Conn, server *http.Server, stop func()) {
@@ -39,7 +42,6 @@ func connect(t *testing.T, handler http.Handler) (client net.Conn, server *http.
 	listener.accepted <- conn
 	return client, server, func() {
 		require.NoError(t, client.Close())
-		close(listener.accepted)
 		require.NoError(t, server.Close())
 	}
 }

@@ -1,7 +1,6 @@
 package redislog
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -68,16 +67,6 @@ func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
 		commits = commits[n:]
 	}
 	require.Equal(t, 64, together(slices.Repeat([]*commit{{}}, 64)))
-}
-
-// If commits take several round trips, commits whose callers have given up meanwhile are not sent.
-func TestCommit_isNotSentForACallerThatHasGone(t *testing.T) {
-	log := opened(t, "redis://localhost", nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	c := &commit{args: []any{""}, gone: ctx.Done()}
-	log.product("acme").commitAll([]*commit{c})
-	require.ErrorIs(t, c.err, errGone)
 }
 
 // An announcement during a commit is heard at the end of the commit. It is not heard again at the

@@ -53,7 +53,7 @@ func entry(session string, users ...string) eventlog.Entry {
 // labels returns the titles of a user's clicks.
 func labels(t testing.TB, log *Log, user string) (titles []string) {
 	t.Helper()
-	recent, err := log.Activity().Recent(t.Context(), acme, user, 100)
+	found, err := log.Activity().Recent(t.Context(), acme, recent.Subject{UserID: user}, 100)
 	require.NoError(t, err)
 	actions, err := found.Actions()
 	require.NoError(t, err)

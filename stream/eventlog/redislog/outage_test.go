@@ -63,7 +63,7 @@ func calls(log *Log, n int) map[string]func(context.Context) error {
 			return err
 		},
 		"Recent": func(ctx context.Context) error {
-			_, err := log.Activity().Recent(ctx, acme, "ada", 10)
+			_, err := log.Activity().Recent(ctx, acme, recent.Subject{UserID: "ada"}, 10)
 			return err
 		},
 		"Get": func(ctx context.Context) error {

@@ -122,7 +122,7 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 	appendOne(t, b, later)
 	appendOne(t, b, entry("s", "eve"))
 	for _, log := range []*Log{a, b} {
-		found, err := log.Activity().Recent(t.Context(), acme, "ada", 2)
+		found, err := log.Activity().Recent(t.Context(), acme, recent.Subject{UserID: "ada"}, 2)
 		require.NoError(t, err)
 		require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), found.Records[0].End)
 		require.Equal(t, []string{"Click ada", "Click ada"}, labels(t, log, "ada"))

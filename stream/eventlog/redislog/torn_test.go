@@ -162,7 +162,7 @@ func eventually(t *testing.T, call func() error) {
 func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
 	t.Helper()
 	log := opened(t, server.URL(), &Options{Prefix: "la"})
-	recent, err := log.Activity().Recent(t.Context(), acme, session, 10)
+	found, err := log.Activity().Recent(t.Context(), acme, recent.Subject{UserID: session}, 10)
 	require.NoError(t, err)
 	require.Len(t, found.Records, n)
 	entries := 0
