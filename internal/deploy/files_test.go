@@ -130,7 +130,8 @@ func TestFiles_giveAStopTheTimeItTakes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, time.Duration(seconds)*time.Second, whole)
 
-	grace, err := time.ParseDuration(at[string](t, parsed(t, "deploy/compose.yaml"), "services.server-1.stop_grace_period"))
+	compose := parsed(t, "deploy/compose.yaml")
+	grace, err := time.ParseDuration(at[string](t, compose, "services.server-1.stop_grace_period"))
 	require.NoError(t, err)
 	assert.Greater(t, grace, whole)
 
