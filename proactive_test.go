@@ -119,7 +119,8 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		for answer, want := range map[string]string{
 			"```json\n[\"Compare plans\",\n \"Talk to sales\"]\n```": `{"labels":["Compare plans","Talk to sales"]}`,
 			`{"labels": ["Compare plans", "Talk to sales"]}`:         `{"labels":["Compare plans","Talk to sales"]}`,
-			`{"labels": []}`: `{"labels":["Yes, show me"]}`,
+			`"Compare plans", "Talk to sales"`:                       `{"labels":["Compare plans","Talk to sales"]}`,
+			`{"labels": []}`:                                         `{"labels":["Yes, show me"]}`,
 		} {
 			s := newDesks().start(t, offering, withModel(func(string) string { return answer }))
 			s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))

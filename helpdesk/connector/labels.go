@@ -144,11 +144,11 @@ var (
 )
 
 // linesOf returns the lines of a model's answer without list marks, or the strings of a
-// JSON array, which may be the only field of an object. Models answer in any of these
-// forms, often in a code block.
+// JSON array, which may lack its brackets or be the only field of an object. Models answer
+// in any of these forms, often in a code block.
 func linesOf(answer string) (lines []string) {
 	answer = fence.ReplaceAllString(answer, "")
-	if json.Unmarshal([]byte(answer), &lines) == nil {
+	if json.Unmarshal([]byte(answer), &lines) == nil || json.Unmarshal([]byte("["+answer+"]"), &lines) == nil {
 		return lines
 	}
 	var object map[string][]string
