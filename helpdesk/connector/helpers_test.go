@@ -139,7 +139,7 @@ func (s *service) configure(p Products) { s.products, s.linker.products = p, p }
 func (s *service) work(t testing.TB, key string) {
 	t.Helper()
 	d := s.delivery("acme")
-	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", leaseName, s.opts.LeaseTTL)
+	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", leaseName, time.Hour)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, lease.Release(t.Context())) }()
 	var models sync.WaitGroup
