@@ -29,20 +29,19 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	closed := l.closed.Load()
 	began := time.Now()
-	asked := false // whether Redis was asked about this cursor
 	for {
-		v := p.look(after, dst, began, closed, asked)
+		v := p.look(after, dst, began, closed)
 		switch {
 		case v.err != nil || v.n > 0 || v.done:
 			return v.n, v.err
 		case !v.fetch:
-			n, err := p.readOld(ctx, after, dst)
-			if closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or before it
+			n, err := p.readBeside(ctx, after, dst)
+			if closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or beside it
 				err = eventlog.ErrClosed
 			}
 			return n, err
 		}
-		f, err := p.fetch(ctx, after)
+		err := p.fetch(ctx, after)
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
@@ -50,15 +49,12 @@ func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID,
 			return 0, eventlog.ErrClosed
 		case err != nil:
 			return 0, err
-		case f.after == after && f.gap != nil:
-			return 0, f.gap
 		}
-		asked = asked || f.after == after
 	}
 }
 
 // view is the result of a read from memory: n entries, done, err or fetch. It is the zero view for a
-// cursor before the tail.
+// cursor that memory knows nothing of.
 type view struct {
 	n     int
 	done  bool // there is nothing to read
@@ -70,15 +66,16 @@ type view struct {
 //
 //	closed, the cursor is at the end   ErrClosed
 //	dst has no room                    done
-//	the cursor is before the tail      nothing: the reader reads from Redis
+//	the cursor is before the tail,
+//	or after all known entries         nothing: the reader reads from Redis
 //	entries come after it              these
 //	it is at the end, as of began      done
 //	otherwise                          a fetch
 //
 // The zero cursor is at the end if there never was an entry. A cursor after the newest known
-// ID belongs to an entry that Redis has lost: it is at the end only once Redis was asked
-// about it. look takes the lock.
-func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed, asked bool) view {
+// ID belongs to an entry that Redis has lost, and is told to Redis by the read. look takes the
+// lock.
+func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed bool) view {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if closed {
@@ -101,12 +98,11 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 		if !ok && after == (eventlog.ID{}) && p.known == p.unused && p.isCurrent(began) {
 			return p.atEnd()
 		}
-		if n > 0 || !ok {
+		if n > 0 || !ok || after.Compare(p.known) > 0 {
 			return view{n: n}
 		}
-		ahead := after.Compare(p.known) > 0 // Redis has lost it, and must be told
 		p.watched = true
-		if p.known.Compare(engine.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
+		if p.known.Compare(engine.Later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) {
 			return p.atEnd()
 		}
 	}
@@ -132,49 +128,40 @@ func (p *product) atEnd() view {
 	return view{done: true}
 }
 
-// fetched is the outcome of a fetch. The gap is for readers at the cursor after; all others look
-// again.
-type fetched struct {
-	after eventlog.ID
-	gap   *eventlog.GapError
-}
-
-// fetch reads the new entries from Redis, for all readers that wait: a product has at most one fetch
-// in flight, which goes on when a reader has gone. eval bounds its time.
-func (p *product) fetch(ctx context.Context, after eventlog.ID) (fetched, error) {
+// fetch reads the new entries from Redis, for all readers that wait, and then look again: a product
+// has at most one fetch in flight, which goes on when a reader has gone. eval bounds its time.
+func (p *product) fetch(ctx context.Context, after eventlog.ID) error {
 	select {
-	case r := <-p.fetches.DoChan("", func() (any, error) { return p.refresh(context.WithoutCancel(ctx), after) }):
-		return r.Val.(fetched), r.Err
+	case r := <-p.fetches.DoChan("", func() (any, error) { return nil, p.refresh(context.WithoutCancel(ctx), after) }):
+		return r.Err
 	case <-ctx.Done():
-		return fetched{}, ctx.Err()
+		return ctx.Err()
 	}
 }
 
 // refresh runs a fetch, and takes its entries into the tail.
 //
 //	the tail reaches the cursor           the entries extend it
-//	it goes beyond, and there is a gap    entries came in the meantime: readers look again
+//	it goes beyond, and there is a gap    entries came in the meantime, and the tail stays
 //	there is a gap                        the tail begins after it
 //	the cursor is in the log              the tail begins there
 //	the cursor is after every entry       a first tail begins at the newest; another one stays
-func (p *product) refresh(ctx context.Context, after eventlog.ID) (fetched, error) {
+func (p *product) refresh(ctx context.Context, after eventlog.ID) error {
 	began := time.Now()
 	part, err := p.read(ctx, after, fetchEntries, fetchBytes)
 	if err != nil {
-		return fetched{}, err
+		return err
 	}
 	defer p.log.balance()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := fetched{after, part.gap}
 	p.check(part.newest, began)
 	p.lose(part.lost)
 	newest := p.tail.Bounds().Newest
 	switch {
 	case p.started && newest.Compare(after) >= 0 && part.gap == nil:
 		p.extend(part.entries)
-	case p.started && newest.Compare(after) > 0:
-		f.gap = nil // not here, where entries came meanwhile
+	case p.started && newest.Compare(after) > 0: // the tail stays
 	case part.gap != nil:
 		p.restart(part.gap.TrimmedTo)
 	case after.Compare(part.newest) <= 0:
@@ -184,13 +171,12 @@ func (p *product) refresh(ctx context.Context, after eventlog.ID) (fetched, erro
 		p.restart(part.newest)
 	}
 	p.forgetUpTo(part.trimmedTo)
-	return f, nil
+	return nil
 }
 
-// readOld reads entries that are no longer in memory, for one reader, and does not add them
-// to the tail. If there are none after the zero cursor, it records that no entry ever
-// existed.
-func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+// readBeside reads entries that are not in memory, for one reader, and does not add them to the
+// tail. If there are none after the zero cursor, it records that no entry ever existed.
+func (p *product) readBeside(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	part, err := p.read(ctx, after, len(dst), eventlog.ReadBytes)
 	if err != nil {
 		return 0, err
