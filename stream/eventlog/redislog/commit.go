@@ -59,15 +59,12 @@ func (l *Log) Append(
 	for _, e := range entries {
 		if e.Batch == nil {
 			who, err := e.DecodeIdentity()
-			if err != nil {
+			gone, err2 := e.DecodeErasure()
+			if err := errors.Join(err, err2); err != nil {
 				return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 			}
 			if who != nil {
 				c.addIdentity(who, e.Keys)
-			}
-			gone, err := e.DecodeErasure()
-			if err != nil {
-				return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 			}
 			if gone != nil {
 				c.work += eraseWork * len(gone.SessionIDs)
