@@ -9,7 +9,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/httpx"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Context returns a person's page and recent actions for an AI agent, like GET /context. It includes
@@ -68,10 +67,5 @@ func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
 		httpx.WriteText(w, answer.Text)
 		return nil
 	}
-	body, err := jsontext.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	httpx.WriteEncoded(w, body)
-	return nil
+	return httpx.WriteLive(w, answer)
 }

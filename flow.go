@@ -89,7 +89,5 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	answer := flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.Now()), Minutes: sum.Minutes,
 		Readers: sum.Readers, LagS: sum.Lag.Seconds(), Storage: storage}
 	answer.Desks, answer.Parked = flowDesks(product, sum.Desks)
-	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, answer)
-	return nil
+	return httpx.WriteLive(w, answer)
 }

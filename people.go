@@ -69,9 +69,7 @@ func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, export)
-	return nil
+	return httpx.WriteLive(w, export)
 }
 
 // serveErase serves DELETE /users/{product_id}/{user_id}, and the same by email address.

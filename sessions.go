@@ -105,9 +105,7 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return queryError(err)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, listing)
-	return nil
+	return httpx.WriteLive(w, listing)
 }
 
 // serveSession serves GET /sessions/{product_id}/{session_id}.
@@ -116,9 +114,7 @@ func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return queryError(err)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, detail)
-	return nil
+	return httpx.WriteLive(w, detail)
 }
 
 // queryError returns the response to a failed read: 400 for a mistake in the query, 404 for an unknown

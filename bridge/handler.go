@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // actions takes the report of one action. It checks everything before it keeps anything, so
@@ -51,10 +50,5 @@ func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
 		httpx.WriteText(w, c.Summary)
 		return nil
 	}
-	body, err := jsontext.Marshal(c)
-	if err != nil {
-		return err
-	}
-	httpx.WriteEncoded(w, body)
-	return nil
+	return httpx.WriteLive(w, c)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -125,9 +124,5 @@ func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, meta
 	for i := range records {
 		records[i].Metadata = metadata
 	}
-	body, err := jsontext.Marshal(map[string][]record{"records": records})
-	if err == nil {
-		httpx.WriteEncoded(w, body)
-	}
-	return err
+	return httpx.WriteLive(w, map[string][]record{"records": records})
 }

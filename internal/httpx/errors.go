@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Error is a failed request: the client's answer, and the cause. Requests may share a
@@ -105,6 +107,15 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 func WriteEncoded(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	write(w, http.StatusOK, body)
+}
+
+// WriteLive writes v as JSON in the form of [jsontext.Marshal], and forbids caching it.
+func WriteLive(w http.ResponseWriter, v any) error {
+	body, err := jsontext.Marshal(v)
+	if err == nil {
+		WriteEncoded(w, body)
+	}
+	return err
 }
 
 // WriteText writes plain text, and forbids caching it.
