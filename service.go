@@ -63,8 +63,8 @@ type Service struct {
 	agents    *agentview.View
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
-	handler   http.Handler         // the mux, observed
-	metrics   *prometheus.Registry // nil if the options have one
+	handler   http.Handler        // the mux, observed
+	metrics   prometheus.Gatherer // nil if the options have one
 
 	ran      atomic.Bool
 	began    time.Time // of Run
@@ -205,12 +205,7 @@ func routeName(r *http.Request) string {
 func (s *Service) Handler() http.Handler { return s.handler }
 
 // Metrics returns the metrics served at /metrics, or nil if Options.Metrics is set.
-func (s *Service) Metrics() prometheus.Gatherer {
-	if s.metrics == nil {
-		return nil
-	}
-	return s.metrics
-}
+func (s *Service) Metrics() prometheus.Gatherer { return s.metrics }
 
 // URLs returns the addresses of the service.
 func (s *Service) URLs() URLs { return s.urls }
