@@ -112,7 +112,6 @@ type Scheduler[T any] struct {
 
 	mu      sync.Mutex
 	lanes   map[string]*lane[T] // for keys with items
-	idle    []*lane[T]          // lanes without a goroutine, while Run is not running
 	start   func(*lane[T])      // starts a lane's goroutine; nil while Run is not running
 	items   int                 // added and unfinished
 	bytes   int64               // size of these items
@@ -174,8 +173,9 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l, ok := s.lanes[key]
 	if !ok {
 		l = &lane[T]{key: key, wake: NewWake()}
-		s.lanes[key] = l
-		defer s.begin(l)
+		if s.lanes[key] = l; s.start != nil {
+			defer s.start(l)
+		}
 	}
 	now := time.Now()
 	if len(l.queue) == l.held {
@@ -265,10 +265,10 @@ func (s *Scheduler[T]) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	s.mu.Lock()
 	s.start = func(l *lane[T]) { lanes.Go(func() { s.serve(ctx, l) }) }
-	for _, l := range s.idle {
+	for _, l := range s.lanes {
+		l.held = 0
 		s.start(l)
 	}
-	s.idle = nil
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
@@ -278,16 +278,7 @@ func (s *Scheduler[T]) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begin starts a lane's goroutine, or leaves the lane for the next Run.
-func (s *Scheduler[T]) begin(l *lane[T]) {
-	if s.start == nil {
-		s.idle = append(s.idle, l)
-		return
-	}
-	s.start(l)
-}
-
-// serve works on a key until it has no items left, or ctx ends: then the lane becomes idle.
+// serve works on a key until it has no items left, or ctx ends: then the next Run goes on.
 func (s *Scheduler[T]) serve(ctx context.Context, l *lane[T]) {
 	var err error // of the last call
 	for ctx.Err() == nil {
@@ -306,10 +297,6 @@ func (s *Scheduler[T]) serve(ctx context.Context, l *lane[T]) {
 		s.finished(l.key, items, err)
 		s.release(l, len(items))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.held = 0
-	s.idle = append(s.idle, l) // this Run's ctx has ended, so it starts no more
 }
 
 // due returns the items to process now, or how long to wait for them. If it gives the key up, it
