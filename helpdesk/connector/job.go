@@ -628,20 +628,27 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 // and repeats both. A conversation that changed in the meantime is not ended but due
 // immediately.
 func (j *job) gone(ctx context.Context, cause error) error {
-	done, err := j.d.store.end(ctx, j.d.productID, j.r, j.lease.Check())
+	for _, s := range j.r.Sessions {
+		if err := j.d.store.unlink(ctx, j.d.productID, j.lane.link(), s.ID); err != nil {
+			j.back(time.Now().Add(storageRetry))
+			return await(ctx, j.d.logger, err)
+		}
+	}
+	tried := false
+	err := j.update(ctx, func(c *conversation) error {
+		if tried { // a session joined, or a message came
+			return errMeant
+		}
+		tried, *c = true, conversation{}
+		return nil
+	})
 	switch {
-	case document.IsConflict(err):
+	case errors.Is(err, errMeant):
+		j.back(time.Now())
+		return nil
+	case err != nil && !errors.Is(err, errDropped):
 		j.back(time.Now())
 		return err
-	case err != nil && ctx.Err() == nil:
-		j.back(time.Now().Add(storageRetry))
-		return await(ctx, j.d.logger, err)
-	case err != nil:
-		j.back(time.Now())
-		return ctx.Err()
-	case !done:
-		j.back(time.Now()) // a session joined, or a message came
-		return nil
 	}
 	j.logger().Info("a conversation is gone; its sessions can be linked again", "err", cause)
 	j.d.metrics.links.WithLabelValues(j.d.productID, j.account.desk, "ended").Inc()

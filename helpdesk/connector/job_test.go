@@ -113,16 +113,29 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	assert.Equal(t, r.doc, after.doc)
 }
 
-// newJob returns a job that has the lease for a while, its lease, a desk, and a function that writes a
-// note.
-func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() error) {
+// A session may join a conversation just before that turns out to be gone.
+func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 	s := newLinks(t)
-	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
-	d = newDesk()
-	delivery := s.delivery("acme")
-	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
-		lease: lease, desk: d}
-	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+	s.visit(t, "s", "/a")
+	s.visit(t, "late", "/a")
+	s.linkAs(t, "7", "s", byWebhook)
+	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
+	require.NoError(t, err)
+	d := s.delivery("acme")
+	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), account: d.account("zendesk"), lease: lease}
+	require.NoError(t, j.reload(t.Context()))
+	s.linkAs(t, "7", "late", byWebhook)
+	require.NoError(t, j.gone(t.Context(), errRemoved))
+	assert.Len(t, s.sessions(t, "7"), 2)
+	assert.True(t, j.lane.slot.IsSet(), "the desk is asked again")
+	before := j.r
+	require.NoError(t, j.gone(t.Context(), errRemoved))
+	assert.Empty(t, s.sessions(t, "7"))
+	j.r = before // as after an answer that was lost
+	require.NoError(t, j.gone(t.Context(), errRemoved))
+	links, err := s.Links(t.Context(), "acme", "s", "late")
+	require.NoError(t, err)
+	assert.Equal(t, make([]Link, 2), links)
 }
 
 // A job that was let in before the desk limited the account waits like all others.

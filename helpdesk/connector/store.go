@@ -220,26 +220,6 @@ func (s *store) unlink(ctx context.Context, productID string, of Link, sessionID
 	return err
 }
 
-// end frees the sessions of a conversation that is gone and removes its document, under the
-// check. It reports false if the document has changed since it was read. After false or an
-// error the sessions may be free while the document still has them; call it again with the
-// conversation as it is then.
-func (s *store) end(ctx context.Context, productID string, r record, check document.Change) (bool, error) {
-	for _, session := range r.Sessions {
-		if err := s.unlink(ctx, productID, r.link(), session.ID); err != nil {
-			return false, err
-		}
-	}
-	if !r.doc.Exists() {
-		return true, nil
-	}
-	_, err := s.docs.Write(ctx, productID, check, document.Delete(r.doc))
-	if conflict, ok := errors.AsType[*document.ConflictError](err); ok && conflict.Name == r.doc.Name {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // each calls see with the documents below a prefix, in the order of their names. A document created
 // in the meantime may be missing. After an error see may have had some of them.
 func (s *store) each(ctx context.Context, productID, prefix string, see func(doc document.Document)) error {
