@@ -694,6 +694,21 @@ func (s *service) identify(sessionID, userID, email string) error {
 
 // Another server takes over from a dead one within seconds, and finds the note that was being
 // written.
+// The server that a desk has asked to wait keeps the lease, so that no other asks the desk.
+func TestFollow_waitsForADeskAtAllServers(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: promptNotes()}, nil).follows(t, f.desk)
+		f.begins(t, "a")
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 429, Wait: 10 * time.Minute}))
+		f.views(t, "s", "b")
+		time.Sleep(10*time.Minute - time.Second)
+		assert.Equal(t, 2, f.desk.count("note"))
+		f.desk.refuses(nil)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
+	})
+}
+
 func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.stop()

@@ -205,8 +205,8 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 // is full has no work until a job ends. wait asks the triggers that are due first, because a match
 // is work.
 //
-// busy reports whether the lease is worth keeping for linger: work is running, or a lane is due
-// by then, whether or not its desk is away.
+// busy reports whether the lease is to be kept: work is running, or a lane is due within linger,
+// even if its desk is away. Another server would not know for how long the desk has asked to wait.
 func (d *delivery) wait() (wait time.Duration, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
