@@ -935,30 +935,28 @@ func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
 
 // A batch that its handler refuses for good does not hold up its session.
 func TestConsumer_skipsEntriesThatAHandlerRefuses(t *testing.T) {
-	server := newStream(t, nil)
-	var calls atomic.Int64
-	var raw notes
-	handled := make(chan string, 10)
-	handlers := stream.Handlers{Raw: raw.raw().Raw, Actions: func(_ context.Context, b activity.Batch) error {
-		switch calls.Add(1) {
-		case 1:
-			return errors.New("busy")
-		case 2:
-			return fmt.Errorf("post: %w", stream.Permanent(errors.New("no such conversation")))
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		s := serving(events(1, entryOf("s", "a"), entryOf("s", "b")))
+		c := startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+			n.add("%s", b.Actions[0].Title)
+			switch len(n.all()) {
+			case 1:
+				return errors.New("busy")
+			case 2:
+				return fmt.Errorf("post: %w", stream.Permanent(errors.New("no such conversation")))
+			}
+			return nil
+		}, Raw: new(notes).raw().Raw}, stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []string{"a", "a", "b"}, n.all())
+		for name, want := range map[string]float64{"acknowledged_total": 1, "skipped_total": 1, "handler_failures_total": 1,
+			"pending": 0} {
+			assert.InDelta(t, want, c.counted(t, name), 0, name)
 		}
-		handled <- b.SessionID
-		return nil
-	}}
-	c := startConsumer(t, server.URL(), handlers,
-		stream.ConsumerOptions{Since: time.Unix(0, 0), MinBackoff: 1, MaxBackoff: 1})
-	server.Send(did("s"), did("s"))
-	assert.Equal(t, "s", <-handled)
-	assert.Equal(t, int64(3), calls.Load(), "the first batch twice, the second once")
-	waittest.Until(t, "the batch is finished", func() bool { return c.counted(t, "acknowledged_total") == 1 })
-	assert.Equal(t, 1.0, c.counted(t, "skipped_total", "refused"))
-	assert.Equal(t, 1.0, c.counted(t, "handler_failures_total"))
-	assert.Contains(t, c.log.String(), "no such conversation")
-	assert.Zero(t, c.counted(t, "pending"))
+		assert.InDelta(t, 1, c.counted(t, "skipped_total", "refused"), 0)
+		assert.Contains(t, c.log.String(), "no such conversation")
+	})
 }
 
 // A custom prompt does not remove the warning before the data.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,11 +36,7 @@ func clicked(sessionID string, labels ...string) activity.Batch {
 
 // clickedTimes is a batch of n clicks of a session on one button.
 func clickedTimes(sessionID string, n int) activity.Batch {
-	labels := make([]string, n)
-	for i := range labels {
-		labels[i] = "x"
-	}
-	return clicked(sessionID, labels...)
+	return clicked(sessionID, slices.Repeat([]string{"x"}, n)...)
 }
 
 // labels returns the labels that a batch's actions clicked.
@@ -235,6 +232,7 @@ func TestSummarizer_sendsTheModelTheActions(t *testing.T) {
 	require.NotContains(t, prompt, first.Text(), "what the summary covers")
 }
 
+// The actions of failed attempts are in the next summary, and so is the summary before, if there is one.
 func TestSummarizer_keepsActionsOfAFailedSummary(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -263,6 +261,15 @@ func TestSummarizer_keepsActionsOfAFailedSummary(t *testing.T) {
 			require.Contains(t, s.model.lastPrompt(), first.Text())
 			require.NotContains(t, s.model.lastPrompt(), "so far:", "nobody has the summary that failed")
 			require.EqualValues(t, 1, s.counted(t, "ok"))
+
+			c.trouble(s)
+			s.add(t, clicked("s", "e", "f", "g"))
+			s.model.takes, s.model.answers = 0, ""
+			s.add(t, clicked("s", "h"))
+			require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 2")
+			require.Contains(t, s.model.lastPrompt(), "clicked e on")
+			require.Equal(t, 4, s.desk.last.Replaces)
+			require.Equal(t, "summary 4", s.desk.last.Text)
 		})
 	}
 }
@@ -278,23 +285,6 @@ func TestSummarizer_triesAgainForABatchThatCameWhileItFailed(t *testing.T) {
 		s.add(t, clicked("s", "a", "b", "c"))
 		require.Equal(t, []string{"0s model", "1s model", `2s overwrite s 4 "summary 2"`}, s.take())
 	})
-}
-
-// The actions of failed attempts are in the next summary, and the summary before still goes into
-// it.
-func TestSummarizer_keepsThePreviousSummaryWhenTheNextFails(t *testing.T) {
-	for _, trouble := range []func(s *summing){
-		func(s *summing) { s.model.fails = 2 }, func(s *summing) { s.desk.fails = 2 },
-	} {
-		s := newSumming(stream.SummarizerOptions{})
-		s.add(t, clicked("s", "a", "b", "c"))
-		trouble(s)
-		s.add(t, clicked("s", "d", "e", "f"), clicked("s", "g"), clicked("s", "h"))
-		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 1")
-		require.Contains(t, s.model.lastPrompt(), "clicked d on")
-		require.Equal(t, 5, s.desk.last.Replaces)
-		require.Equal(t, "summary 4", s.desk.last.Text)
-	}
 }
 
 func TestSummarizer_cutsLongAnswers(t *testing.T) {
