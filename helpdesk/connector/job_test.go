@@ -138,6 +138,18 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 	assert.Equal(t, make([]Link, 2), links)
 }
 
+// newJob returns a job that has the lease for a while, its lease, a desk, and a function that writes a
+// note.
+func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() error) {
+	s := newLinks(t)
+	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
+	d = newDesk()
+	delivery := s.delivery("acme")
+	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
+		lease: lease, desk: d}
+	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+}
+
 // A job that was let in before the desk limited the account waits like all others.
 func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
