@@ -574,6 +574,28 @@ func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 	})
 }
 
+// An erasure takes away the note that a conversation has to wait with.
+func TestFollow_writesOnAfterAFailedNoteIsErased(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		now := time.Now()
+		f.visitAs(t, "s", "alice", "", now, "a")
+		f.links(t, "7", "s")
+		f.visitAs(t, "t", "bob", "", now, "b")
+		f.links(t, "7", "t")
+		f.desk.refuses(failing("7", helpdesk.APIError{Status: 429, Wait: time.Minute, OneConversation: true}))
+		f.views(t, "s", "c")
+		plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{"s"}, Links: []Link{{"zendesk", "7"}}}, false)
+		require.NoError(t, err)
+		require.NoError(t, f.store.log.Append(t.Context(), "acme", plan.Entries, plan.Changes...))
+		synctest.Wait()
+		f.desk.refuses(nil)
+		f.views(t, "t", "d")
+		assert.NotContains(t, f.desk.texts("7"), "[1] User visited d")
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b", "[1] User visited d"}, f.desk.texts("7"))
+	})
+}
+
 func TestFollow_countsTrimmedActions(t *testing.T) {
 	for _, after := range []string{"nothing more comes", "more comes"} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {

@@ -336,7 +336,8 @@ func (j *job) back(due time.Time) {
 //	entries came while the job worked       due after the debounce time, counted from now
 //	nothing                                 due when next says, or idle
 //
-// The failures in a row end, unless the notes still wait for their next attempt.
+// The failures in a row end, unless the time of the next attempt is still to come: then the lane is
+// due at that time, even if no note is left to write.
 func (j *job) done(due, own time.Time, waits bool) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
@@ -349,6 +350,11 @@ func (j *job) done(due, own time.Time, waits bool) {
 	} else if waits {
 		due = now
 	}
+	if m := l.more; m != nil && m.again[notes].After(now) {
+		due = sooner(due, m.again[notes])
+	} else if m != nil {
+		m.failures[notes], m.refused = 0, 0
+	}
 	l.other = due
 	held := j.isHeld()
 	if held && j.from != (eventlog.ID{}) {
@@ -360,9 +366,6 @@ func (j *job) done(due, own time.Time, waits bool) {
 			l.readFrom(w.reached)
 			l.own, more = l.own || j.r.owned(), true
 		}
-	}
-	if m := l.more; m != nil && !m.again[notes].After(now) {
-		m.failures[notes], m.refused = 0, 0
 	}
 	switch {
 	case more:
