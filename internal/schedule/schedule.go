@@ -185,7 +185,7 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l.queue, l.sizes = append(l.queue, item), append(l.sizes, int64(bytes))
 	s.items++
 	s.bytes += int64(bytes)
-	if ok && s.wait(l, now) <= 0 {
+	if ok && (l.isFailing() || s.wait(l, now) <= 0) { // a failing key may have to be given up now
 		l.wake.Signal()
 	}
 }

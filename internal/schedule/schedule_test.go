@@ -307,9 +307,10 @@ func TestScheduler_givesUpFailingWorkWhenThereIsNoRoom(t *testing.T) {
 // A failing key is given up for room only when it takes half of the room.
 func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 	for name, tt := range map[string]struct {
-		away, more int // items of the key that fails, before and after it has failed
-		givesUp    bool
-	}{"a third": {2, 0, false}, "half": {3, 0, true}, "half, most of it since": {1, 2, true}} {
+		away, more, put int // items of the key that fails: before it has failed, after, and while Add waits
+		givesUp         bool
+	}{"a third": {2, 0, 0, false}, "half": {3, 0, 0, true}, "half, most of it since": {1, 2, 0, true},
+		"half, some of it put without room": {2, 0, 2, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
@@ -338,8 +339,13 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 				for i := range 6 - tt.away - tt.more {
 					b.add("slow", i)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // shorter than a pause
 				defer cancel()
+				time.AfterFunc(time.Second/4, func() {
+					for i := range tt.put {
+						b.s.Put("away", i, 1)
+					}
+				})
 				err := b.s.Add(ctx, "new", 1, 1)
 				assert.Equal(t, tt.givesUp, err == nil)
 				b.called()
