@@ -247,6 +247,18 @@ func TestRegister_yieldsToGrants(t *testing.T) {
 	}
 }
 
+// A stored client that cannot be read is replaced when its app registers again.
+func TestRegister_mendsADamagedClient(t *testing.T) {
+	p, id := newClient(t)
+	docs, err := p.docs.Get(t.Context(), "", "oauth/client/"+id)
+	require.NoError(t, err)
+	_, err = p.docs.Write(t.Context(), "", document.Put(docs[0], []byte("{"), 0))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, p.page(request(id)).Code)
+	require.Equal(t, id, p.register("Claude", callback))
+	p.signIn(id)
+}
+
 // Clients that have signed in stay, however many register. Of the others the newest thousand stay.
 func TestRegister_isBounded(t *testing.T) {
 	p := newPlace(t, publicURL)

@@ -185,10 +185,10 @@ func (s *Server) register(ctx context.Context, c client) (id string, err error) 
 	return id, s.keep(ctx, id, value, false)
 }
 
-// keep makes a registered client the most recently used one. It stores one that is not registered
-// with this value; without a value it does nothing then. It blocks while another request of this
-// server changes the list, until ctx ends. The list, the client and the evicted ones change
-// together or not at all.
+// keep makes a client the most recently used one and stores this value for it. Without a value it
+// leaves the stored one, and does nothing for a client that is not registered. It blocks while
+// another request of this server changes the list, until ctx ends. The list, the client and the
+// evicted ones change together or not at all.
 func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
 	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
 	if err != nil || len(raw) != idBytes {
@@ -205,10 +205,10 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 		}
 		list, client := docs[0], docs[1]
 		put := document.Put(client, value, clientTTL)
-		if client.Exists() {
-			put.Value = client.Value
-		} else if value == nil {
+		if value == nil && !client.Exists() {
 			return nil
+		} else if value == nil {
+			put.Value = client.Value
 		}
 		waited := indexOf(list.Value, raw) >= 0
 		put.Yields = !signsIn && (waited || !client.Exists())
