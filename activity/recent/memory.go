@@ -69,8 +69,14 @@ type memoryEntry = fair.Entry[memoryKey, any]
 // memoryUser holds the sessions with actions of a user, and those that identified the user.
 type memoryUser struct {
 	memoryEntry
-	sessions []*memorySession
-	first    [1]*memorySession // backs sessions while there is one
+	sessions []userSession
+	first    [1]userSession // backs sessions while there is one
+}
+
+// userSession is a session of a user, and the start of the user's newest action there.
+type userSession struct {
+	*memorySession
+	newest int64
 }
 
 // memorySession is a session, or a user's actions outside any.
@@ -213,7 +219,7 @@ func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 	before := len(s.Actions)
 	if s.insert(*a, m.maxEvents, m.maxHeld) {
 		if owner, _ := s.owner(a); owner != "" {
-			m.linkUser(s, owner)
+			m.linkUser(s, owner, a.Start)
 		}
 		if len(s.Actions) == before && len(s.users) > 1 { // another user's may have been removed
 			m.prune(s)
@@ -248,7 +254,7 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 	}
 	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // also in sessions that the erasure does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
-			m.eraseIn(s, e)
+			m.eraseIn(s.memorySession, e)
 		}
 	}
 }
@@ -319,12 +325,12 @@ func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 func (m *Memory) link(s *memorySession) {
 	m.prune(s)
 	for _, said := range s.Identities {
-		m.linkUser(s, said.UserID) // for erasures
+		m.linkUser(s, said.UserID, 0) // for erasures; the first to give way
 	}
 	last := ""
-	for i := range s.Actions {
+	for i := range slices.Backward(s.Actions) {
 		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
-			m.linkUser(s, owner)
+			m.linkUser(s, owner, s.Actions[i].Start)
 			last = owner
 		}
 	}
@@ -347,40 +353,42 @@ func (m *Memory) prune(s *memorySession) {
 	}
 }
 
-// linkUser associates the session with a user who has an action there, or whom it identified. Beyond
+// linkUser associates the session with a user who has an action there that began at start. Beyond
 // maxEvents sessions it dissociates the user from the one whose newest action is the oldest: each of
-// the others has an action that is no older, and only maxEvents actions are kept of a user.
-func (m *Memory) linkUser(s *memorySession, id string) {
+// the others has an action that is no older, and only maxEvents actions are kept of a user. The starts
+// are kept beside the sessions: anybody can send a user's actions in ever more sessions, each of which
+// may have hundreds of actions to look at.
+func (m *Memory) linkUser(s *memorySession, id string, start int64) {
 	u := m.user(s.Product(), id)
-	if !slices.Contains(u.sessions, s) {
+	at := slices.IndexFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
+	if at < 0 {
+		at = len(u.sessions)
 		s.users = append(s.users, u)
-		if u.sessions = append(u.sessions, s); cap(u.sessions) > 1 {
-			u.first[0] = nil // must not retain the session
+		if u.sessions = append(u.sessions, userSession{s, start}); cap(u.sessions) > 1 {
+			u.first[0] = userSession{} // must not retain the session
 		}
 	}
+	u.sessions[at].newest = max(u.sessions[at].newest, start)
 	if len(u.sessions) > m.maxEvents {
-		m.unlink(slices.MinFunc(u.sessions, func(a, b *memorySession) int {
-			return cmp.Compare(a.newestOf(id), b.newestOf(id))
-		}), u)
+		oldest := slices.MinFunc(u.sessions, func(a, b userSession) int { return cmp.Compare(a.newest, b.newest) })
+		m.unlink(oldest.memorySession, u)
 	}
 	u.Keep(m.userItem(u))
 }
 
-// newestOf returns the start of the newest action that the user owns in the session, or 0.
-func (s *memorySession) newestOf(userID string) int64 {
-	for i := range slices.Backward(s.Actions) {
-		if owner, _ := s.owner(&s.Actions[i]); owner == userID {
-			return s.Actions[i].Start
-		}
-	}
-	return 0
+// hasActionsOf reports whether the user owns an action of the session.
+func (s *memorySession) hasActionsOf(userID string) bool {
+	return slices.ContainsFunc(s.Actions, func(a HeldAction) bool {
+		owner, _ := s.owner(&a)
+		return owner == userID
+	})
 }
 
 // visits returns the sessions that have actions appended with the user's ID, all of which other users
 // own now; at most the newest maxEvents.
 func (m *Memory) visits(productID, userID string) (found []*memorySession) {
 	m.held.Each(productID, func(e *memoryEntry) bool {
-		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && s.newestOf(userID) == 0 {
+		if s, ok := e.Value.(*memorySession); ok && s.wasVisitor(userID) && !s.hasActionsOf(userID) {
 			found = append(found, s)
 		}
 		return true
@@ -401,7 +409,7 @@ func (s *memorySession) wasVisitor(id string) bool {
 // unlink dissociates a session and a user. It removes a user without sessions.
 func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
-	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
+	u.sessions = slices.DeleteFunc(u.sessions, func(of userSession) bool { return of.memorySession == s })
 	if len(u.sessions) == 0 {
 		if m.users[u.Product()]--; m.users[u.Product()] == 0 {
 			delete(m.users, u.Product())
@@ -426,9 +434,9 @@ func (m *Memory) user(product, id string) *memoryUser {
 
 // userItem returns the user's cost. A user is never evicted.
 func (m *Memory) userItem(u *memoryUser) fair.Item {
-	const pointer = 8 // to a session, and of the session to the user
+	const pointer = 8 // of a session, to the user
 	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key().id)) +
-		2*fair.Size(pointer*cap(u.sessions))}
+		fair.Size(pointer*cap(u.sessions)) + fair.Size(int(unsafe.Sizeof(userSession{}))*cap(u.sessions))}
 }
 
 // sessionItem returns the session's cost, and the expiry of its oldest action or, without actions, of
@@ -508,7 +516,7 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	defer m.mu.Unlock()
 	if e := m.held.Find(productID, memoryKey{aUser, userID}); e != nil {
 		for _, s := range e.Value.(*memoryUser).sessions {
-			if s.Session != "" && s.newestOf(userID) != 0 {
+			if s.Session != "" && s.hasActionsOf(userID) {
 				ids = append(ids, s.Session)
 			}
 		}

@@ -336,6 +336,29 @@ func allocsOfRecent(t *testing.T, users int) float64 {
 	})
 }
 
+// Anybody can send a user's actions in ever more sessions, each with many actions of others.
+func TestMemory_looksAtNoOtherSessionForAnAction(t *testing.T) {
+	m := musttest.New(recent.NewMemory(nil))
+	now := time.Now()
+	for i := range recent.DefaultMaxEvents {
+		session := fmt.Sprint("s", i)
+		addClick(t, m, "ada", session, now.Add(-2*time.Hour))
+		for j := range 7 {
+			addClicks(t, m, fmt.Sprint("other", j), session, now.Add(-time.Hour), recent.DefaultMaxEvents)
+		}
+	}
+	times := func(user string) time.Duration {
+		least := time.Hour
+		for i := range 50 {
+			began := time.Now()
+			addClick(t, m, user, fmt.Sprint(user, i), now.Add(-3*time.Hour))
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	assert.Less(t, times("ada"), 8*times("bob"))
+}
+
 func TestMemory_dropsAProductAndNoOther(t *testing.T) {
 	m := musttest.New(recent.NewMemory(nil))
 	addClick(t, m, "ada", "s", time.Now())
