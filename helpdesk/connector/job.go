@@ -236,8 +236,8 @@ func (j *job) trace(s *step, began time.Time, err error) {
 // failed returns the error of a step if it ends the job: because the account is away, the
 // conversation is gone, or storage failed. Any other failure is the step's own, as for a contact
 // that is gone: failed records when to repeat the step, and the job goes on with the steps of
-// other classes. A success ends the failures in a row of contacts and offers; those of notes end
-// with the job, and those of answers when a reply is composed.
+// other classes. A success ends the failures in a row of contacts and offers. Notes are forgiven
+// at the end of the job, and answers when a reply is composed.
 func (j *job) failed(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError

@@ -104,8 +104,8 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	return d
 }
 
-// contextOf returns what triggers see of a session. It drops the actions that are too old from the
-// window.
+// contextOf returns the triggers' view of a session. It drops the actions that are too old from
+// the window.
 func contextOf(w *Window, s Session, q question) proactive.TriggerContext {
 	now := later(q.now, w.newest())
 	w.trim(now.Add(-WindowSpan))
