@@ -9,6 +9,7 @@ import (
 )
 
 // All requests of an app share one rate limit per window. See
+// https://developers.intercom.com/docs/references/2.0/rest-api/errors/rate-limiting.
 const (
 	windowLength = 10 * time.Second
 	maxWindow    = time.Minute // bounds how long a header can make us wait

@@ -12,6 +12,7 @@ import (
 
 // Zendesk states its limits in the headers of its answers: the account's per minute, which
 // [helpdesk.API] remembers, and one user's updates of a ticket, 30 in ten minutes. See
+// https://developer.zendesk.com/documentation/ticketing/using-the-zendesk-api/best-practices-for-avoiding-rate-limiting
 
 // maxPaced is the maximum number of waiting tickets that are remembered. Only
 // busy tickets have to wait, and a forgotten one gets a 429 that restores it.

@@ -64,6 +64,7 @@ func bare(text string) string {
 
 // redacted returns a comment's HTML with all content marked for redaction: text within redact
 // elements, links with a redact attribute. See
+// https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/.
 func redacted(body string) string {
 	return pieces.ReplaceAllStringFunc(body, func(piece string) string {
 		rest, isLink := strings.CutPrefix(piece, "<a ")

@@ -35,6 +35,7 @@ const DefaultTolerance = 15 * time.Minute
 //
 // Several secrets allow two webhooks, or the rotation of a secret. Verify compares all
 // of them, each in constant time. See
+// https://developer.zendesk.com/documentation/webhooks/verifying/.
 func Verify(secrets []string, header http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	if tolerance == 0 {
 		tolerance = DefaultTolerance
