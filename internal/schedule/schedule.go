@@ -115,6 +115,7 @@ type Scheduler[T any] struct {
 	start   func(*lane[T])      // starts a lane's goroutine; nil while Run is not running
 	items   int                 // added and unfinished
 	bytes   int64               // size of these items
+	stuck   int                 // items of failing keys
 	waiting int                 // calls of Add waiting for room
 	changed chan struct{}       // closed when items are finished; nil without waiters
 }
@@ -185,6 +186,9 @@ func (s *Scheduler[T]) put(key string, item T, bytes int) {
 	l.queue, l.sizes = append(l.queue, item), append(l.sizes, int64(bytes))
 	s.items++
 	s.bytes += int64(bytes)
+	if l.isFailing() {
+		s.stuck++
+	}
 	if ok && (l.isFailing() || s.wait(l, now) <= 0) { // a failing key may have to be given up now
 		l.wake.Signal()
 	}
@@ -265,6 +269,7 @@ func (s *Scheduler[T]) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	s.mu.Lock()
 	s.start = func(l *lane[T]) { lanes.Go(func() { s.serve(ctx, l) }) }
+	s.stuck = 0
 	for _, l := range s.lanes {
 		l.held = 0
 		s.start(l)
@@ -363,6 +368,7 @@ func (s *Scheduler[T]) fail(l *lane[T], err error) time.Duration {
 	now := time.Now()
 	if l.failures++; l.failures == 1 {
 		l.failing = now
+		s.stuck += len(l.queue)
 	}
 	pause := max(Backoff{s.opts.MinBackoff, s.opts.MaxBackoff}.After(l.failures), RetryAfter(err))
 	l.again = now.Add(pause)
@@ -376,17 +382,7 @@ func (s *Scheduler[T]) isGivenUp(l *lane[T]) bool {
 		return false
 	}
 	tooLong := l.again.Sub(l.failing) > s.opts.GiveUpAfter
-	return (tooLong || s.waiting > 0 && 2*s.stuck() >= s.items) && s.opts.CanGiveUp(l.queue)
-}
-
-// stuck returns how many items failing keys have.
-func (s *Scheduler[T]) stuck() (items int) {
-	for _, l := range s.lanes {
-		if l.isFailing() {
-			items += len(l.queue)
-		}
-	}
-	return items
+	return (tooLong || s.waiting > 0 && 2*s.stuck >= s.items) && s.opts.CanGiveUp(l.queue)
 }
 
 // release removes a key's finished items.
@@ -397,6 +393,9 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 		s.bytes -= bytes
 	}
 	s.items -= n
+	if l.isFailing() {
+		s.stuck -= len(l.queue)
+	}
 	clear(l.queue[:n]) // do not keep them alive through the array
 	l.queue, l.sizes, l.held = l.queue[n:], l.sizes[n:], 0
 	l.finished += n

@@ -192,7 +192,7 @@ func TestScheduler_retriesWithTheSameItemsAndBacksOff(t *testing.T) {
 			return nil
 		}
 		b.add("a", 1)
-		assert.Equal(t, schedule.Stats{Items: 1, Bytes: 1, Failing: 1}, func() schedule.Stats {
+		assert.Equal(t, schedule.Stats{Items: 1, Bytes: 1, Failing: 1, Stuck: 1}, func() schedule.Stats {
 			synctest.Wait()
 			return b.s.Stats()
 		}())
@@ -355,6 +355,30 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 	}
 }
 
+// A key is given up for room without a look at all the others.
+func TestScheduler_givesUpManyKeysAsFastAsFew(t *testing.T) {
+	cost := func(keys int) time.Duration { // of one
+		least := time.Hour
+		for range 3 {
+			b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: keys, MinBackoff: time.Minute,
+				MaxBackoff: time.Minute}, func(context.Context, string, []int) error { return errAway })
+			for i := range keys {
+				b.add(fmt.Sprint(i), 1)
+			}
+			waittest.Until(t, "all fail", func() bool { return b.s.Stats().Failing == keys })
+			began := time.Now()
+			b.add("another", 1)
+			for i := range 200 {
+				b.add(fmt.Sprint("another ", i), 1)
+			}
+			least = min(least, time.Since(began)/time.Duration(keys))
+			b.cancel()
+		}
+		return least
+	}
+	assert.Less(t, cost(16_000), 12*cost(1000))
+}
+
 func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -485,19 +509,25 @@ func TestScheduler_flushes(t *testing.T) {
 
 func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, schedule.Options[int]{}, func(ctx context.Context, _ string, _ []int) error {
+		b := run(t, schedule.Options[int]{}, func(ctx context.Context, key string, _ []int) error {
+			if key == "away" {
+				return errAway
+			}
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		b.add("a", 1, 2)
+		b.add("away", 1)
 		b.called()
 		b.cancel()
 		assert.Empty(t, b.finished)
 		b.work = nil
 		b.add("b", 1)
+		b.add("away", 2)
 		b.start()
 		b.called()
-		assert.Equal(t, map[string][]int{"a": {1, 2}, "b": {1}}, b.finished)
+		assert.Equal(t, map[string][]int{"a": {1, 2}, "away": {1, 2}, "b": {1}}, b.finished)
+		assert.Zero(t, b.s.Stats())
 	})
 }
 
