@@ -55,7 +55,8 @@ const untrusted assistance.Reason = "untrusted"
 func (c *Connector) States(ctx context.Context, productID string, links ...Link) ([]assistance.State, error) {
 	states := make([]assistance.State, len(links))
 	product, ok, err := c.products.Product(productID)
-	if err != nil || !ok || product.Assistance == nil {
+	isLink := func(l Link) bool { return l != Link{} }
+	if err != nil || !ok || product.Assistance == nil || !slices.ContainsFunc(links, isLink) {
 		return states, err
 	}
 	names := make([]string, len(links))
@@ -67,7 +68,7 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 		return nil, err
 	}
 	for i, doc := range docs {
-		if conv, err := decodeConversation(doc); err == nil && links[i] != (Link{}) {
+		if conv, err := decodeConversation(doc); err == nil && isLink(links[i]) {
 			states[i] = conv.machine().State()
 		}
 	}

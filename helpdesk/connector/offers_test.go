@@ -272,6 +272,21 @@ func TestOffers_reportsTheStateOfConversations(t *testing.T) {
 	})
 }
 
+func TestOffers_asksNoStorageForTheStateOfSessionsWithoutAConversation(t *testing.T) {
+	log := &watchtest.Log{}
+	runWith(t, helping, func(w *world, _ *Options) {
+		w.sees = func(of eventlog.Log) eventlog.Log { log.Log = of; return log }
+	}, func(w *world, s *server, conversation string) {
+		log.Down.Store(true)
+		states, err := s.connector.States(w.t.Context(), acme, Link{}, Link{})
+		require.NoError(t, err)
+		assert.Equal(t, make([]assistance.State, 2), states)
+		_, err = s.connector.States(w.t.Context(), acme, Link{}, Link{"intercom", conversation})
+		require.ErrorIs(t, err, watchtest.ErrDown)
+		log.Down.Store(false)
+	})
+}
+
 func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	run(t, helping, func(w *world, s *server, conversation string) {
 		w.pingPong()

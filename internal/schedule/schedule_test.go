@@ -355,30 +355,6 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 	}
 }
 
-// A key is given up for room without a look at all the others.
-func TestScheduler_givesUpManyKeysAsFastAsFew(t *testing.T) {
-	cost := func(keys int) time.Duration { // of one
-		least := time.Hour
-		for range 3 {
-			b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: keys, MinBackoff: time.Minute,
-				MaxBackoff: time.Minute}, func(context.Context, string, []int) error { return errAway })
-			for i := range keys {
-				b.add(fmt.Sprint(i), 1)
-			}
-			waittest.Until(t, "all fail", func() bool { return b.s.Stats().Failing == keys })
-			began := time.Now()
-			b.add("another", 1)
-			for i := range 200 {
-				b.add(fmt.Sprint("another ", i), 1)
-			}
-			least = min(least, time.Since(began)/time.Duration(keys))
-			b.cancel()
-		}
-		return least
-	}
-	assert.Less(t, cost(16_000), 12*cost(1000))
-}
-
 func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
