@@ -215,27 +215,16 @@ var orderTests = []test{
 		run: brings("1 2 3 4 5", []float64{4}, []float64{1}, []float64{5}, []float64{3}, []float64{2})},
 	{name: "actions microseconds apart",
 		run: brings("1.000001 1.000002 1.000003", []float64{1.000002}, []float64{1.000001}, []float64{1.000003})},
-	{name: "late batch is merged", run: brings("1 2 3 4 5 6", []float64{1, 4, 6}, []float64{2, 3, 5})},
 	{name: "simultaneous actions are all kept in order of arrival", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", Click(f.at(1), "a", page), Click(f.at(1), "b", page)),
 			NewBatch(product, "s", "ada", f.click(2)),
 			NewBatch(product, "s", "ada", Click(f.at(1), "c", page)))
 		require.Equal(f, "a b c 2", labels(f, f.recent(product, "ada", maxEvents)))
 	}},
-	{name: "records carry start and session", run: func(f fixture) {
-		f.add(NewBatch(product, "s", "ada", f.click(1.5)))
-		found := f.recent(product, "ada", maxEvents)
-		require.Len(f, found, 1)
-		require.Equal(f, f.at(1.5).UnixMicro(), found[0].Start)
-		require.Equal(f, "s", found[0].Session)
-	}},
 }
 
 var trimTests = []test{
 	{name: "newest of one batch are kept", max: 3, run: brings("5 6 7", []float64{1, 2, 3, 4, 5, 6, 7})},
-	{name: "late action evicts the oldest", max: 3, run: brings("2 3 4", []float64{1, 2, 4}, []float64{3})},
-	{name: "late action older than everything in a full memory is dropped", max: 3,
-		run: brings("2 3 4", []float64{2, 3, 4}, []float64{1})},
 	{name: "late batch that overlaps", max: 3, run: brings("5.5 6 7", []float64{4, 5, 6}, []float64{1, 2, 5.5, 7})},
 	{name: "newest of many sessions are kept, however late the others come", max: 3, run: func(f fixture) {
 		f.happen(did{"ada", "now", 9}, did{"ada", "s1", 1}, did{"ada", "s2", 2}, did{"ada", "s3", 3}, did{"ada", "s4", 4})
@@ -247,20 +236,17 @@ var trimTests = []test{
 	}},
 }
 
-// testLimits asks for so many of five actions.
+// testLimits asks for so many of five actions of a user and of a session.
 func testLimits(f fixture) {
 	f.add(NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4, 5)...))
 	for limit, want := range map[int]string{-1: "", 0: "", 1: "5", 2: "4 5", 5: "1 2 3 4 5", 1 << 30: "1 2 3 4 5"} {
 		require.Equal(f, want, labels(f, f.recent(product, "ada", limit)), "limit %d", limit)
+		of := recent.Subject{SessionID: "s"}
+		require.Equal(f, want, labels(f, f.read(product, of, limit).Records), "limit %d of the session", limit)
 	}
 }
 
 var duplicateTests = []test{
-	{name: "duplicate of an ID changes nothing", run: func(f fixture) {
-		f.addAs("id", did{"ada", "s", 1})
-		f.addAs("id", did{"ada", "s", 3})
-		require.Equal(f, "1-1", f.spans(product, "ada"), "an action must not end at its own duplicate")
-	}},
 	{name: "duplicate within a batch", run: func(f fixture) {
 		a := f.click(1)
 		f.add(NewBatch(product, "s", "ada", a, a, f.click(2), a))
@@ -291,7 +277,7 @@ var duplicateTests = []test{
 		for i, id := range []string{"1", "2", "1", strings.Repeat("x", 1000), strings.Repeat("x", 1001), "2"} {
 			f.addAs(id, did{"ada", "s", float64(i)})
 		}
-		require.Equal(f, "0 1 3 4", labels(f, f.recent(product, "ada", maxEvents)))
+		require.Equal(f, "0-1 1-3 3-4 4-4", f.spans(product, "ada"), "no action ends at a duplicate")
 	}},
 	{name: "UUIDs alike", run: func(f fixture) {
 		const nothing = "00000000-0000-0000-0000-000000000000"
@@ -303,11 +289,11 @@ var duplicateTests = []test{
 		}
 		require.Len(f, f.recent(product, "ada", maxEvents), 33)
 	}},
-	{name: "another product may use the ID", run: func(f fixture) {
+	{name: "another product may use the ID, in another session of that name", run: func(f fixture) {
 		a := f.click(1)
-		f.add(NewBatch(product, "s", "ada", a), NewBatch("other", "s", "ada", a))
-		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
-		require.Equal(f, "1", labels(f, f.recent("other", "ada", maxEvents)))
+		f.add(NewBatch(product, "s", "ada", a), NewBatch("other", "s", "ada", a, f.click(2)))
+		require.Equal(f, "1-1", f.spans(product, "ada"))
+		require.Equal(f, "1-2 2-2", f.spans("other", "ada"))
 	}},
 }
 
@@ -348,10 +334,6 @@ func testNames(f fixture) {
 }
 
 var retentionTests = []test{
-	{name: "expired on arrival", run: func(f fixture) {
-		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(-ttl-time.Minute), "old", page)))
-		require.Empty(f, f.recent(product, "ada", maxEvents))
-	}},
 	{name: "kept until it expires", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada",
 			Click(time.Now().Add(-ttl-time.Minute), "old", page),

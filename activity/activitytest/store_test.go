@@ -161,7 +161,7 @@ var mistakes = map[string]mistake{
 			return ids, nil, err
 		}
 	}},
-	"never expires": {found: "Retention/expired", options: func(o *activitytest.Options) { o.TTL *= 1000 }},
+	"never expires": {found: "Retention/kept", options: func(o *activitytest.Options) { o.TTL *= 1000 }},
 	"raw text in JSON": {found: "JSON", build: onRecent(func(r recent.Records) {
 		for i := range r {
 			r[i].JSON = `{"type":"click","timestamp_start":1,"timestamp_end":`
