@@ -96,11 +96,6 @@ func (f fixture) actions(of recent.Subject) int {
 }
 
 var filingTests = []test{
-	{name: "several entries", run: func(f fixture) {
-		f.append(f.act("s", "ada"), Entry("a", 0), f.act("s", "bob"), f.act("s", "ada"))
-		require.Equal(f, 2, f.filed("ada"))
-		require.Equal(f, 1, f.filed("bob"))
-	}},
 	{name: "a refused append is not filed", run: func(f fixture) {
 		first := f.append(f.act("s", "ada"))[0]
 		other, wrong := f.act("s", "ada"), f.act("s", "ada")
@@ -119,13 +114,6 @@ var filingTests = []test{
 		require.Len(f, Retained(f, f.log, product), 1)
 		f.change([]eventlog.Entry{other}, put)
 		require.Equal(f, 2, f.filed("ada"))
-	}},
-	{name: "a drop forgets them", run: func(f fixture) {
-		f.append(f.act("s", "ada"))
-		f.drop()
-		require.Zero(f, f.filed("ada"))
-		f.append(f.act("s", "ada"))
-		require.Equal(f, 1, f.filed("ada"))
 	}},
 	{name: "a retry is a duplicate only once the action is filed", run: testRetries},
 }

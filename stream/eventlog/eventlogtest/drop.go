@@ -89,13 +89,6 @@ var dropTests = []test{
 		}
 		require.Empty(f, f.readAll(newest, 10), "a reader that has read everything misses nothing")
 	}},
-	{name: "removes all documents, including those without a time to live", run: func(f fixture) {
-		f.change(Entries("a", 1), f.put("ever", "1"), document.Put(named("mortal"), []byte("1"), time.Hour))
-		f.drop()
-		require.Empty(f, f.documents())
-		require.False(f, f.document("ever").Exists())
-		require.False(f, f.document("mortal").Exists())
-	}},
 	{name: "leaves the log usable, frees the keys, and never reuses an ID or a version", run: func(f fixture) {
 		given := f.append(Entries("a", 3)...)
 		f.change(nil, f.put("a", "1"))
@@ -141,19 +134,6 @@ var dropTests = []test{
 			require.NoError(f, f.log.Append(next, dropped, Entries("a", 1), put))
 			require.NoError(f, f.log.Append(f.Context(), dropped, Entries("b", 1)))
 		}
-	}},
-	{name: "removes nothing of a later generation", run: func(f fixture) {
-		require.NoError(f, f.log.Drop(f.Context(), product, 5))
-		start := f.bounds().Newest
-		put := document.Put(named("a"), []byte("1"), time.Hour)
-		require.NoError(f, f.log.Append(generation(f.Context(), 6), product, Entries("a", 2), put))
-		for through := document.Version(1); through <= 5; through++ {
-			require.NoError(f, f.log.Drop(f.Context(), product, through))
-		}
-		require.Len(f, f.readAll(start, 10), 2)
-		require.True(f, f.document("a").Exists())
-		require.NoError(f, f.log.Drop(f.Context(), product, 6))
-		require.Empty(f, f.documents())
 	}},
 	{name: "parts generations, however late a write or another drop is", run: func(f fixture) {
 		mixed, lost := 0, 0

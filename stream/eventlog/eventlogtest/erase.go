@@ -131,9 +131,11 @@ var eraseTests = []test{
 		require.Zero(f, f.sessionActions("s1"))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
-	{name: "a product that is dropped forgets them", run: func(f fixture) {
-		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+	{name: "a product that is dropped forgets them, and later actions", run: func(f fixture) {
+		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}),
+			f.act("s2", "ada"))
 		f.drop()
+		require.Zero(f, f.filed("ada"))
 		f.append(f.act("s1", "ada"))
 		require.Equal(f, [][]string{{"ada"}}, Told(f, f.log, product))
 		require.Equal(f, 1, f.filed("ada"))
