@@ -47,11 +47,6 @@ var getTests = []test{
 			require.Equal(f, value, string(f.list("a", "", 1)[0].Value))
 		}
 	}},
-	{name: "distinguishes an empty value from a missing document", run: func(f fixture) {
-		version := f.write(document.Put(named("a"), nil, 0), document.Put(named("b"), []byte{}, 0))
-		require.Equal(f, []item{{"a", "", version}, {"b", "", version}}, items(f.get("a", "b")))
-		require.Equal(f, []string{"a", "b"}, names(f.all()))
-	}},
 	{name: "returns names and values at the limits", run: func(f fixture) {
 		name, value := strings.Repeat("n", document.MaxName), bytes.Repeat([]byte("v\x00\xff\n"), document.MaxValue/4)
 		version := f.write(document.Put(named(name), value, 0), document.Put(named(name[1:]), value, 0))
