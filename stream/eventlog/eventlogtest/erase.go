@@ -30,6 +30,7 @@ func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
 func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 	t.Helper()
 	for _, e := range Retained(t, log, productID) {
+		require.Nil(t, e.Batch, "a read omits it")
 		b, err := e.Decode()
 		require.NoError(t, err)
 		if b == nil {
