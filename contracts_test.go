@@ -208,11 +208,23 @@ var credentials = map[string]func(d desks, r outgoing){
 	},
 }
 
+// security returns the names of the schemes of which a request needs one, or
+// nil for an open operation.
+func security(op contractstest.Operation) (schemes []string) {
+	requirements, _ := op.Fields["security"].([]any)
+	for _, requirement := range requirements {
+		for scheme := range requirement.(contractstest.Object) {
+			schemes = append(schemes, scheme)
+		}
+	}
+	return schemes
+}
+
 // signed returns the request with each credential that opens the operation for its body. An open
 // operation gets it unchanged.
 func (c contracted) signed(op contractstest.Operation, r outgoing) (all []outgoing) {
 	fromIntercom := strings.Contains(r.body, `"topic"`)
-	for _, scheme := range op.Security() {
+	for _, scheme := range security(op) {
 		if strings.HasPrefix(scheme, "zendesk") && fromIntercom || strings.HasPrefix(scheme, "intercom") && !fromIntercom {
 			continue
 		}
@@ -389,7 +401,7 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 		r.header.Set("Origin", "https://evil.example")
 		r.query.Set("token", "phc_acme") // where an SDK's body is not looked at for it
 		r.query.Set("writeKey", "phc_acme")
-		if slices.Contains(op.Security(), "key") {
+		if slices.Contains(security(op), "key") {
 			key := globexKey
 			if op.ID == "callMCP" { // which serves the key's product
 				key = acmeStream
@@ -399,7 +411,7 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 		}
 	case http.StatusNotFound:
 		for name := range r.in {
-			if name != "product_id" || !slices.Contains(op.Security(), "key") { // a key opens one product only
+			if name != "product_id" || !slices.Contains(security(op), "key") { // a key opens one product only
 				r.in[name] = "none"
 			}
 		}

@@ -146,18 +146,6 @@ func (d *Document) Operations(t testing.TB) (all []Operation) {
 	return all
 }
 
-// Security returns the names of the schemes of which a request needs one, or
-// nil for an open operation.
-func (op Operation) Security() (schemes []string) {
-	requirements, _ := op.Fields["security"].([]any)
-	for _, requirement := range requirements {
-		for scheme := range requirement.(Object) {
-			schemes = append(schemes, scheme)
-		}
-	}
-	return schemes
-}
-
 // Tag returns the operation's tag.
 func (op Operation) Tag() string { return op.Fields["tags"].([]any)[0].(string) }
 
