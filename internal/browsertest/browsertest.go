@@ -37,7 +37,7 @@ const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, li
 // removes the profile.
 func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(depstest.Chromium(t)),
+		chromedp.ExecPath(depstest.Command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")),
 		chromedp.NoSandbox, // root has no sandbox
 		chromedp.DisableGPU,
 		chromedp.UserAgent(userAgent),

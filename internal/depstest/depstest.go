@@ -18,19 +18,13 @@ const (
 	PostHogJSOldest  = "1.121.0" // autocaptures only if the answer of /decide/ enables it
 )
 
-// Chromium returns the path of Chromium, or else of Google Chrome.
-func Chromium(t testing.TB) string {
-	t.Helper()
-	return Command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-}
-
 // inDeps maps commands to their paths in .deps, from where they may be used
 // instead of the system's.
 var inDeps = map[string]string{"node": "node/bin/node", "nginx": "nginx/usr/sbin/nginx",
 	"promtool": "promtool/usr/bin/promtool"}
 
 // Command returns the path of the first available command, such as redis-server, node, nginx,
-// promtool and python3.
+// promtool, python3 and Chromium.
 func Command(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -44,13 +38,6 @@ func Command(t testing.TB, names ...string) string {
 	}
 	missing(t, names[0])
 	return ""
-}
-
-// Predecessor returns the path of the liveactivity-server that must be able to run next
-// to this one: the previous release, as defined in scripts/test-deps.sh.
-func Predecessor(t testing.TB) string {
-	t.Helper()
-	return File(t, "predecessor/liveactivity-server")
 }
 
 // Folders of Node.js packages, for Modules.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -189,7 +189,7 @@ func TestKill_rollingRestart(t *testing.T) {
 	s := newStorm(t, 3, "--redis-url="+redistest.Start(t).URL())
 	s.balancer = &balancer{storm: s}
 	for _, sv := range s.servers {
-		sv.path = depstest.Predecessor(t)
+		sv.path = proctest.Predecessor(t).Path()
 	}
 	k := newKiller(s)
 	k.startAll()

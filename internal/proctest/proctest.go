@@ -50,10 +50,11 @@ func Build(t *testing.T, root, folder string) *Command {
 	return c
 }
 
-// Predecessor returns the previous release's liveactivity-server.
+// Predecessor returns the liveactivity-server that must be able to run next to this one: the previous
+// release, as defined in scripts/test-deps.sh.
 func Predecessor(t *testing.T) *Command {
 	t.Helper()
-	return &Command{depstest.Predecessor(t)}
+	return &Command{depstest.File(t, "predecessor/liveactivity-server")}
 }
 
 // Path returns the path of the command, for tests that run it on their own.
