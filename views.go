@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -140,24 +141,21 @@ func (s *Service) warn(productID string) {
 	}
 }
 
-// Bounds of the pause before a failed view is called again.
-const (
-	firstViewRetry = time.Second
-	lastViewRetry  = 30 * time.Second
-)
+// viewPauses are the pauses before a failed view is called again.
+var viewPauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends only
 // the pause before another call.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
-	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
+	for failures := 1; ; failures++ {
 		began := time.Now()
 		source, err := eventlog.NewSource(s.engine, productID)
 		if err == nil {
 			source.Logger = s.log
 			err = view(ctx, productID, source)
 		}
-		if time.Since(began) > lastViewRetry {
-			retry = firstViewRetry // it had recovered
+		if time.Since(began) > viewPauses.Max {
+			failures = 1 // it had recovered
 		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			return
@@ -168,7 +166,7 @@ func (s *Service) runView(ctx context.Context, productID string, view View) {
 			return
 		case <-s.stopping:
 			return
-		case <-time.After(retry):
+		case <-time.After(viewPauses.Even(failures)):
 		}
 	}
 }

@@ -74,13 +74,13 @@ type account struct {
 	after   string   // all the key's entries up to this ID are finished; never decreases
 	entries []*Entry // in flight, in order
 
-	ahead   bool // a pass has finished more of the key than the live reader has read
-	behind  bool
-	held    *list.Element // nil unless it waits for Resume
-	passing bool          // the pass delivers its entries
-	newest  string        // newest entry skipped by the live reader; a pass must reach it
-	due     time.Time     // when the next pass may include the key
-	backoff time.Duration // before the pass after that
+	ahead    bool // a pass has finished more of the key than the live reader has read
+	behind   bool
+	held     *list.Element // nil unless it waits for Resume
+	passing  bool          // the pass delivers its entries
+	newest   string        // newest entry skipped by the live reader; a pass must reach it
+	due      time.Time     // when the next pass may include the key
+	failures int           // in a row
 }
 
 // Entry is one entry in flight. ID, Key and More do not change; the ledger guards the
@@ -171,7 +171,7 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 	a := e.account
 	for len(a.entries) > 0 && a.entries[0].finished {
 		a.after, a.entries = a.entries[0].ID, a.entries[1:]
-		a.backoff = 0
+		a.failures = 0
 	}
 	l.closeIfDone(a)
 	l.leaveIfDone(a)
@@ -200,8 +200,9 @@ func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	return first.key, true
 }
 
-// fall lets a key fall behind, or further behind, and doubles its backoff. It drops its
-// entries in flight. mu must be held, as in all unexported functions.
+// fall lets a key fall behind, or further behind, and doubles its backoff, without jitter: keys
+// that fall together share a pass. It drops the key's entries in flight. mu must be held, as in
+// all unexported functions.
 func (l *Ledger) fall(a *account) {
 	for _, e := range a.entries {
 		e.dropped = true
@@ -212,8 +213,8 @@ func (l *Ledger) fall(a *account) {
 		l.behind++
 	}
 	a.entries = nil
-	a.backoff = min(max(2*a.backoff, l.opts.MinBackoff), l.opts.MaxBackoff)
-	a.due = time.Now().Add(a.backoff)
+	a.failures++
+	a.due = time.Now().Add(schedule.Backoff{Min: l.opts.MinBackoff, Max: l.opts.MaxBackoff}.Even(a.failures))
 	l.wake.Signal()
 }
 
@@ -262,7 +263,7 @@ func (l *Ledger) Resume(key string) {
 		return
 	}
 	l.held.Remove(a.held)
-	a.held, a.due, a.backoff = nil, time.Time{}, 0
+	a.held, a.due, a.failures = nil, time.Time{}, 0
 	l.leavePass(a)
 	l.wake.Signal()
 }

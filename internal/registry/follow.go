@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -234,29 +235,24 @@ func (r *Registry) refresh() error {
 	return r.found
 }
 
-// Bounds of Run's backoff. A request that needs a registration sooner looks on its
-// own.
-const (
-	firstRetry = time.Second
-	lastRetry  = 30 * time.Second
-)
+// pauses are Run's. A request that needs a registration sooner looks on its own.
+var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // Run keeps the registry up to date with registrations by other servers, until ctx ends. It
 // does not access storage until the log changes. It logs failures and retries, with a backoff
 // once all registrations have been applied. Call it once.
 func (r *Registry) Run(ctx context.Context) {
-	retry := firstRetry
-	for ctx.Err() == nil {
+	for failures := 1; ctx.Err() == nil; {
 		changed := r.log.Changed(OwnProduct) // taken before the read, so that no change is missed
 		var again <-chan time.Time           // nil, so never, after a success
 		if err := r.Load(ctx); err == nil {
-			retry = firstRetry
+			failures = 1
 		} else if ctx.Err() == nil {
 			r.opened.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
-			again = time.After(retry)
+			again = time.After(pauses.After(failures))
 			select {
 			case <-r.loaded:
-				retry = min(2*retry, lastRetry)
+				failures++
 			default: // the service waits for them
 			}
 		}
