@@ -69,19 +69,24 @@
 //	activity            actions, batches and events; canonical URLs
 //	activity/recent     the newest actions of every user, and their REST handler
 //	activity/directory  the user, the email address and the link of every session
+//	activity/intake     the common part of all sources: credentials, bodies, identities
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
 //	activity/flat       webhooks in a format that a product describes → actions
 //	activity/mcptool    the MCP server over a store
+//	activity/agent      a person's context for an AI agent
 //	activity/access     keys, and the products that they may read
 //	activity/access/oauth  sign-in for MCP clients without a key
 //	activity/sessions   the live sessions: a view of the log
 //	activity/tracing    the steps of actions through the service
 //	activity/otlp       exports traces and metrics by OTLP, for OpenTelemetry
 //	activity/document   small documents changed by compare-and-set, and leases
+//	activity/feed       the log's entries as their readers get them
 //	stream              for consumers of the stream: consumer, writer, summarizer
+//	stream/streammetrics  their counts as Prometheus metrics
 //	stream/eventlog     the log, its follower, its server-sent-events handler, the recorder
+//	stream/eventlog/engine  parts for an engine of your own
 //	helpdesk            the interfaces of a help desk: notes, replies, webhooks
 //	helpdesk/connector  links sessions to conversations, and delivers notes and replies
 //	helpdesk/zendesk    a Zendesk client, which can be used on its own
@@ -93,7 +98,8 @@
 //	cmd                 the service, the retriever and the bridge as commands
 //	examples            one idea each, for copying
 //
-// Each interface has a conformance suite in a package beside it, with "test" added to the name.
+// Packages beside these, with "test" at the end of the name, have fakes for tests, and conformance
+// suites for stores, logs and desks of your own.
 //
 // Commands and examples import this package, which imports stream/eventlog, which imports activity.
 // No package imports upward; a test checks that.

@@ -51,6 +51,17 @@ func TestCheck_findsMistakes(t *testing.T) {
 		"b, err := bridge.New(mine)\nif err != nil {\n\treturn err\n}\nserve(b)"))
 }
 
+// The root package's comment names every package that is not only for tests.
+func TestPackageComments_haveAMapOfAllPackages(t *testing.T) {
+	root, err := os.ReadFile("../../doc.go")
+	require.NoError(t, err)
+	for path := range publicPackages(t) {
+		if name := inModule(path); name != "" && !isTestHelp(name) {
+			assert.Regexp(t, `[\t/]`+name+`[\] ]`, string(root), path)
+		}
+	}
+}
+
 // publicPackages returns the folders of the packages that users import, by path.
 func publicPackages(t *testing.T) map[string]string {
 	t.Helper()
