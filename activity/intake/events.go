@@ -53,7 +53,8 @@ func (rules Rules) Validate() (problems []string) {
 		} else if star := strings.IndexByte(name, '*'); star >= 0 && star < len(name)-1 {
 			add("%s: the name can have a * at the end only", at)
 		}
-		if isBuiltIn(name) && (rule.Properties != nil || rule.Sentence != "") {
+		hasWording := name == EventException || marks[name] != ""
+		if hasWording && (rule.Properties != nil || rule.Sentence != "") {
 			add("%s: takes no properties and no sentence", at)
 			continue
 		}
@@ -87,13 +88,8 @@ func textProblem(s string) string {
 	return ""
 }
 
-// isBuiltIn reports whether an event has a wording of its own.
-func isBuiltIn(name string) bool { return name == EventException || isMark(name) }
-
 // marks maps events to the marks that they add to a click. Such an event is not an action itself.
 var marks = map[string]string{EventRageClick: activity.MarkRage, EventDeadClick: activity.MarkDead}
-
-func isMark(name string) bool { return marks[name] != "" }
 
 // Events are the compiled [Rules] of a product. A nil value lists none. Events is immutable, and so
 // safe for concurrent use.
@@ -128,7 +124,7 @@ func NewEvents(rules Rules) *Events {
 // Find returns the rule for an event, or nil if the event is not listed. An exact name has priority
 // over prefixes, and a longer prefix over a shorter one. Marks have no rule.
 func (e *Events) Find(name string) *Rule {
-	if isMark(name) {
+	if marks[name] != "" {
 		return nil
 	}
 	return e.rule(name)

@@ -107,12 +107,3 @@ func (r *Reader) Digest(start int64) string {
 	sum := sha256.Sum256(r.json[start:r.Offset()])
 	return uuid.UUID(sum[:len(uuid.UUID{})]).String()
 }
-
-// Words returns a set of words.
-func Words(words ...string) map[string]bool {
-	m := make(map[string]bool, len(words))
-	for _, word := range words {
-		m[word] = true
-	}
-	return m
-}

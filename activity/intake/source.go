@@ -69,7 +69,7 @@ type Meaning struct {
 // NameVisitor makes the event identify its visitor as its user, if it states both.
 func (m *Meaning) NameVisitor() {
 	if m.Identified && m.Visitor != m.UserID {
-		m.Anonymous = kept(m.Visitor)
+		m.Anonymous = unlessLong(m.Visitor)
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *Meaning) NameVisitor() {
 // is the time of arrival. An unreadable stamp makes the event malformed. Without a readable sentAt
 // the time is not corrected.
 func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
-	if m.Reason = cmp.Or(m.Reason, Finish(&m.Event)); m.Reason != "" {
+	if m.Reason = cmp.Or(m.Reason, ReasonToIgnore(&m.Event)); m.Reason != "" {
 		return
 	}
 	if stamp == "" {

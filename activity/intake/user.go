@@ -27,8 +27,8 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 		if e.UserID = UserID(e.UserID); e.UserID == "" {
 			e.Identified, e.Anonymous = false, ""
 		}
-		e.Email, e.Anonymous, e.Visitor = FirstEmail(e.Email), kept(UserID(e.Anonymous)), kept(UserID(e.Visitor))
-		if Finish(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
+		e.Email, e.Anonymous, e.Visitor = FirstEmail(e.Email), unlessLong(UserID(e.Anonymous)), unlessLong(UserID(e.Visitor))
+		if ReasonToIgnore(&e) != "" || !utf8.ValidString(e.ID+e.SessionID+e.UserID+e.Anonymous) {
 			ignored++
 			continue
 		}
@@ -41,10 +41,10 @@ func Sound(events []activity.Event) (sound []activity.Event, ignored int) {
 	return sound, ignored
 }
 
-// Finish returns the reason for ignoring an event that is complete except for its time, or "". An
-// event is ignored if an ID is too long, if its action has neither user nor session, or if it has
+// ReasonToIgnore returns the reason for ignoring an event that is complete except for its time, or "".
+// An event is ignored if an ID is too long, if its action has neither user nor session, or if it has
 // neither an action nor an identity to learn.
-func Finish(e *activity.Event) (reason string) {
+func ReasonToIgnore(e *activity.Event) (reason string) {
 	switch {
 	case e.ID == "" || len(e.ID) > MaxID || IsLongID(e.SessionID) || IsLongID(e.UserID):
 		return ReasonMalformed
@@ -64,8 +64,8 @@ func Who(id, userID, visitor string, emails ...string) activity.Event {
 		SessionID: visitor, Email: FirstEmail(emails...)}
 }
 
-// kept returns id, or "" if it is too long.
-func kept(id string) string {
+// unlessLong returns id, or "" if it is too long.
+func unlessLong(id string) string {
 	if IsLongID(id) {
 		return ""
 	}
@@ -113,10 +113,19 @@ func FirstEmail(candidates ...string) string {
 // IDs that many people share, because a program sent the name of a value instead of the value. The
 // lists are PostHog's own of IDs that it never merges: one without regard to case, one exact.
 var (
-	nobodyInAnyCase = Words("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
+	nobodyInAnyCase = setOf("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
 		"undefined", "true", "false")
-	nobody = Words("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
+	nobody = setOf("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
 )
+
+// setOf returns a set of words.
+func setOf(words ...string) map[string]bool {
+	m := make(map[string]bool, len(words))
+	for _, word := range words {
+		m[word] = true
+	}
+	return m
+}
 
 // UserID returns id, or "" if it is blank or is shared by many people, including the source's own
 // list of shared IDs. The comparison ignores surrounding quotation marks and white space, but the

@@ -64,7 +64,7 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 			return activity.Event{}, intake.ReasonOther
 		}
 	}
-	reason := intake.Finish(&out)
+	reason := intake.ReasonToIgnore(&out)
 	if reason == intake.ReasonNobody && isCookieless(e) {
 		reason = ""
 	}

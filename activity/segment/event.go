@@ -21,7 +21,7 @@ var Source = intake.NewSource(intake.Form{
 // have a type as well.
 func recognizes(of map[string]string) bool {
 	_, isPostHogs := of["distinct_id"]
-	return words[of["type"]] && !isPostHogs
+	return types[of["type"]] && !isPostHogs
 }
 
 // The types of events that mean something here.
@@ -35,8 +35,9 @@ const (
 	typeDelete   = "delete"
 )
 
-// words are the types of the family's events.
-var words = intake.Words(typePage, typeScreen, typeIdentify, typeAlias, typeTrack, typeGroup, typeDelete)
+// types are the types of the family's events.
+var types = map[string]bool{typePage: true, typeScreen: true, typeIdentify: true, typeAlias: true, typeTrack: true,
+	typeGroup: true, typeDelete: true}
 
 // event is an event of any type. Its strings are bounded copies.
 type event struct {
