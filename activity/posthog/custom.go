@@ -9,22 +9,22 @@ import (
 
 // page returns the address of an event's page or screen, "" if it has none.
 func (e *event) page() string {
-	page := cmp.Or(e.Properties.CurrentURL, e.CurrentURL)
-	if page == "" && e.Properties.ScreenName != "" {
-		page = intake.ScreenURL(e.Properties.ScreenName)
+	page := cmp.Or(e.properties.currentURL, e.currentURL)
+	if page == "" && e.properties.screenName != "" {
+		page = intake.ScreenURL(e.properties.screenName)
 	}
 	return page
 }
 
 // custom sets the meaning of an event that the product lists. It reads the event's properties
 // again, because only the rule determines which of them matter.
-func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
-	if e.Name != intake.EventException {
-		out.Action = rule.Action(e.Name, r.Reader, e.From, e.To, e.page())
+func (d *decoder) custom(out *activity.Event, e *event, rule *intake.Rule) {
+	if e.name != intake.EventException {
+		out.Action = rule.Action(e.name, d.Reader, e.from, e.to, e.page())
 		return
 	}
 	var t thrown
-	ofThrown.Read(r.Again(e.From, e.To), &t)
+	ofThrown.Read(d.Again(e.from, e.to), &t)
 	did := intake.OnScreen(
 		activity.NewError(cmp.Or(t.typ, t.earlierType), cmp.Or(t.message, t.earlierMessage), e.page()))
 	out.Action = &did

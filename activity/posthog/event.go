@@ -17,158 +17,158 @@ const maxChain = 128 << 10
 
 // traits are the properties of a person that matter here.
 type traits struct {
-	Email string
-	Proof intake.Proof
+	email string
+	proof intake.Proof
 }
 
-// properties are the properties of an event that matter here. The slice of Elements is
+// properties are the properties of an event that matter here. The slice of elements is
 // reused for the next event.
 type properties struct {
-	DistinctID    string
-	UserID        string // from identify on
-	IsIdentified  bool
-	AnonID        string // $anon_distinct_id
-	Token         string
-	SessionID     string
-	CurrentURL    string
-	ScreenName    string
-	EventType     string
-	ElText        string
-	DeadClickAt   string // the time of the click, in milliseconds by the sender's clock
-	ElementsChain string
-	Elements      []element.Element
-	Set           traits
-	Proof         intake.Proof
+	distinctID    string
+	userID        string // from identify on
+	isIdentified  bool
+	anonID        string // $anon_distinct_id
+	token         string
+	sessionID     string
+	currentURL    string
+	screenName    string
+	eventType     string
+	elText        string
+	deadClickAt   string // the time of the click, in milliseconds by the sender's clock
+	elementsChain string
+	elements      []element.Element
+	set           traits
+	proof         intake.Proof
 }
 
 // event is an event in any of the forms it comes in: as SDKs send it, as
 // PostHog hands it to webhooks, and the flat fields of a custom destination.
 // Its strings are bounded copies.
 type event struct {
-	Name string
+	name string
 
-	UUID          string
-	Digest        string // half a SHA-256 of the JSON as a UUID, only without one
-	DistinctID    string
-	Properties    properties
-	Timestamp     string
-	Offset        string // a number: milliseconds before sending
-	SentAt        string
-	ClockIsRight  bool // the sender vouches for the timestamp
-	Set           traits
-	ElementsChain string
-	From, To      int64 // where the JSON of the properties begins and ends
-	APIKey        string
-	Token         string
-	Person        struct{ Properties traits }
+	uuid          string
+	digest        string // half a SHA-256 of the JSON as a UUID, only without one
+	distinctID    string
+	properties    properties
+	timestamp     string
+	offset        string // a number: milliseconds before sending
+	sentAt        string
+	clockIsRight  bool // the sender vouches for the timestamp
+	set           traits
+	elementsChain string
+	from, to      int64 // where the JSON of the properties begins and ends
+	apiKey        string
+	token         string
+	person        struct{ properties traits }
 
-	Email            string
-	ElementID        string
-	EventType        string
-	SessionID        string
-	CurrentURL       string
-	InputFieldName   string
-	LinkDestination  string
-	ButtonOrLinkText string
+	email            string
+	elementID        string
+	eventType        string
+	sessionID        string
+	currentURL       string
+	inputFieldName   string
+	linkDestination  string
+	buttonOrLinkText string
 }
 
 // token returns the project token that the event itself carries.
-func (e *event) token() string { return cmp.Or(e.APIKey, e.Token, e.Properties.Token) }
+func (e *event) projectToken() string { return cmp.Or(e.apiKey, e.token, e.properties.token) }
 
 // proof returns the event's evidence of its user: a hash or a token.
 func (e *event) proof() intake.Proof {
-	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
+	return e.properties.proof.Or(e.properties.set.proof).Or(e.set.proof).Or(e.person.properties.proof)
 }
 
 // readEvent reads an event, which is an object. A nil inner means that this is the inner event:
 // events do not nest any deeper.
-func (r *reader) readEvent(e, inner *event) {
-	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
-	r.Object(func(key []byte) {
-		if inner != nil && string(key) == "event" && r.Kind() == '{' {
-			r.wrapped = true
-			r.readEvent(inner, nil)
+func (d *decoder) readEvent(e, inner *event) {
+	*e = event{properties: properties{elements: e.properties.elements[:0]}}
+	d.Object(func(key []byte) {
+		if inner != nil && string(key) == "event" && d.Kind() == '{' {
+			d.wrapped = true
+			d.readEvent(inner, nil)
 			return
 		}
-		fields.Field(r.Reader, e, key)
+		fields.Field(d.Reader, e, key)
 	})
 }
 
 // fields are the places in an event, and in a custom destination's payload, that matter
 // here. A value of a wrong type changes nothing.
 var fields = intake.Fields[event]{
-	"event":       func(r *intake.Reader, e *event) { r.SetString(&e.Name, intake.MaxText) },
-	"uuid":        func(r *intake.Reader, e *event) { r.SetText(&e.UUID) },
-	"distinct_id": func(r *intake.Reader, e *event) { r.SetText(&e.DistinctID) },
+	"event":       func(r *intake.Reader, e *event) { r.SetString(&e.name, intake.MaxText) },
+	"uuid":        func(r *intake.Reader, e *event) { r.SetText(&e.uuid) },
+	"distinct_id": func(r *intake.Reader, e *event) { r.SetText(&e.distinctID) },
 	"properties": func(r *intake.Reader, e *event) {
-		e.From = r.Offset()
-		ofProperties.Read(r, &e.Properties)
-		e.To = r.Offset()
+		e.from = r.Offset()
+		ofProperties.Read(r, &e.properties)
+		e.to = r.Offset()
 	},
-	"timestamp": func(r *intake.Reader, e *event) { r.SetText(&e.Timestamp) },
+	"timestamp": func(r *intake.Reader, e *event) { r.SetText(&e.timestamp) },
 	"offset": func(r *intake.Reader, e *event) {
 		if r.Kind() == '"' {
 			r.Skip()
 			return
 		}
-		r.SetText(&e.Offset)
+		r.SetText(&e.offset)
 	},
-	"sent_at": func(r *intake.Reader, e *event) { r.SetText(&e.SentAt) },
+	"sent_at": func(r *intake.Reader, e *event) { r.SetText(&e.sentAt) },
 	"options": intake.Fields[event]{
-		"disable_skew_correction": func(r *intake.Reader, e *event) { e.ClockIsRight = r.Bool() },
+		"disable_skew_correction": func(r *intake.Reader, e *event) { e.clockIsRight = r.Bool() },
 	}.Read,
-	"$set": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.Set) },
+	"$set": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.set) },
 	"person": intake.Fields[event]{
-		"properties": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.Person.Properties) },
+		"properties": func(r *intake.Reader, e *event) { ofPerson.Read(r, &e.person.properties) },
 	}.Read,
-	"elements_chain": func(r *intake.Reader, e *event) { r.SetString(&e.ElementsChain, maxChain) },
-	"api_key":        func(r *intake.Reader, e *event) { r.SetString(&e.APIKey, intake.MaxToken) },
-	"token":          func(r *intake.Reader, e *event) { r.SetString(&e.Token, intake.MaxToken) },
+	"elements_chain": func(r *intake.Reader, e *event) { r.SetString(&e.elementsChain, maxChain) },
+	"api_key":        func(r *intake.Reader, e *event) { r.SetString(&e.apiKey, intake.MaxToken) },
+	"token":          func(r *intake.Reader, e *event) { r.SetString(&e.token, intake.MaxToken) },
 
-	"email":               func(r *intake.Reader, e *event) { r.SetString(&e.Email, intake.MaxText) },
-	"element_id":          func(r *intake.Reader, e *event) { r.SetString(&e.ElementID, intake.MaxText) },
-	"event_type":          func(r *intake.Reader, e *event) { r.SetString(&e.EventType, intake.MaxText) },
-	"session_id":          func(r *intake.Reader, e *event) { r.SetText(&e.SessionID) },
-	"current_url":         func(r *intake.Reader, e *event) { r.SetString(&e.CurrentURL, intake.MaxURL) },
-	"input_field_name":    func(r *intake.Reader, e *event) { r.SetString(&e.InputFieldName, intake.MaxText) },
-	"link_destination":    func(r *intake.Reader, e *event) { r.SetString(&e.LinkDestination, intake.MaxText) },
-	"button_or_link_text": func(r *intake.Reader, e *event) { r.SetString(&e.ButtonOrLinkText, intake.MaxText) },
+	"email":               func(r *intake.Reader, e *event) { r.SetString(&e.email, intake.MaxText) },
+	"element_id":          func(r *intake.Reader, e *event) { r.SetString(&e.elementID, intake.MaxText) },
+	"event_type":          func(r *intake.Reader, e *event) { r.SetString(&e.eventType, intake.MaxText) },
+	"session_id":          func(r *intake.Reader, e *event) { r.SetText(&e.sessionID) },
+	"current_url":         func(r *intake.Reader, e *event) { r.SetString(&e.currentURL, intake.MaxURL) },
+	"input_field_name":    func(r *intake.Reader, e *event) { r.SetString(&e.inputFieldName, intake.MaxText) },
+	"link_destination":    func(r *intake.Reader, e *event) { r.SetString(&e.linkDestination, intake.MaxText) },
+	"button_or_link_text": func(r *intake.Reader, e *event) { r.SetString(&e.buttonOrLinkText, intake.MaxText) },
 }
 
 var ofProperties = intake.Fields[properties]{
-	"distinct_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.DistinctID) },
-	"$user_id":                    func(r *intake.Reader, p *properties) { r.SetText(&p.UserID) },
-	"$anon_distinct_id":           func(r *intake.Reader, p *properties) { r.SetText(&p.AnonID) },
-	"$is_identified":              func(r *intake.Reader, p *properties) { p.IsIdentified = r.Bool() },
-	"token":                       func(r *intake.Reader, p *properties) { r.SetString(&p.Token, intake.MaxToken) },
-	"$session_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.SessionID) },
-	"$current_url":                func(r *intake.Reader, p *properties) { r.SetString(&p.CurrentURL, intake.MaxURL) },
-	"$screen_name":                func(r *intake.Reader, p *properties) { r.SetString(&p.ScreenName, intake.MaxText) },
-	"$event_type":                 func(r *intake.Reader, p *properties) { r.SetString(&p.EventType, intake.MaxText) },
-	"$el_text":                    func(r *intake.Reader, p *properties) { r.SetString(&p.ElText, intake.MaxText) },
-	"$dead_click_event_timestamp": func(r *intake.Reader, p *properties) { r.SetText(&p.DeadClickAt) },
-	"$elements_chain":             func(r *intake.Reader, p *properties) { r.SetString(&p.ElementsChain, maxChain) },
+	"distinct_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.distinctID) },
+	"$user_id":                    func(r *intake.Reader, p *properties) { r.SetText(&p.userID) },
+	"$anon_distinct_id":           func(r *intake.Reader, p *properties) { r.SetText(&p.anonID) },
+	"$is_identified":              func(r *intake.Reader, p *properties) { p.isIdentified = r.Bool() },
+	"token":                       func(r *intake.Reader, p *properties) { r.SetString(&p.token, intake.MaxToken) },
+	"$session_id":                 func(r *intake.Reader, p *properties) { r.SetText(&p.sessionID) },
+	"$current_url":                func(r *intake.Reader, p *properties) { r.SetString(&p.currentURL, intake.MaxURL) },
+	"$screen_name":                func(r *intake.Reader, p *properties) { r.SetString(&p.screenName, intake.MaxText) },
+	"$event_type":                 func(r *intake.Reader, p *properties) { r.SetString(&p.eventType, intake.MaxText) },
+	"$el_text":                    func(r *intake.Reader, p *properties) { r.SetString(&p.elText, intake.MaxText) },
+	"$dead_click_event_timestamp": func(r *intake.Reader, p *properties) { r.SetText(&p.deadClickAt) },
+	"$elements_chain":             func(r *intake.Reader, p *properties) { r.SetString(&p.elementsChain, maxChain) },
 	"$elements":                   elements,
-	"$set":                        func(r *intake.Reader, p *properties) { ofPerson.Read(r, &p.Set) },
-}.WithProof(func(p *properties) *intake.Proof { return &p.Proof })
+	"$set":                        func(r *intake.Reader, p *properties) { ofPerson.Read(r, &p.set) },
+}.WithProof(func(p *properties) *intake.Proof { return &p.proof })
 
-var ofPerson = intake.Traits(func(t *traits) *string { return &t.Email },
-	func(t *traits) *intake.Proof { return &t.Proof })
+var ofPerson = intake.Traits(func(t *traits) *string { return &t.email },
+	func(t *traits) *intake.Proof { return &t.proof })
 
 // elements reads the elements from the target outwards, at most maxElements of them.
 func elements(r *intake.Reader, p *properties) {
 	if r.Kind() == '[' {
-		p.Elements = p.Elements[:0]
+		p.elements = p.elements[:0]
 	}
 	r.Array(maxElements+1, func() {
-		if len(p.Elements) == maxElements {
-			p.Elements = append(p.Elements, element.Unread)
+		if len(p.elements) == maxElements {
+			p.elements = append(p.elements, element.Unread)
 			r.Skip()
 			return
 		}
 		var e element.Element
 		r.Object(func(key []byte) { attribute(r, &e, key) })
-		p.Elements = append(p.Elements, e)
+		p.elements = append(p.elements, e)
 	})
 }
 

@@ -13,6 +13,20 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
+// Handler takes the calls of SDKs and hands their events to a sink. Its methods are
+// safe for concurrent use. Every answer is JSON; 200 means that the sink has
+// recorded the events.
+type Handler struct{ in *intake.Intake }
+
+// New returns a handler that shares the intake with other sources.
+func New(in *intake.Intake) *Handler { return &Handler{in} }
+
+// sdkAnswer is the body of a 200. posthog-js expects the status 1.
+type sdkAnswer struct {
+	Status int `json:"status"`
+	intake.Counts
+}
+
 // route is a path that SDKs call below their host.
 type route struct {
 	method string
@@ -175,14 +189,6 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
 	return h.discard(w, r, h.in.MaxBody(), struct{}{})
 }
 
-// nosniff and the type let a browser run the script, but never show it as a page.
-func writeScript(w http.ResponseWriter, script string) {
-	header := w.Header()
-	header.Set("Content-Type", "application/javascript; charset=utf-8")
-	header.Set("X-Content-Type-Options", "nosniff")
-	_, _ = io.WriteString(w, script)
-}
-
 // flags answers that there are no feature flags. The same object has the
 // configuration, for the versions of posthog-js that ask for it here.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
@@ -214,7 +220,10 @@ func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeScript(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+
+	header := w.Header() // it lets a browser run the script, but never show it as a page
+	header.Set("Content-Type", "application/javascript; charset=utf-8")
+	header.Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+
 		string(quoted)+"]="+string(object)+";\n")
 	return nil
 }

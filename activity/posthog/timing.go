@@ -15,21 +15,21 @@ import (
 // timestamp nor an offset happened when it arrived. A dead click happened when the visitor
 // clicked, not when the SDK had waited long enough.
 func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
-	sent, known := intake.ParseTime(cmp.Or(e.SentAt, from.SentAt))
+	sent, known := intake.ParseTime(cmp.Or(e.sentAt, from.SentAt))
 	switch {
-	case e.Timestamp != "":
-		out.Sent, out.ServerTime = sent, e.ClockIsRight
-		if e.Name == intake.EventDeadClick && !from.Webhook {
-			if out.Time, ok = intake.ParseTime(e.Properties.DeadClickAt); ok {
+	case e.timestamp != "":
+		out.Sent, out.ServerTime = sent, e.clockIsRight
+		if e.name == intake.EventDeadClick && !from.Webhook {
+			if out.Time, ok = intake.ParseTime(e.properties.deadClickAt); ok {
 				return true
 			}
 		}
-		out.Time, ok = intake.ParseTime(e.Timestamp)
+		out.Time, ok = intake.ParseTime(e.timestamp)
 		return ok
-	case e.Offset != "" && known:
-		out.Sent, out.Time = sent, before(sent, e.Offset)
-	case e.Offset != "":
-		out.ServerTime, out.Time = true, before(from.Arrived, e.Offset)
+	case e.offset != "" && known:
+		out.Sent, out.Time = sent, before(sent, e.offset)
+	case e.offset != "":
+		out.ServerTime, out.Time = true, before(from.Arrived, e.offset)
 	default:
 		out.ServerTime, out.Time = true, from.Arrived
 	}

@@ -25,24 +25,24 @@ const typeTouch = "touch"
 // translate returns the meaning of an event, without its time, or the reason for ignoring it;
 // with a reason the event is empty. It modifies e's elements. The result retains no other memory
 // of e.
-func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, string) {
-	if e == nil || e.Name == "" {
+func (d *decoder) translate(e *event, listed *intake.Events) (activity.Event, string) {
+	if e == nil || e.name == "" {
 		return activity.Event{}, intake.ReasonMalformed
 	}
-	p := &e.Properties
+	p := &e.properties
 	out := activity.Event{
-		ID:        cmp.Or(e.UUID, e.Digest),
-		SessionID: intake.Trimmed(cmp.Or(p.SessionID, e.SessionID)),
-		UserID:    userID(cmp.Or(e.DistinctID, p.DistinctID)),
+		ID:        cmp.Or(e.uuid, e.digest),
+		SessionID: intake.Trimmed(cmp.Or(p.sessionID, e.sessionID)),
+		UserID:    userID(cmp.Or(e.distinctID, p.distinctID)),
 		Email:     email(e),
 	}
-	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || p.UserID == out.UserID)
-	if e.Name == eventIdentify || e.Name == eventAlias {
-		if out.Anonymous = userID(p.AnonID); intake.IsLongID(out.Anonymous) {
+	out.Identified = out.UserID != "" && (e.name == eventIdentify || p.isIdentified || p.userID == out.UserID)
+	if e.name == eventIdentify || e.name == eventAlias {
+		if out.Anonymous = userID(p.anonID); intake.IsLongID(out.Anonymous) {
 			out.Anonymous = ""
 		}
 	}
-	switch e.Name {
+	switch e.name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
 		if !ok {
@@ -51,15 +51,15 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 		out.Action, out.Markable = &action, action.Type == activity.TypeClick && listed.Marks()
 	case eventIdentify, eventSet, eventAlias:
 	default:
-		if mark := listed.Mark(e.Name); mark != "" {
+		if mark := listed.Mark(e.name); mark != "" {
 			action, ok := action(e)
 			if !ok || action.Type != activity.TypeClick {
 				return activity.Event{}, intake.ReasonMalformed
 			}
 			action.Marks = []string{mark}
 			out.Action = &action
-		} else if rule := listed.Find(e.Name); rule != nil {
-			r.custom(&out, e, rule)
+		} else if rule := listed.Find(e.name); rule != nil {
+			d.custom(&out, e, rule)
 		} else if out.Email == "" {
 			return activity.Event{}, intake.ReasonOther
 		}
@@ -77,16 +77,16 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 // action describes a page view or an autocapture event. It reports false for an event without
 // the address or the name of its page or screen, and for an unknown type of interaction.
 func action(e *event) (activity.Action, bool) {
-	p := &e.Properties
-	if e.Name == eventScreen {
-		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName)), p.ScreenName != ""
+	p := &e.properties
+	if e.name == eventScreen {
+		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.screenName)), p.screenName != ""
 	}
 	page := e.page()
-	if e.Name == eventPageview {
+	if e.name == eventPageview {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
 		return a, a.RawURL != ""
 	}
-	typ := strings.ToLower(cmp.Or(p.EventType, e.EventType, activity.TypeClick))
+	typ := strings.ToLower(cmp.Or(p.eventType, e.eventType, activity.TypeClick))
 	if typ == typeTouch {
 		typ = activity.TypeClick
 	}
@@ -95,9 +95,9 @@ func action(e *event) (activity.Action, bool) {
 	default:
 		return activity.Action{}, false
 	}
-	elements := p.Elements
-	if chained := parseChain(p.Elements[:0], cmp.Or(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
-		p.Elements, elements = chained, chained
+	elements := p.elements
+	if chained := parseChain(p.elements[:0], cmp.Or(p.elementsChain, e.elementsChain)); len(chained) > 0 {
+		p.elements, elements = chained, chained
 	}
 	for i := range elements {
 		elements[i].Fold()
@@ -105,27 +105,27 @@ func action(e *event) (activity.Action, bool) {
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
 	} else {
-		elements[0].ID = cmp.Or(elements[0].ID, e.ElementID)
-		elements[0].Name = cmp.Or(elements[0].Name, e.InputFieldName)
+		elements[0].ID = cmp.Or(elements[0].ID, e.elementID)
+		elements[0].Name = cmp.Or(elements[0].Name, e.inputFieldName)
 	}
-	text := cmp.Or(p.ElText, e.ButtonOrLinkText)
+	text := cmp.Or(p.elText, e.buttonOrLinkText)
 	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
 // flatElements returns the element that the fields of a custom destination describe, or none.
 // The destination's template has no tag, so the kind follows from the fields that are set.
 func flatElements(typ string, e *event) []element.Element {
-	el := element.Element{ID: e.ElementID, Name: e.InputFieldName}
+	el := element.Element{ID: e.elementID, Name: e.inputFieldName}
 	switch {
 	case typ == activity.TypeSubmit:
 		el.Tag = "form"
-	case e.LinkDestination != "":
+	case e.linkDestination != "":
 		el.Tag = "a"
-	case e.InputFieldName != "":
+	case e.inputFieldName != "":
 		el.Tag = "input"
-	case e.ButtonOrLinkText != "":
+	case e.buttonOrLinkText != "":
 		el.Tag = "button"
-	case e.ElementID == "":
+	case e.elementID == "":
 		return nil
 	}
 	return []element.Element{el}
@@ -143,10 +143,10 @@ const cookieless = "$posthog_cookieless"
 // isCookieless reports whether an event comes from a page that sets no cookies: its
 // action has no session and no user, but still goes to the stream.
 func isCookieless(e *event) bool {
-	return cmp.Or(e.DistinctID, e.Properties.DistinctID) == cookieless
+	return cmp.Or(e.distinctID, e.properties.distinctID) == cookieless
 }
 
 // email returns the email address of an event, or "".
 func email(e *event) string {
-	return intake.FirstEmail(e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email)
+	return intake.FirstEmail(e.set.email, e.properties.set.email, e.person.properties.email, e.email)
 }
