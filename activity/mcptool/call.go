@@ -145,8 +145,8 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 // JSON unchanged, so it has no character to escape.
 const unavailable = "Live activity cannot be looked up just now; please try again."
 
-// The arguments of the tools, as models see them. ofUser, ofPerson and ofProduct accept more,
-// such as a number for a string.
+// The arguments of the tools, as models see them. The functions that parse them accept more, such as
+// a number for a string.
 
 type userArguments struct {
 	UserID    string `json:"user_id" jsonschema:"The user's stable ID, as the product identifies the user to analytics."`
@@ -173,8 +173,8 @@ type sessionsArguments struct {
 	Prefix    string `json:"q,omitempty" jsonschema:"The start of the email address, user ID or session ID, in any case."`
 }
 
-// ofUser decodes the arguments of get_live_user_activity.
-func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
+// parseLiveActivity decodes the arguments of get_live_user_activity.
+func (t *tools) parseLiveActivity(raw json.RawMessage) (q query, problem string) {
 	var args userArguments
 	problem = decode(raw, &args)
 	switch {
@@ -204,9 +204,9 @@ func (t *tools) liveActivity(productID, userID string, limit int) query {
 const emailHint = "No user with that user_id did anything of late. It is an email address: call " + ContextToolName +
 	" with it as email instead."
 
-// ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and one
+// parseContext decodes the arguments of get_user_context. Each may be a string or a number, and one
 // that is null or empty counts as missing: models fill in arguments that they do not need.
-func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
+func (t *tools) parseContext(raw json.RawMessage) (q query, problem string) {
 	args := map[string]json.RawMessage{}
 	if problem = decode(raw, &args); problem != "" {
 		return q, problem
@@ -249,8 +249,8 @@ func textOf(raw json.RawMessage) (text string, ok bool) {
 	return strings.TrimSuffix(number.String(), ".0"), true
 }
 
-// ofProduct decodes the arguments of list_live_sessions.
-func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
+// parseSessions decodes the arguments of list_live_sessions.
+func (t *tools) parseSessions(raw json.RawMessage) (q query, problem string) {
 	var args sessionsArguments
 	problem = decode(raw, &args)
 	switch {

@@ -20,16 +20,13 @@
 package mcptool
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -163,7 +160,7 @@ func (t *tools) server(listens bool) http.Handler {
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema:  schemaOf[userArguments](),
 		OutputSchema: schemaOf[recent.LiveActivity](),
-	}, t.call(t.ofUser))
+	}, t.call(t.parseLiveActivity))
 	if t.context != nil {
 		server.AddTool(&mcp.Tool{
 			Name:  ContextToolName,
@@ -174,7 +171,7 @@ func (t *tools) server(listens bool) http.Handler {
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  schemaOf[contextArguments](),
 			OutputSchema: schemaOf[agent.Context](),
-		}, t.call(t.ofPerson))
+		}, t.call(t.parseContext))
 	}
 	if t.sessions != nil {
 		server.AddTool(&mcp.Tool{
@@ -186,7 +183,7 @@ func (t *tools) server(listens bool) http.Handler {
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  schemaOf[sessionsArguments](),
 			OutputSchema: schemaOf[sessions.Listing](),
-		}, t.call(t.ofProduct))
+		}, t.call(t.parseSessions))
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless:    true,
@@ -195,6 +192,22 @@ func (t *tools) server(listens bool) http.Handler {
 		// request needs a key, which a DNS-rebinding page does not have.
 		DisableLocalhostProtection: true,
 	})
+}
+
+// allowCORS lets a page of any origin read the answer, for MCP clients that run in a browser,
+// such as the Inspector. That is safe because a key is a header, never a cookie. It reports
+// whether the request is a preflight, which it then answers without a key: browsers send none
+// with a preflight.
+func allowCORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, Mcp-Session-Id")
+	if r.Method != http.MethodOptions {
+		return false
+	}
+	httpx.Preflight(w, http.MethodPost,
+		"Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id")
+	return true
 }
 
 // acceptBoth widens an Accept header that covers JSON, because the SDK requires both of its
@@ -252,120 +265,4 @@ func isID(id json.RawMessage) bool {
 
 func toolError(message string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
-}
-
-// plainWords rewrites the SDK's errors, which name Go types, in plain language and the service's
-// format. Other responses pass through. It relies on the SDK writing a JSON response in one
-// Write: each Write is examined by itself.
-type plainWords struct {
-	http.ResponseWriter
-	answer *answer
-	begun  bool  // WriteHeader was called
-	err    error // the response to send instead; the handler has written nothing then
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader holds back the SDK's plain-text errors, whose body Write then drops. It turns any
-// response that contains a failed lookup into a 503, with the headers of the service's 503.
-func (w *plainWords) WriteHeader(status int) {
-	h := w.Header()
-	w.begun = true
-	if w.answer.unavailable.Load() {
-		maps.Copy(h, httpx.Unavailable(nil).Header)
-		status = http.StatusServiceUnavailable
-	}
-	if status < 400 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
-		h.Del("Content-Length") // Write may change it
-		w.ResponseWriter.WriteHeader(status)
-		return
-	}
-	h.Del("Content-Type")
-	h.Del("Content-Length")
-	w.err = httpx.Errorf(status, "%s", cmp.Or(sentences[status], "The request cannot be served."))
-}
-
-// Write reports p as written in full, whatever it writes instead: the SDK must not take a
-// rewritten message for a short write.
-func (w *plainWords) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return len(p), nil
-	}
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.answer.unavailable.Load() {
-		p = withDetail(p)
-	}
-	if _, err := w.ResponseWriter.Write(inPlainWords(p)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// withDetail makes a JSON-RPC response an error of the service as well, by a field in front of
-// the others. A batch has no place for that field, so its results are left out.
-func withDetail(p []byte) []byte {
-	if response, ok := bytes.CutPrefix(p, []byte("{")); ok {
-		return append([]byte(`{"detail":"`+unavailable+`",`), response...)
-	}
-	return []byte(`{"detail":"` + unavailable + `"}`)
-}
-
-// sentences replace the SDK's plain-text errors, by status.
-var sentences = map[int]string{
-	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server accepts: " +
-		"check its JSON, jsonrpc, id, method and params, and the Accept and MCP-Protocol-Version headers.",
-	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
-}
-
-// rpcError is a JSON-RPC error response. ID and Data are passed on unchanged.
-type rpcError struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Error   *struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Data    json.RawMessage `json:"data,omitempty"`
-	} `json:"error"`
-}
-
-// Codes of JSON-RPC 2.0 and their messages.
-const codeInvalidParams = -32602
-
-var rpcSentences = map[int]string{
-	-32700:            "The message is not valid JSON.",
-	-32600:            "The message is not a valid request.",
-	-32601:            "Unknown method.",
-	codeInvalidParams: "The params are invalid for this method.",
-	-32603:            "Something went wrong inside the server.",
-}
-
-// goWords identify texts of Go errors.
-var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
-
-// inPlainWords replaces the message of a JSON-RPC error that contains Go's wording, and returns
-// anything else unchanged, as the same slice. An error comes early in a response, so only the
-// first 256 bytes are searched. Errors within a batch stay as they are.
-func inPlainWords(p []byte) []byte {
-	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
-		return p
-	}
-	var answer rpcError
-	if err := json.Unmarshal(p, &answer); err != nil || answer.Error == nil {
-		return p
-	}
-	if !goWords.MatchString(answer.Error.Message) {
-		return p
-	}
-	if answer.Error.Code == 0 { // the SDK leaves it out if params is not an object
-		answer.Error.Code = codeInvalidParams
-	}
-	answer.Error.Message = cmp.Or(rpcSentences[answer.Error.Code], "The request cannot be served.")
-	plain, err := json.Marshal(answer)
-	if err != nil { // cannot happen: it was just decoded
-		return p
-	}
-	return plain
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
-func TestOfUser_readsArguments(t *testing.T) {
+func TestParseLiveActivity_readsArguments(t *testing.T) {
 	const (
 		notObject = "The arguments must be a JSON object."
 		user      = "user_id is required and must not be empty."
@@ -57,7 +57,7 @@ func TestOfUser_readsArguments(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			q, problem := new(tools).ofUser(json.RawMessage(tt.raw))
+			q, problem := new(tools).parseLiveActivity(json.RawMessage(tt.raw))
 			assert.Equal(t, tt.problem, problem)
 			assert.Equal(t, problem == "", q.get != nil)
 			assert.Contains(t, []string{"", "acme"}, q.productID)
@@ -108,7 +108,7 @@ func through(inner http.HandlerFunc) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestJSONErrors_replacesTextByJSON(t *testing.T) {
+func TestPlainWords_replacesTextByJSON(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 405, 409, 413, 415, 500} {
 		w := through(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", "POST")
@@ -126,7 +126,7 @@ func TestJSONErrors_replacesTextByJSON(t *testing.T) {
 	}
 }
 
-func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
+func TestPlainWords_passesEverythingElseThrough(t *testing.T) {
 	tests := map[string]struct {
 		status            int
 		contentType, body string
