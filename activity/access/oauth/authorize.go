@@ -66,7 +66,7 @@ func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err 
 	switch mode := q.Get("response_mode"); {
 	case q.Get("response_type") == "":
 		return a, refuse("invalid_request", "response_type is missing.")
-	case q.Get("response_type") != responseTypes[0]:
+	case q.Get("response_type") != "code":
 		return a, refuse("unsupported_response_type", "response_type must be code.")
 	case mode != "" && mode != "query":
 		return a, refuse("invalid_request", "response_mode must be query.")
@@ -136,7 +136,7 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte
 	if err != nil || !ok {
 		return err
 	}
-	if err := s.keep(r.Context(), a.clientID, nil, false); err != nil {
+	if err := s.keep(r.Context(), a.clientID, clientUse{}); err != nil {
 		return httpx.Unavailable(err)
 	}
 	return s.show(w, r, a, http.StatusOK, "")
@@ -173,7 +173,7 @@ func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byt
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
-	if err := s.keep(r.Context(), a.clientID, nil, true); err != nil {
+	if err := s.keep(r.Context(), a.clientID, clientUse{signsIn: true}); err != nil {
 		return httpx.Unavailable(err)
 	}
 	code, err := s.grantCode(r.Context(), productID, sha256.Sum256([]byte(key)), &a)

@@ -134,10 +134,10 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Unmarshal(body, &reg) != nil {
 		return refuse(malformed, "The registration must be a JSON object of client metadata.")
 	}
-	if reg.GrantTypes != nil && !slices.Contains(reg.GrantTypes, grantTypes[0]) {
+	if reg.GrantTypes != nil && !slices.Contains(reg.GrantTypes, "authorization_code") {
 		return refuse(malformed, "grant_types must contain authorization_code.")
 	}
-	if reg.ResponseTypes != nil && !slices.Contains(reg.ResponseTypes, responseTypes[0]) {
+	if reg.ResponseTypes != nil && !slices.Contains(reg.ResponseTypes, "code") {
 		return refuse(malformed, "response_types must contain code.")
 	}
 	c, problem := newClient(reg.ClientName, reg.RedirectURIs)
@@ -154,8 +154,8 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	httpx.WriteJSON(w, http.StatusCreated, registration{
-		ClientID: id, ClientName: c.Name, RedirectURIs: c.RedirectURIs, AuthMethod: noSecret[0],
-		GrantTypes: grantTypes, ResponseTypes: responseTypes, Type: reg.Type, Scope: scopes[0],
+		ClientID: id, ClientName: c.Name, RedirectURIs: c.RedirectURIs, AuthMethod: "none",
+		GrantTypes: grantTypes, ResponseTypes: responseTypes, Type: reg.Type, Scope: strings.Join(scopes, " "),
 	})
 	return nil
 }
@@ -163,12 +163,12 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []by
 // Documents of clients. They belong to no product. The list holds the IDs of the waiting
 // clients in binary, idBytes each and without separators.
 const (
-	ofNoProduct   = ""
-	clientPrefix  = "oauth/client/"
-	waitingName   = "oauth/clients/waiting"
-	idBytes       = 16                        // of the digest of the metadata
-	clientTTL     = RefreshTTL + 24*time.Hour // from the last use
-	clientVersion = "client_"                 // begins the ID of a client
+	ofNoProduct  = ""
+	clientPrefix = "oauth/client/"
+	waitingName  = "oauth/clients/waiting"
+	idBytes      = 16                        // of the digest of the metadata
+	clientTTL    = RefreshTTL + 24*time.Hour // from the last use
+	idPrefix     = "client_"                 // begins the ID of a client
 )
 
 // register stores a client and returns its ID, which is derived from its metadata, with the
@@ -181,16 +181,21 @@ func (s *Server) register(ctx context.Context, c client) (id string, err error) 
 		return "", err
 	}
 	sum := sha256.Sum256(value)
-	id = clientVersion + hex.EncodeToString(sum[:idBytes])
-	return id, s.keep(ctx, id, value, false)
+	id = idPrefix + hex.EncodeToString(sum[:idBytes])
+	return id, s.keep(ctx, id, clientUse{value: value})
 }
 
-// keep makes a client the most recently used one and stores this value for it. Without a value it
-// leaves the stored one, and does nothing for a client that is not registered. It blocks while
-// another request of this server changes the list, until ctx ends. The list, the client and the
-// evicted ones change together or not at all.
-func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
-	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
+// clientUse is a registration with a value to store, a sign-in or, if it is zero, a look at the page.
+type clientUse struct {
+	value   []byte
+	signsIn bool
+}
+
+// keep makes a client the most recently used one. Without a value it does nothing for a client that
+// is not registered. It blocks while another request of this server changes the list, until ctx
+// ends. The list, the client and the evicted ones change together or not at all.
+func (s *Server) keep(ctx context.Context, id string, by clientUse) error {
+	raw, err := hex.DecodeString(strings.TrimPrefix(id, idPrefix))
 	if err != nil || len(raw) != idBytes {
 		return nil // it is known by a URL
 	}
@@ -204,14 +209,14 @@ func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool
 			return fmt.Errorf("oauth: read clients: %w", err)
 		}
 		list, client := docs[0], docs[1]
-		put := document.Put(client, value, clientTTL)
-		if value == nil && !client.Exists() {
+		put := document.Put(client, by.value, clientTTL)
+		if by.value == nil && !client.Exists() {
 			return nil
-		} else if value == nil {
+		} else if by.value == nil {
 			put.Value = client.Value
 		}
 		waited := indexOf(list.Value, raw) >= 0
-		put.Yields = !signsIn && (waited || !client.Exists())
+		put.Yields = !by.signsIn && (waited || !client.Exists())
 		changes := []document.Change{put}
 		if waited || put.Yields {
 			if changes, err = s.relist(ctx, changes, list, raw, put.Yields); err != nil {
@@ -239,7 +244,7 @@ func (s *Server) relist(
 	}
 	var evicted []string
 	for ; len(ids) > MaxClients*idBytes; ids = ids[idBytes:] {
-		evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
+		evicted = append(evicted, clientPrefix+idPrefix+hex.EncodeToString(ids[:idBytes]))
 	}
 	old, err := s.docs.Get(ctx, ofNoProduct, evicted...)
 	for _, doc := range old {
@@ -285,7 +290,7 @@ func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
 // registered returns the document of a registered client, or errNoClient, which costs no read
 // for an ID that cannot be one.
 func (s *Server) registered(ctx context.Context, id string) (doc document.Document, err error) {
-	if !strings.HasPrefix(id, clientVersion) || len(id) != len(clientVersion)+2*idBytes {
+	if !strings.HasPrefix(id, idPrefix) || len(id) != len(idPrefix)+2*idBytes {
 		return doc, errNoClient
 	}
 	docs, err := s.docs.Get(ctx, ofNoProduct, clientPrefix+id)

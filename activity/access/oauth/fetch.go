@@ -79,10 +79,7 @@ func newFetcher() *fetcher {
 // differently the next time leads nowhere else. The fetcher uses no proxy, which would resolve
 // names by itself, and keeps no connections, which are of no use for one document of a host.
 func fetcherBy(control controlFunc) *fetcher {
-	cache, err := lru.New[string, fetched](maxDocuments)
-	if err != nil { // cannot happen: the size is positive
-		panic(err)
-	}
+	cache, _ := lru.New[string, fetched](maxDocuments) // fails for sizes below 1
 	dialer := &net.Dialer{Timeout: fetchTime, Control: control}
 	return &fetcher{cache: cache, running: semaphore.NewWeighted(maxFetches), http: &http.Client{
 		Timeout: fetchTime,

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,56 +30,6 @@ import (
 // its key has too many newer ones, and when a code or a refresh token comes a second time,
 // because then one of the two senders has stolen it (RFC 9700, section 4.14). A removed key
 // leaves the document in place and makes every token invalid.
-
-// A code or token is its prefix, its product, its family and a secret, with separators.
-// The family of a code and of refresh tokens is a secret as well, from which the ID of
-// their grant is derived; the family of an access token is the ID. So a spent refresh
-// token differs from a guess, and an access token reveals no other token.
-const (
-	codePrefix    = "lac_"
-	refreshPrefix = "lar_"
-	accessPrefix  = "lat_"
-	separator     = "~"
-	maxToken      = 256
-)
-
-// token is the content of a code or token, without its prefix. No part is empty. The product is
-// there because documents are read by product.
-type token struct{ productID, family, secret string }
-
-// String returns the text behind the prefix.
-func (t token) String() string {
-	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
-}
-
-// parseToken returns the parts of a token with that prefix. The parts of an issued token contain
-// no separator: it occurs neither in product IDs nor in the text of [rand.Text] nor in
-// hexadecimal digits.
-func parseToken(prefix, s string) (token, bool) {
-	rest, ok := strings.CutPrefix(s, prefix)
-	parts := strings.Split(rest, separator)
-	if !ok || len(s) > maxToken || len(parts) != 3 || slices.Contains(parts, "") {
-		return token{}, false
-	}
-	return token{parts[0], parts[1], parts[2]}, true
-}
-
-// idOf returns the ID of the grant of a code or refresh token. It is wrong for an access token,
-// whose family is the ID already.
-func (t token) idOf() string {
-	sum := sha256.Sum256([]byte(t.family))
-	return hex.EncodeToString(sum[:16])
-}
-
-func digest(secret string) []byte {
-	sum := sha256.Sum256([]byte(secret))
-	return sum[:]
-}
-
-// isSecret reports whether a secret has the digest.
-func isSecret(of []byte, secret string) bool {
-	return subtle.ConstantTimeCompare(of, digest(secret)) == 1
-}
 
 // grant is the stored form of a client's grant. Key, ClientID, RedirectURI, Challenge,
 // Resource, Code and Created never change.

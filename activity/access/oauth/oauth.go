@@ -95,10 +95,7 @@ func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Opti
 		return nil, err
 	}
 	o := *cmp.Or(opts, &Options{})
-	uses, err := lru.New[string, time.Time](maxUses)
-	if err != nil {
-		return nil, err
-	}
+	uses, _ := lru.New[string, time.Time](maxUses) // fails for sizes below 1
 	s := &Server{keys: keys, docs: docs, log: cmp.Or(o.Logger, slog.Default()),
 		documents: newFetcher(), changing: semaphore.NewWeighted(1), uses: uses}
 	if u, ok := usable(publicURL); ok {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
@@ -22,6 +23,56 @@ import (
 // missing or malformed, but for a well-formed request it does not distinguish an unknown token
 // from an expired one or another client's: all are errNoGrant, so answers do not help with
 // guessing.
+
+// A code or token is its prefix, its product, its family and a secret, with separators.
+// The family of a code and of refresh tokens is a secret as well, from which the ID of
+// their grant is derived; the family of an access token is the ID. So a spent refresh
+// token differs from a guess, and an access token reveals no other token.
+const (
+	codePrefix    = "lac_"
+	refreshPrefix = "lar_"
+	accessPrefix  = "lat_"
+	separator     = "~"
+	maxToken      = 256
+)
+
+// token is the content of a code or token, without its prefix. No part is empty. The product is
+// there because documents are read by product.
+type token struct{ productID, family, secret string }
+
+// String returns the text behind the prefix.
+func (t token) String() string {
+	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
+}
+
+// parseToken returns the parts of a token with that prefix. The parts of an issued token contain
+// no separator: it occurs neither in product IDs nor in the text of [rand.Text] nor in
+// hexadecimal digits.
+func parseToken(prefix, s string) (token, bool) {
+	rest, ok := strings.CutPrefix(s, prefix)
+	parts := strings.Split(rest, separator)
+	if !ok || len(s) > maxToken || len(parts) != 3 || slices.Contains(parts, "") {
+		return token{}, false
+	}
+	return token{parts[0], parts[1], parts[2]}, true
+}
+
+// idOf returns the ID of the grant of a code or refresh token. It is wrong for an access token,
+// whose family is the ID already.
+func (t token) idOf() string {
+	sum := sha256.Sum256([]byte(t.family))
+	return hex.EncodeToString(sum[:16])
+}
+
+func digest(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// isSecret reports whether a secret has the digest.
+func isSecret(of []byte, secret string) bool {
+	return subtle.ConstantTimeCompare(of, digest(secret)) == 1
+}
 
 // parseForm returns the fields of a form. A parameter of OAuth that is given twice is refused
 // (RFC 6749, section 3.2); any other may repeat.
@@ -64,7 +115,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, body []byte)
 		return refuse("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
 	case form.Get("client_id") == "":
 		return refuse("invalid_request", "client_id is missing: clients have no secret here and name themselves by it.")
-	case kind == grantTypes[0]:
+	case kind == "authorization_code":
 		given, err = s.redeem(r.Context(), form)
 	default:
 		given, err = s.refresh(r.Context(), form)
@@ -215,7 +266,7 @@ func isSameResource(given, resource string) bool {
 // ask for more, such as offline_access, and get that one.
 func takesScope(scope string) bool {
 	asked := strings.Fields(scope)
-	return len(asked) == 0 || slices.Contains(asked, scopes[0])
+	return len(asked) == 0 || slices.Contains(asked, string(access.MCP))
 }
 
 // serveRevoke ends the grant of an access or refresh token, with all its tokens (RFC 7009). A
