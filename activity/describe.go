@@ -76,7 +76,7 @@ func NewEvent(name, sentence string, properties []Property, rawURL string) Actio
 	if len(shown) > 0 {
 		a.Description += " (" + strings.Join(shown, ", ") + ")"
 	}
-	a.Description += onPage(a.CanonicalURL)
+	a.Description += onPage(PageName(a.CanonicalURL))
 	return a
 }
 
@@ -87,7 +87,7 @@ func NewError(typ, message, rawURL string) Action {
 	message, _ = firstRunes(fold(withoutSecrets(withoutStack(message))), maxMessage)
 	a := actionOn(TypeError, rawURL)
 	a.Title = strings.TrimSuffix("Error "+typ, " ")
-	a.Description = "User saw an error" + onPage(a.CanonicalURL)
+	a.Description = "User saw an error" + onPage(PageName(a.CanonicalURL))
 	for _, part := range []string{typ, message} {
 		if part != "" {
 			a.Description += ": " + part
@@ -138,12 +138,12 @@ func withoutSecrets(s string) string {
 // queryForm matches a query with a parameter.
 var queryForm = regexp.MustCompile(`\?\S*=`)
 
-// onPage returns the end of a sentence about something on a page, which may lack a name.
-func onPage(canonical string) string {
-	if page := PageName(canonical); page != "" {
-		return " on the " + page + " page"
+// onPage returns the end of a sentence about something on a page, "" if the page has no name.
+func onPage(page string) string {
+	if page == "" {
+		return ""
 	}
-	return ""
+	return " on the " + page + " page"
 }
 
 // words returns the title and the description of an action on a page; page is empty if it has no
@@ -153,14 +153,10 @@ func words(typ string, target Target, page string) (title, description string) {
 		if page == "" {
 			return titleOfNoPage, "User landed on a page"
 		}
-		return titlePrefix(typ) + capitalise(page), "User landed on the " + page + " page"
+		return titlePrefix(typ) + capitalise(page), "User landed" + onPage(page)
 	}
 	p := newPhrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
-	title = titlePrefix(typ) + p.what + p.noun
-	if page == "" {
-		return title, "User " + p.did + p.article + p.what + p.noun
-	}
-	return title, "User " + p.did + p.article + p.what + p.noun + " on the " + page + " page"
+	return titlePrefix(typ) + p.what + p.noun, "User " + p.did + p.article + p.what + p.noun + onPage(page)
 }
 
 // titleOfNoPage is the title of a page view without a URL.
@@ -198,18 +194,18 @@ func newPhrase(typ, label, element string) phrase {
 		p.did = "clicked "
 	case TypeSubmit:
 		p.did = "submitted "
-		p.callIt(label, "form")
+		p.setNoun(label, "form")
 	case TypeChange:
 		p.did = "changed "
-		p.callIt(label, "field")
+		p.setNoun(label, "field")
 	default:
 		p.did = "did a " + typ + " on "
 	}
 	return p
 }
 
-// callIt appends the noun to a label.
-func (p *phrase) callIt(label, noun string) {
+// setNoun appends the noun to a label.
+func (p *phrase) setNoun(label, noun string) {
 	if label != "" {
 		p.article, p.what, p.noun = "the ", withoutNoun(label, noun), " "+noun
 	}

@@ -237,7 +237,7 @@ func (a address) redacted(s string) string {
 func writeRedacted(b *strings.Builder, s string) {
 	const inPath, inQuery = "/;?#&", "&#" // these end a value
 	ends, from, named := inPath, 0, false // from is where a name may begin
-	var slashes slashRow
+	var row slashRow
 	for i := 0; i < len(s); {
 		d := delimiterAt(s, i)
 		b.WriteString(s[i : i+d.size])
@@ -253,7 +253,7 @@ func writeRedacted(b *strings.Builder, s string) {
 			continue
 		case d.char == '@':
 			continue
-		case d.char == '/' && slashes.add(s[:i], d.size):
+		case d.char == '/' && row.add(s[:i], d.size):
 			i += userLen(s[i:])
 		case d.char == '=' && !named && isCredential(s[from:i-d.size]):
 			end := valueEnd(s, i, d.level, ends)
