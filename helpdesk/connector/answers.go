@@ -88,21 +88,21 @@ var ErrNoReply = errors.New("connector: the message is not to be answered")
 // errNoAnswer reports a reply without text.
 var errNoAnswer = errors.New("connector: the reply is empty")
 
-// asking calls ask, which asks a model about a conversation, when it is the caller's turn. The
+// withModel calls ask, which asks a model about a conversation, when it is the caller's turn. The
 // caller waits first in this process, at no cost to storage, and then for the leases that bound
 // the calls of all servers. The error is ask's, ctx's or the storage's.
-func (d *delivery) asking(ctx context.Context, of Link, ask func(context.Context) error) error {
-	if err := d.turn.Acquire(ctx, 1); err != nil {
+func (d *delivery) withModel(ctx context.Context, of Link, ask func(context.Context) error) error {
+	if err := d.modelCalls.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer d.turn.Release(1)
-	return d.store.asking(ctx, d.productID, of, ask)
+	defer d.modelCalls.Release(1)
+	return d.store.withModelLeases(ctx, d.productID, of, ask)
 }
 
-// asking calls a function that asks a model about a conversation. Over all servers, one call per
+// withModelLeases calls ask, which asks a model about a conversation. Over all servers, one call per
 // conversation and four per product run at a time. It waits for both leases, and the function's
 // context ends with them.
-func (s *store) asking(ctx context.Context, productID string, of Link, ask func(context.Context) error) error {
+func (s *store) withModelLeases(ctx context.Context, productID string, of Link, ask func(context.Context) error) error {
 	return document.WithOne(ctx, s.docs, productID, []string{modelLease + of.key()}, func(ctx context.Context) error {
 		return document.WithOne(ctx, s.docs, productID, modelLeases, ask)
 	})
@@ -111,7 +111,7 @@ func (s *store) asking(ctx context.Context, productID string, of Link, ask func(
 // summarize returns a model's summary of a session of a conversation. The wait for a turn does
 // not count toward the model's timeout.
 func (d *delivery) summarize(ctx context.Context, of Link, prompt string) (text string, err error) {
-	err = d.asking(ctx, of, func(ctx context.Context) (err error) {
+	err = d.withModel(ctx, of, func(ctx context.Context) (err error) {
 		text, err = summary.Ask(ctx, d.opts.Model, summary.Timeout, prompt)
 		return err
 	})
@@ -135,7 +135,7 @@ func (d *delivery) reply(ctx context.Context, q Question, askers []helpdesk.Cont
 	if q.Actions, err = d.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
-	err = d.asking(ctx, of, func(ctx context.Context) (err error) {
+	err = d.withModel(ctx, of, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, replyTime)
 		defer cancel()
 		text, err = d.opts.Reply(ctx, q)

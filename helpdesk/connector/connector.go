@@ -215,7 +215,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 func (c *Connector) delivery(productID string) *delivery {
 	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),
-		turn: semaphore.NewWeighted(int64(len(modelLeases))), wake: schedule.NewWake(),
+		modelCalls: semaphore.NewWeighted(int64(len(modelLeases))), wake: schedule.NewWake(),
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
 		waiting: map[string]Waiting{}}
 	d.watch.share = c.watches.Join(d)

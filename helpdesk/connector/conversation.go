@@ -352,10 +352,10 @@ func (c *conversation) replace(s *session, noteID string, claimed bool) {
 	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 
-// ask adds a message to be answered. Beyond maxMessages the oldest are left unanswered. A single
+// addMessage adds a message to be answered. Beyond maxMessages the oldest are left unanswered. A single
 // message always fits, because a byte of its text takes at most six bytes in JSON; see
 // maxStored.
-func (c *conversation) ask(m message) {
+func (c *conversation) addMessage(m message) {
 	c.Messages = newest(append(c.Messages, m), maxMessages)
 }
 

@@ -30,17 +30,17 @@ import (
 // They share the lanes and accounts, guarded by mu. No request to storage or to a desk is made
 // while mu is held.
 type delivery struct {
-	productID string
-	store     *store
-	linker    *linker
-	products  Products
-	opts      *Options
-	metrics   *connectorMetrics
-	assisted  *assisted
-	watches   *fair.Shares[*delivery] // of all products
-	turn      *semaphore.Weighted     // of calls of the model, running or waiting for their leases
-	logger    *slog.Logger
-	wake      schedule.Wake // something may be due earlier, or work has ended
+	productID  string
+	store      *store
+	linker     *linker
+	products   Products
+	opts       *Options
+	metrics    *connectorMetrics
+	assisted   *assisted
+	watches    *fair.Shares[*delivery] // of all products
+	modelCalls *semaphore.Weighted     // of calls of the model, running or waiting for their leases
+	logger     *slog.Logger
+	wake       schedule.Wake // something may be due earlier, or work has ended
 
 	// mu guards everything below, and the fields of lanes and accounts.
 	mu        sync.Mutex
@@ -210,7 +210,7 @@ func (d *delivery) awaitWork(ctx context.Context) bool {
 func (d *delivery) wait() (wait time.Duration, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ask()
+	d.askTriggers()
 	now := time.Now()
 	at, keep := now.Add(time.Hour), now.Add(linger)
 	busy = d.running > 0

@@ -446,7 +446,7 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
 	}
-	if err := j.asks(); err != nil {
+	if err := j.permit(); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTime)

@@ -91,7 +91,7 @@ func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 		require.NoError(t, call(t.Context()))
 		lost := erased == "s"
 		assert.Equal(t, []bool{lost, lost}, []bool{l.more.answer == nil, l.more.draft == nil}, erased)
-		assert.False(t, l.more.asking)
+		assert.False(t, l.more.modelRuns)
 		assert.True(t, l.slot.IsSet(), "a model is asked again")
 	}
 }
@@ -177,9 +177,9 @@ func TestJob_probesOneAtATime(t *testing.T) {
 			a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
 		}
 		time.Sleep(time.Second)
-		require.ErrorAs(t, jobs[0].asks(), new(*pausedError))
+		require.ErrorAs(t, jobs[0].permit(), new(*pausedError))
 		jobs[0].back(time.Now())
-		require.NoError(t, jobs[1].asks())
+		require.NoError(t, jobs[1].permit())
 	})
 }
 

@@ -119,7 +119,7 @@ func (c *Connector) labels(ctx context.Context, productID string, of Link, produ
 		return configured
 	}
 	var answer string
-	err = c.store.asking(ctx, productID, of, func(ctx context.Context) (err error) {
+	err = c.store.withModelLeases(ctx, productID, of, func(ctx context.Context) (err error) {
 		if time.Now().After(latest) {
 			return errBusy
 		}

@@ -402,12 +402,12 @@ func TestConversation_boundsItsMessagesInTheDocument(t *testing.T) {
 	for i := range 20_000 {
 		c.Messages = append(c.Messages, message{ID: fmt.Sprint(i), Text: "?"})
 	}
-	c.ask(message{ID: "last", Text: strings.Repeat("\u2028", maxStored/3)})
+	c.addMessage(message{ID: "last", Text: strings.Repeat("\u2028", maxStored/3)})
 	value, err := json.Marshal(c.Messages)
 	require.NoError(t, err)
 	assert.InDelta(t, maxMessages, len(value), 200)
 	assert.Equal(t, "last", c.Messages[len(c.Messages)-1].ID)
-	c.ask(message{ID: "longest", Text: strings.Repeat("<", maxStored)})
+	c.addMessage(message{ID: "longest", Text: strings.Repeat("<", maxStored)})
 	assert.Equal(t, "longest", c.Messages[len(c.Messages)-1].ID)
 }
 

@@ -142,7 +142,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 	case can.Replier == nil || c.opts.Reply == nil || strings.TrimSpace(text) == "":
 		return h, err
 	case can.Chats || asks:
-		r.ask(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
+		r.addMessage(message{ID: messageID(in), Text: text, At: c.store.now(), Contact: in.event.Contact,
 			ContactID: in.event.ContactID})
 		h.changes = true
 	}

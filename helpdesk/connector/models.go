@@ -76,12 +76,12 @@ func (j *job) think(work func(ctx context.Context) func(*more)) {
 	d, l, erasures := j.d, j.lane, j.erasures
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.rare().asking = true
+	l.rare().modelRuns = true
 	d.spawn(func(ctx context.Context) error {
 		done := work(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		l.more.asking = false
+		l.more.modelRuns = false
 		if done(l.more); l.erasures != erasures {
 			l.more.draft, l.more.answer = nil, nil
 		}

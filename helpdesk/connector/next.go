@@ -230,7 +230,7 @@ func (c *conversation) nextCompose(v *view) (*step, time.Time) {
 			m.With = append(m.With, each.ID)
 		}
 	}
-	if v.asking {
+	if v.modelRuns {
 		return nil, m.At.Add(replyTTL)
 	}
 	return &step{kind: kindCompose, message: m, batch: batch}, time.Time{}
@@ -354,7 +354,7 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		case (s.by() == byBrowser) != strange:
 		case draft != nil && draft.Text != "" && draft.session == s.ID:
 			return s.summarize(draft.summed, v.now)
-		case due && v.models && !v.asking && draft.allows(s):
+		case due && v.models && !v.modelRuns && draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
 			return s.summarize(summed{Upto: s.Written, Text: s.Digest.String()}, v.now)

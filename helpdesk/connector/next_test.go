@@ -63,7 +63,7 @@ func TestNext(t *testing.T) {
 		"a model's summary": {c: conversation{Sessions: []session{{ID: "s", Written: 3}}},
 			change: func(v *view) { v.models = true }, want: kindDraft},
 		"a model that is at it": {c: conversation{Sessions: []session{{ID: "s", Written: 3}}},
-			change: func(v *view) { v.models, v.asking = true, true }, none: true},
+			change: func(v *view) { v.models, v.modelRuns = true, true }, none: true},
 		"redactions": {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
 		"a contact before notes": {c: conversation{Contact: &lookUp{}, Sessions: linked},
 			change: func(v *view) { v.wants = pages() }, want: kindContact},

@@ -551,7 +551,7 @@ func TestNext_asksForOneModelCallAtATime(t *testing.T) {
 	s, _ := c.nextAnswer(v)
 	require.Equal(t, kindCompose, s.kind)
 	require.NotNil(t, c.nextSummary(v, false))
-	v.asking = true
+	v.modelRuns = true
 	s, due := c.nextAnswer(v)
 	assert.Nil(t, s)
 	assert.Equal(t, now.Add(replyTTL), due)

@@ -99,10 +99,10 @@ func (j *job) admit(s *step) bool {
 	return true
 }
 
-// asks counts a request to the account, and updates the account's limit from its pacer. The
+// permit counts a request to the account, and updates the account's limit from its pacer. The
 // error is a *pausedError if the request has to wait: the account is closed, it has more jobs
 // than room, or the pacer asks for a pause, of all requests or of this conversation.
-func (j *job) asks() error {
+func (j *job) permit() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
 	if a := j.account; a.isClosed() || a.room() < 0 {

@@ -84,7 +84,7 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 			}
 		}
 		if product.Assistance != nil && e.SessionID != "" {
-			d.observe(e, product.Assistance)
+			d.askAbout(e, product.Assistance)
 		}
 	}
 	d.watch.account()
@@ -160,13 +160,13 @@ func (d *delivery) sweep(now time.Time) {
 	}
 }
 
-// observe asks the triggers about the actions of an entry. A match makes the conversation
+// askAbout asks the triggers about the actions of an entry. A match makes the conversation
 // of the session due immediately, because its moment passes. Triggers run under the
 // delivery's mutex, so a slow one delays the product's whole delivery.
 //
 // For a linked session only the actions of its conversation count. Entries from before the
 // load may name no conversation, so all of their actions count.
-func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
+func (d *delivery) askAbout(e *eventlog.Entry, core *assistance.Core) {
 	batch, err := e.Decode()
 	if err != nil || batch == nil {
 		return
@@ -262,9 +262,9 @@ func balance(watches *fair.Shares[*delivery]) {
 	}
 }
 
-// ask asks the triggers that are due about sessions that have done nothing since. The
+// askTriggers asks the triggers that are due about sessions that have done nothing since. The
 // caller holds the delivery's mutex.
-func (d *delivery) ask() {
+func (d *delivery) askTriggers() {
 	now := d.store.now()
 	for known, ok := d.watch.asks.Pop(now); ok; known, ok = d.watch.asks.Pop(now) {
 		due := known.again.Due()
