@@ -23,7 +23,7 @@ import (
 // that fails. A 429 that states a time only sets until, because the desk does answer. Success,
 // or any answer about one conversation only, makes the account answer again but does not change
 // until. A failure that a conversation repeats while the desk accepts requests of other
-// conversations is the conversation's own and changes nothing here; see takeOwn.
+// conversations is the conversation's own and changes nothing here; see isOwn.
 type account struct {
 	desk    string
 	lanes   schedule.Agenda[*lane] // all except the ones in turns
@@ -31,10 +31,10 @@ type account struct {
 	others  int // jobs with other work than strangers' notes
 	strange int // jobs with nothing but strangers' notes
 
-	until   time.Time // no request is made before
-	failing time.Time // since when the desk is away; zero while it answers
-	probes  int       // failed probes since then
-	taken   int       // successful requests of conversations without a failure
+	until    time.Time // no request is made before
+	failing  time.Time // since when the desk is away; zero while it answers
+	probes   int       // failed probes since then
+	accepted int       // successful requests of conversations without a failure
 }
 
 // Bounds of an account.
@@ -134,22 +134,22 @@ func isRefusal(e *helpdesk.APIError) bool {
 		(e.Status == http.StatusForbidden || e.Status >= http.StatusInternalServerError)
 }
 
-// takeOwn records the outcome of a conversation's request. It reports whether the outcome is a
+// isOwn records the outcome of a conversation's request. It reports whether the outcome is a
 // failure of the conversation alone although its status is account-wide: the conversation failed
 // like this before, and the desk has accepted requests of others since. Such a failure says
 // nothing about the desk.
-func (a *account) takeOwn(l *lane, err error) bool {
+func (a *account) isOwn(l *lane, err error) bool {
 	var failed *helpdesk.APIError
 	switch {
-	case err == nil && l.failed() == 0:
-		a.taken++
+	case err == nil && l.noteFailures() == 0:
+		a.accepted++
 		return false
 	case !errors.As(err, &failed), !isRefusal(failed):
 		return false
 	}
-	m := l.rare()
+	m := l.ensureMemo()
 	before := m.refused
-	m.refused = a.taken + 1
+	m.refused = a.accepted + 1
 	return before > 0 && before < m.refused
 }
 

@@ -322,7 +322,7 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 		return o.err
 	case s.kind == kindWhose && o.yes:
 		j.locked(func() {
-			m := j.lane.rare()
+			m := j.lane.ensureMemo()
 			m.theirs = append(m.theirs, s.message.ID)
 		})
 		return nil
@@ -339,7 +339,7 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 		return err
 	}
 	j.locked(func() {
-		m := j.lane.rare()
+		m := j.lane.ensureMemo()
 		m.theirs = without(m.theirs, ids)
 		if result == "written" {
 			m.again[answers] = time.Now().Add(replyPause)

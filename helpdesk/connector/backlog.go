@@ -33,18 +33,18 @@ func (d *delivery) backlog(now time.Time) (all flow.Backlog, since map[string]ti
 		since[desk] = time.Time{}
 	}
 	for _, l := range d.lanes {
-		if l.last && l.failed() == 0 && l.account.isOpen() {
+		if l.inTurns && l.noteFailures() == 0 && l.account.isOpen() {
 			continue // it waits for its turn, and not for the desk
 		}
 		if l.isOverdue(now) {
 			desk := all.Desks[l.account.desk]
-			if desk.Parked++; l.failed() > 0 {
+			if desk.Parked++; l.noteFailures() > 0 {
 				desk.Retrying++
 			}
 			all.Desks[l.account.desk] = desk
 			since[l.account.desk] = sooner(since[l.account.desk], l.since)
 		}
-		if !l.since.IsZero() && (l.failed() > 0 || !l.working && l.slot.IsSet() && !l.slot.Due().After(now)) {
+		if !l.since.IsZero() && (l.noteFailures() > 0 || !l.working && l.slot.IsSet() && !l.slot.Due().After(now)) {
 			all.Lag = max(all.Lag, now.Sub(l.since))
 		}
 	}

@@ -123,7 +123,7 @@ func BenchmarkFollow(b *testing.B) {
 func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	const conversations = 10_000
 	c := newLinks(t).Connector
-	d := c.delivery("acme")
+	d := c.newDelivery("acme")
 	docs := make([]document.Document, conversations)
 	for i := range docs {
 		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i),

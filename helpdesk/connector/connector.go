@@ -196,7 +196,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 // While storage is unavailable it waits. The source must belong to the connector's log
 // and to the product. Webhooks and links are accepted whether or not Follow runs.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
-	d := c.delivery(productID)
+	d := c.newDelivery(productID)
 	c.mu.Lock()
 	c.followed[productID] = d
 	c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 }
 
 // delivery returns a delivery for the product that is not running yet.
-func (c *Connector) delivery(productID string) *delivery {
+func (c *Connector) newDelivery(productID string) *delivery {
 	d := &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
 		metrics: &c.metrics, assisted: c.assisted, watches: c.watches, logger: c.logger.With("product_id", productID),
 		modelCalls: semaphore.NewWeighted(int64(len(modelLeases))), wake: schedule.NewWake(),

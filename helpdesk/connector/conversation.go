@@ -62,9 +62,9 @@ type session struct {
 	// Contact is the person that a webhook linked the session for, or the signed user.
 	Contact helpdesk.Contact `json:"contact,omitzero"`
 
-	Written int     `json:"written,omitempty"` // actions that are in notes
-	Notes   []note  `json:"notes,omitempty"`   // the newest not replaced by a summary, and the last summary's
-	Summary *summed `json:"summary,omitempty"` // the last one
+	Written int             `json:"written,omitempty"` // actions that are in notes
+	Notes   []note          `json:"notes,omitempty"`   // the newest not replaced by a summary, and the last summary's
+	Summary *sessionSummary `json:"summary,omitempty"` // the last one
 	// Former are the newest notes of earlier users' actions. No summary replaces them.
 	Former []formerNote `json:"former_notes,omitempty"`
 
@@ -142,8 +142,8 @@ type formerNote struct {
 	UserID string `json:"user_id,omitempty"`
 }
 
-// summed is a summary of a session.
-type summed struct {
+// sessionSummary is a summary of a session.
+type sessionSummary struct {
 	Upto      int    `json:"upto"` // how many of the session's actions it covers
 	Text      string `json:"text"`
 	Extracted bool   `json:"extracted,omitempty"` // made from the actions although there is a model
@@ -163,8 +163,8 @@ type writing struct {
 	Count   int             `json:"count,omitempty"` // actions
 	History summary.History `json:"history,omitzero"`
 
-	Summary *summed `json:"summary,omitempty"` // nil for a note of actions
-	Claimed bool    `json:"claimed,omitempty"` // the summary replaces no notes, as its activity may be forged
+	Summary *sessionSummary `json:"summary,omitempty"` // nil for a note of actions
+	Claimed bool            `json:"claimed,omitempty"` // the summary replaces no notes, as its activity may be forged
 	// Erased means that the person of the note was erased, and that only Session, UserID, Text
 	// and Begun are set as well. The note is looked for in order to redact it, and never
 	// written. Servers of the release before know such a note by Blank, its Text, alone.
@@ -328,7 +328,7 @@ func (c *conversation) notedAt(s *session) *time.Time {
 
 // sumUp records a summary and drops everything that the next one does not need. It keeps the
 // actions that were written in notes while a model worked.
-func (s *session) sumUp(done *summed) {
+func (s *session) sumUp(done *sessionSummary) {
 	s.Summary = done
 	s.History.Cover(max(0, s.Written-done.Upto), done.Extracted)
 }

@@ -64,11 +64,11 @@ type delivery struct {
 }
 
 const (
-	deskRetry  = 30 * time.Second // before a desk that is not configured is looked for again
-	resolving  = time.Second      // how often the sessions of waiting links are looked for
-	sweepEvery = 5 * time.Minute
-	finishTick = 10 * time.Millisecond
-	finishTime = 2 * time.Second // how long finish waits for a lease
+	deskRetry    = 30 * time.Second // before a desk that is not configured is looked for again
+	resolveEvery = time.Second      // how often the sessions of waiting links are looked for
+	sweepEvery   = 5 * time.Minute
+	finishTick   = 10 * time.Millisecond
+	finishTime   = 2 * time.Second // how long finish waits for a lease
 	// linger is how long a lease is held without work. It is longer than the time
 	// that a write in doubt is left to settle, which starts again with each holder.
 	linger = settleTime + time.Second
@@ -139,7 +139,7 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 		if err == nil {
 			break
 		}
-		if err := await(ctx, d.logger, err); err != nil {
+		if err := awaitStorage(ctx, d.logger, err); err != nil {
 			return start, err
 		}
 	}
@@ -172,7 +172,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 		start = earlierID(start, s.Cursor.After)
 	}
 	if c.Machine != nil {
-		l.rare().machine = c.Machine
+		l.ensureMemo().machine = c.Machine
 		if rules := d.config.rules(of.Desk); rules != nil {
 			if due, ok := rules.Due(c.machine()); ok {
 				d.lookAt(l, d.store.hostTime(due), true)
@@ -224,7 +224,7 @@ func (d *delivery) wait() (wait time.Duration, busy bool) {
 		}
 	}
 	if len(d.waiting) > 0 {
-		at = sooner(at, d.lookedFor.Add(resolving))
+		at = sooner(at, d.lookedFor.Add(resolveEvery))
 	}
 	busy = busy || !at.After(keep)
 	if ask, some := d.watch.asks.Next(); some {
@@ -241,7 +241,7 @@ func (d *delivery) finish(ctx context.Context) {
 	d.closing = true
 	now := time.Now()
 	for _, l := range d.lanes {
-		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.failed() == 0 && l.slot.Due().After(now) {
+		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.noteFailures() == 0 && l.slot.Due().After(now) {
 			l.calm = time.Time{}
 			d.put(l, now)
 		}
@@ -267,7 +267,7 @@ func (d *delivery) isBusy(waited time.Duration) bool {
 	for _, l := range d.lanes {
 		_, configured := product.find(l.account.desk)
 		due := l.slot.IsSet() && !l.slot.Due().After(now) && (l.from != eventlog.ID{})
-		if l.working || due && configured && l.account.isOpen() && (!l.last || l.account.isTurn(now)) {
+		if l.working || due && configured && l.account.isOpen() && (!l.inTurns || l.account.isTurn(now)) {
 			return true
 		}
 	}

@@ -190,9 +190,9 @@ func TestErase_writesNoNoteInDoubtThatIsNotThere(t *testing.T) {
 
 func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 	summary := conversation{Sessions: []session{{ID: "s"}},
-		Writing: &writing{Session: "s", Text: "note", Summary: &summed{Text: "text"}}}
-	same := conversation{Sessions: []session{{ID: "s", Summary: &summed{Text: "text"}}},
-		Writing: &writing{Session: "s", Summary: &summed{Text: "text"}}}
+		Writing: &writing{Session: "s", Text: "note", Summary: &sessionSummary{Text: "text"}}}
+	same := conversation{Sessions: []session{{ID: "s", Summary: &sessionSummary{Text: "text"}}},
+		Writing: &writing{Session: "s", Summary: &sessionSummary{Text: "text"}}}
 	for name, c := range map[string]struct {
 		of            conversation
 		can           helpdesk.Capabilities

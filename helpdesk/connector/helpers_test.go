@@ -138,7 +138,7 @@ func (s *service) configure(p Products) { s.products, s.linker.products = p, p }
 // lease for a while.
 func (s *service) work(t testing.TB, key string) {
 	t.Helper()
-	d := s.delivery("acme")
+	d := s.newDelivery("acme")
 	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", leaseName, time.Hour)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, lease.Release(t.Context())) }()
@@ -148,7 +148,7 @@ func (s *service) work(t testing.TB, key string) {
 		d.mu.Lock()
 		l := d.lane(linkOf(key), time.Now())
 		l.agenda().Remove(&l.slot)
-		l.own = true
+		l.ownDue = true
 		l.begin()
 		d.mu.Unlock()
 		product := d.product()

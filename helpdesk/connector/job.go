@@ -69,26 +69,26 @@ type job struct {
 	r    record
 	from eventlog.ID // the lane's, when the job began
 	// erasures is the lane's count from before the document was read.
-	erasures int
-	wants    []*want   // settled notes take their actions out
-	settles  time.Time // the lane's, when the job began
-	calm     time.Time // see view
-	strange  time.Time
-	going    string
+	erasures   int
+	wants      []*want   // settled notes take their actions out
+	settles    time.Time // the lane's, when the job began
+	calm       time.Time // see view, also for strange and unfinished
+	strange    time.Time
+	unfinished string
 }
 
 const (
 	requestTime = 30 * time.Second // that a desk has at most; most have less by themselves
 	offerTime   = 4 * time.Second  // that an offer, or the deletion after it, may take
-	// leastTime is the least that must be left of an offer's time to begin it.
-	leastTime   = 500 * time.Millisecond
-	settleTime  = 5 * time.Second // before a write whose answer was lost is looked for: it may still take effect
-	clockMargin = time.Minute     // by how much a desk's clock may be behind ours
+	// leastOfferTime is the least that must be left of an offer's time to begin it.
+	leastOfferTime = 500 * time.Millisecond
+	settleTime     = 5 * time.Second // before a write whose answer was lost is looked for: it may still take effect
+	clockMargin    = time.Minute     // by how much a desk's clock may be behind ours
 )
 
-// pausing are the pauses after failures of one conversation. A failure of the whole account
+// backoffs are the pauses after failures of one conversation. A failure of the whole account
 // pauses the account instead; see account.
-var pausing = [classes]schedule.Backoff{
+var backoffs = [classes]schedule.Backoff{
 	notes:    {Min: time.Second, Max: 30 * time.Second},
 	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody is waiting
 	contacts: {Min: time.Second, Max: 10 * time.Second},
@@ -97,8 +97,8 @@ var pausing = [classes]schedule.Backoff{
 
 // Outcomes of a job that are not failures of the desk.
 var (
-	errDropped = errors.New("connector: the conversation is not known any more")
-	errMeant   = errors.New("connector: the step is not to be taken any more")
+	errNoDocument = errors.New("connector: the conversation is not known any more")
+	errMoot       = errors.New("connector: the step is not to be taken any more")
 )
 
 // pausedError reports that a request was not made because it has to wait. It is not a failure:
@@ -111,16 +111,16 @@ type pausedError struct {
 
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// begin determines the ranges of the log to read for the job. Each session's range starts at the
+// plan determines the ranges of the log to read for the job. Each session's range starts at the
 // position up to which its actions are in notes or in the outbox, but not before from, up to
 // which the log holds nothing to write. If from is zero, there are no ranges.
 //
 // It also updates the lane from the document: the machine, and sessions that joined without a
 // notice seen here. The caller holds the delivery's mutex.
-func (j *job) begin() {
+func (j *job) plan() {
 	c := &j.r.conversation
-	if c.Machine != nil || j.lane.more != nil {
-		j.lane.rare().machine = c.Machine
+	if c.Machine != nil || j.lane.memo != nil {
+		j.lane.ensureMemo().machine = c.Machine
 	}
 	j.keepCalm()
 	for i := range c.Sessions { // one may have joined without a notice seen here
@@ -132,7 +132,7 @@ func (j *job) begin() {
 	for i := 0; i < len(c.Sessions) && j.from != (eventlog.ID{}); i++ {
 		s := &c.Sessions[i]
 		at := *c.unread(s)
-		j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.link().ConversationID), session: s.ID, since: s.Since,
+		j.wants = append(j.wants, &want{membership: s.membership(j.lane.link().ConversationID), session: s.ID, since: s.Since,
 			at: at, from: laterID(at.After, j.from), room: maxText})
 	}
 }
@@ -175,14 +175,14 @@ func (j *job) run(ctx context.Context) error {
 			j.done(j.d.store.hostTime(due), j.d.store.hostTime(own), s != nil)
 			return nil
 		}
-		err = j.failed(s, j.take(ctx, s))
+		err = j.absorb(s, j.carryOut(ctx, s))
 	}
 	var paused *pausedError
 	switch {
 	case document.IsConflict(err), errors.Is(err, eventlog.ErrClosed), ctx.Err() != nil:
 		j.back(time.Now())
 		return errors.Join(err, ctx.Err())
-	case errors.Is(err, errDropped):
+	case errors.Is(err, errNoDocument):
 		j.d.drop(j.lane)
 	case helpdesk.IsGone(err), errors.Is(err, errRemoved):
 		return j.gone(ctx, err)
@@ -194,12 +194,12 @@ func (j *job) run(ctx context.Context) error {
 	return nil
 }
 
-// take carries out a step: it stores the step if needed, performs it and settles the
+// carryOut carries out a step: it stores the step if needed, performs it and settles the
 // outcome. If storing fails, the desk was not asked. A failed perform is settled as well,
 // because only the settlement knows whether the failure leaves a doubt.
-func (j *job) take(ctx context.Context, s *step) error {
+func (j *job) carryOut(ctx context.Context, s *step) error {
 	if err := j.store(ctx, s); err != nil {
-		if errors.Is(err, errMeant) {
+		if errors.Is(err, errMoot) {
 			return nil
 		}
 		return err
@@ -233,18 +233,18 @@ func (j *job) trace(s *step, began time.Time, err error) {
 	j.d.opts.Tracer(traced)
 }
 
-// failed returns the error of a step if it ends the job: because the account is away, the
+// absorb returns the error of a step if it ends the job: because the account is away, the
 // conversation is gone, or storage failed. Any other failure is the step's own, as for a contact
-// that is gone: failed records when to repeat the step, and the job goes on with the steps of
+// that is gone: absorb records when to repeat the step, and the job goes on with the steps of
 // other classes. A success ends the failures in a row of contacts and offers. Notes are forgiven
 // at the end of the job, and answers when a reply is composed.
-func (j *job) failed(s *step, err error) error {
+func (j *job) absorb(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError
 	switch class := s.kind.class(); {
 	case err == nil && (class == contacts || class == offers):
 		j.locked(func() {
-			if m := j.lane.more; m != nil {
+			if m := j.lane.memo; m != nil {
 				m.failures[class] = 0
 			}
 		})
@@ -254,7 +254,7 @@ func (j *job) failed(s *step, err error) error {
 	case errors.As(err, &failed) && !failed.AccountWide():
 		j.delay(class, err)
 	case errors.As(err, &paused) && !paused.account:
-		j.locked(func() { j.lane.rare().again[class] = time.Now().Add(paused.wait) })
+		j.locked(func() { j.lane.ensureMemo().again[class] = time.Now().Add(paused.wait) })
 	default:
 		return err
 	}
@@ -268,14 +268,13 @@ func (j *job) view() *view {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := &view{now: d.store.now(), settled: d.store.logTime(j.owned.Add(settleTime)), calm: j.calm, strange: j.strange,
-		going: j.going, desk: j.desk, can: j.can,
-		notes: j.product.Notes,
+		unfinished: j.unfinished, desk: j.desk, can: j.can, notes: j.product.Notes,
 		wants: j.wants, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if !d.closing {
 		v.calm = later(v.calm, d.store.logTime(j.settles))
 	}
-	if m := j.lane.more; m != nil {
-		v.more = *m
+	if m := j.lane.memo; m != nil {
+		v.memo = *m
 		for i, again := range m.again {
 			v.again[i] = d.store.logTime(again)
 		}
@@ -287,20 +286,20 @@ func (j *job) view() *view {
 }
 
 // store stores a step in the outbox if its kind could be in doubt later. A step in doubt
-// is there already. The error is errMeant if there turns out to be nothing to do: a
+// is there already. The error is errMoot if there turns out to be nothing to do: a
 // message was answered, a session was erased, or an offer is not to be made.
 func (j *job) store(ctx context.Context, s *step) error {
 	switch {
 	case s.doubt:
 		return nil
 	case s.kind == kindNote, s.kind == kindSummary:
-		if err := j.rate(ctx, s.writing); err != nil {
+		if err := j.markClaimed(ctx, s.writing); err != nil {
 			return err
 		}
 		return j.update(ctx, func(c *conversation) error {
 			of := c.session(s.writing.Session)
 			if of == nil || of.UserID != s.writing.UserID { // it was erased in the meantime
-				return errMeant
+				return errMoot
 			}
 			if c.Writing = s.writing; s.kind == kindNote {
 				s.writing.History = of.historyWith(s.actions, j.d.opts.Model != nil)
@@ -310,7 +309,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 	case s.kind == kindReply:
 		return j.update(ctx, func(c *conversation) error {
 			if len(c.Messages) == 0 || c.Messages[0].ID != s.message.ID {
-				return errMeant
+				return errMoot
 			}
 			c.Messages = slices.Clone(c.Messages) // earlier steps share the slice
 			now := j.d.store.now()
@@ -326,10 +325,10 @@ func (j *job) store(ctx context.Context, s *step) error {
 	return nil
 }
 
-// rate determines whether a summary was made from claimed activity, which anyone can
-// forge. That is stored with the summary, which then replaces no notes. rate does nothing
+// markClaimed determines whether a summary was made from claimed activity, which anyone can
+// forge. That is stored with the summary, which then replaces no notes. It does nothing
 // for a note of actions, or if the product takes claims.
-func (j *job) rate(ctx context.Context, w *writing) error {
+func (j *job) markClaimed(ctx context.Context, w *writing) error {
 	s := j.r.session(w.Session)
 	if s == nil || w.Summary == nil || j.product.TakesClaims {
 		return nil
@@ -454,7 +453,7 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	err := do(limited)
 	if ctx.Err() == nil {
 		j.locked(func() {
-			if !j.account.takeOwn(j.lane, err) {
+			if !j.account.isOwn(j.lane, err) {
 				j.account.observe(err, j.d.logger)
 			}
 		})
@@ -512,7 +511,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 		if err == nil {
 			break
 		}
-		if err := await(ctx, j.d.logger, err); err != nil {
+		if err := awaitStorage(ctx, j.d.logger, err); err != nil {
 			return err
 		}
 	}
@@ -541,7 +540,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 //
 // After success, j.r is the stored document, and after an error of the change the document as
 // last read. Any other error ends the job, and the document may or may not have the change: a
-// *document.ConflictError means that the lease is lost, errDropped that the document is gone,
+// *document.ConflictError means that the lease is lost, errNoDocument that the document is gone,
 // document.ErrInvalid that it would be too long.
 func (j *job) update(ctx context.Context, change func(*conversation) error) error {
 	if err := change(&j.r.conversation); err != nil {
@@ -570,23 +569,23 @@ func (j *job) update(ctx context.Context, change func(*conversation) error) erro
 		case errors.As(err, &conflict):
 			return err
 		}
-		if errors.Is(err, errDropped) || errors.Is(err, document.ErrInvalid) {
+		if errors.Is(err, errNoDocument) || errors.Is(err, document.ErrInvalid) {
 			return err
 		}
-		if err := await(ctx, j.d.logger, err); err != nil {
+		if err := awaitStorage(ctx, j.d.logger, err); err != nil {
 			return err
 		}
 	}
 }
 
-// reload reads the conversation's document again. The error is errDropped if it is gone.
+// reload reads the conversation's document again. The error is errNoDocument if it is gone.
 func (j *job) reload(ctx context.Context) error {
 	r, err := j.d.store.read(ctx, j.d.productID, j.lane.link())
 	if err != nil {
 		return err
 	}
 	if !r.doc.Exists() {
-		return errDropped
+		return errNoDocument
 	}
 	j.r = r
 	return nil
@@ -612,7 +611,7 @@ func (j *job) delay(class class, err error) (pause time.Duration) {
 		}
 	}
 	first := false
-	j.locked(func() { first, pause = j.lane.rare().fail(class, wait) })
+	j.locked(func() { first, pause = j.lane.ensureMemo().fail(class, wait) })
 	switch {
 	case !first:
 	case errors.Is(err, document.ErrInvalid):
@@ -631,22 +630,22 @@ func (j *job) gone(ctx context.Context, cause error) error {
 	for _, s := range j.r.Sessions {
 		if err := j.d.store.unlink(ctx, j.d.productID, j.lane.link(), s.ID); err != nil {
 			j.back(time.Now().Add(storageRetry))
-			return await(ctx, j.d.logger, err)
+			return awaitStorage(ctx, j.d.logger, err)
 		}
 	}
 	tried := false
 	err := j.update(ctx, func(c *conversation) error {
 		if tried { // a session joined, or a message came
-			return errMeant
+			return errMoot
 		}
 		tried, *c = true, conversation{}
 		return nil
 	})
 	switch {
-	case errors.Is(err, errMeant):
+	case errors.Is(err, errMoot):
 		j.back(time.Now())
 		return nil
-	case err != nil && !errors.Is(err, errDropped):
+	case err != nil && !errors.Is(err, errNoDocument):
 		j.back(time.Now())
 		return err
 	}

@@ -36,7 +36,7 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 // address of its batch. A visitor who signs in is no claimed user.
 func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 	took := func(userID, email, batchUser string) *want {
-		w := &want{belongs: belongs{conversationID: "7", linkedAt: 1}}
+		w := &want{membership: membership{conversationID: "7", linkedAt: 1}}
 		a := activity.BatchAction{UserID: userID, Email: email}
 		w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: batchUser, Email: "ada@x.example",
 			Actions: []activity.BatchAction{a}})
@@ -57,7 +57,7 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 		w.identify(&activity.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
 		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
 	}
-	w := &want{belongs: belongs{conversationID: "7", linkedAt: 1}}
+	w := &want{membership: membership{conversationID: "7", linkedAt: 1}}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{
 		{Action: activity.Action{Index: 1}, UserID: "eve", ConversationID: "7"}}})
 	assert.True(t, w.found[0].kept, "after the link, the action says where it belongs")
@@ -65,7 +65,7 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 
 // A visitor's click and the same with its mark are one, also after the visitor has signed in.
 func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
-	w := &want{belongs: belongs{conversationID: "7", linkedAt: 2}}
+	w := &want{membership: membership{conversationID: "7", linkedAt: 2}}
 	click := activity.BatchAction{UserID: "anon",
 		Action: activity.Action{Type: "click", Title: "Click Save", TimestampStart: 1}}
 	marked := click
@@ -78,20 +78,20 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 // A job may read a session, and begin a call only after the session's erasure.
 func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 	for _, erased := range []string{"s", "another"} {
-		d := newLinks(t).delivery("acme")
+		d := newLinks(t).newDelivery("acme")
 		var call func(context.Context) error
 		d.spawn = func(work func(context.Context) error) { call = work }
 		l := d.lane(linkOf("zendesk/7"), time.Now())
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
 		d.erase(&activity.Erasure{SessionIDs: []string{erased}})
-		j.think(func(context.Context) func(*more) {
-			return func(m *more) { m.answer, m.draft = &composed{}, &draft{} }
+		j.think(func(context.Context) func(*memo) {
+			return func(m *memo) { m.answer, m.draft = &composed{}, &draft{} }
 		})
 		require.NoError(t, call(t.Context()))
 		lost := erased == "s"
-		assert.Equal(t, []bool{lost, lost}, []bool{l.more.answer == nil, l.more.draft == nil}, erased)
-		assert.False(t, l.more.modelRuns)
+		assert.Equal(t, []bool{lost, lost}, []bool{l.memo.answer == nil, l.memo.draft == nil}, erased)
+		assert.False(t, l.memo.modelRuns)
 		assert.True(t, l.slot.IsSet(), "a model is asked again")
 	}
 }
@@ -105,7 +105,7 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	r, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
 	require.NoError(t, err)
-	j := &job{d: s.delivery("acme"), lease: lease, r: r}
+	j := &job{d: s.newDelivery("acme"), lease: lease, r: r}
 	err = j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil })
 	require.ErrorAs(t, err, new(*document.ConflictError))
 	after, err := s.store.read(t.Context(), "acme", linkOf("zendesk/7"))
@@ -121,7 +121,7 @@ func TestJob_endsAConversationOnlyAsItIs(t *testing.T) {
 	s.linkAs(t, "7", "s", byWebhook)
 	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
 	require.NoError(t, err)
-	d := s.delivery("acme")
+	d := s.newDelivery("acme")
 	j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now()), account: d.account("zendesk"), lease: lease}
 	require.NoError(t, j.reload(t.Context()))
 	s.linkAs(t, "7", "late", byWebhook)
@@ -144,7 +144,7 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	s := newLinks(t)
 	lease = musttest.New(document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL))
 	d = newDesk()
-	delivery := s.delivery("acme")
+	delivery := s.newDelivery("acme")
 	j = &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane(linkOf("zendesk/7"), time.Now()),
 		lease: lease, desk: d}
 	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
@@ -166,7 +166,7 @@ func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 // Of the jobs let in before the desk went away, one at a time asks it.
 func TestJob_probesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newLinks(t).delivery("acme")
+		d := newLinks(t).newDelivery("acme")
 		a := d.account("zendesk")
 		jobs := make([]*job, 2)
 		for i := range jobs {
@@ -186,20 +186,20 @@ func TestJob_probesOneAtATime(t *testing.T) {
 // A failed reply delays the answers of its conversation, and no notes.
 func TestJob_delaysTheClassThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newLinks(t).delivery("acme")
+		d := newLinks(t).newDelivery("acme")
 		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
 		reply := &step{kind: kindReply}
-		waits := func() time.Duration { return time.Until(j.lane.more.again[answers]) }
-		require.NoError(t, j.failed(reply, &helpdesk.APIError{Status: http.StatusConflict}))
-		assert.GreaterOrEqual(t, waits(), pausing[answers].Min)
-		require.NoError(t, j.failed(reply, &helpdesk.APIError{Status: http.StatusConflict, Wait: time.Minute}))
+		waits := func() time.Duration { return time.Until(j.lane.memo.again[answers]) }
+		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict}))
+		assert.GreaterOrEqual(t, waits(), backoffs[answers].Min)
+		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict, Wait: time.Minute}))
 		assert.Equal(t, time.Minute, waits())
-		require.NoError(t, j.failed(reply, &pausedError{wait: time.Hour}))
+		require.NoError(t, j.absorb(reply, &pausedError{wait: time.Hour}))
 		assert.Equal(t, time.Hour, waits())
-		assert.Zero(t, j.lane.more.again[notes])
+		assert.Zero(t, j.lane.memo.again[notes])
 		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway},
-			&pausedError{account: true}, errDropped} {
-			require.ErrorIs(t, j.failed(reply, err), err)
+			&pausedError{account: true}, errNoDocument} {
+			require.ErrorIs(t, j.absorb(reply, err), err)
 		}
 	})
 }
@@ -207,14 +207,14 @@ func TestJob_delaysTheClassThatFailed(t *testing.T) {
 // A failure after a success delays its class no longer than a first failure.
 func TestJob_forgetsFailuresAfterASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newLinks(t).delivery("acme")
+		d := newLinks(t).newDelivery("acme")
 		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
 		for _, k := range []kind{kindContact, kindOffer, kindFind, kindRemove} {
 			s := &step{kind: k}
 			for range 6 {
-				require.NoError(t, j.failed(s, &helpdesk.APIError{Status: http.StatusConflict}))
-				require.LessOrEqual(t, time.Until(j.lane.more.again[k.class()]), 2*pausing[k.class()].Min)
-				require.NoError(t, j.failed(s, nil))
+				require.NoError(t, j.absorb(s, &helpdesk.APIError{Status: http.StatusConflict}))
+				require.LessOrEqual(t, time.Until(j.lane.memo.again[k.class()]), 2*backoffs[k.class()].Min)
+				require.NoError(t, j.absorb(s, nil))
 			}
 		}
 	})

@@ -17,8 +17,8 @@ import (
 //	idle      the slot is unset: nothing is due, and sweep forgets the lane in time
 //	due       the slot is in an agenda of the account: in its own, or in the one of its turns
 //	          if only strangers' notes are due
-//	working   take has popped the slot. Nothing makes the lane due: news is recorded in from,
-//	          other and own, and decides where back, done or drop puts the lane
+//	working   popDue has popped the slot. Nothing makes the lane due: news is recorded in from,
+//	          otherDue and ownDue, and decides where back, done or drop puts the lane
 //
 // A lane with failures stays due in the agenda at the time of its next attempt; nothing else
 // records that time.
@@ -29,18 +29,18 @@ type lane struct {
 	slot     schedule.Slot[*lane] // in an agenda of the account
 	from     eventlog.ID          // nothing to write was appended up to here; zero if all is written
 
-	since    time.Time // when the oldest unwritten action came; zero if there is none
-	used     time.Time // when something last happened
-	calm     time.Time // no note of actions is due before
-	settles  time.Time // nor before its sessions have been quiet, even if something else is due
-	other    time.Time // when something else is due; zero for nothing
-	erasures int       // erasures of its sessions seen so far
-	working  bool
-	own      bool // something other than strangers' notes is due
-	last     bool // the slot is for the agenda of the account's turns
-	serves   bool // the job does something other than strangers' notes
-	// more is nil until part of it is needed; see rare.
-	more *more
+	since     time.Time // when the oldest unwritten action came; zero if there is none
+	used      time.Time // when something last happened
+	calm      time.Time // no note of actions is due before
+	settles   time.Time // nor before its sessions have been quiet, even if something else is due
+	otherDue  time.Time // when something else is due; zero for nothing
+	erasures  int       // erasures of its sessions seen so far
+	working   bool
+	ownDue    bool // something other than strangers' notes is due
+	inTurns   bool // the slot is for the agenda of the account's turns
+	servesOwn bool // the job does something other than strangers' notes
+	// memo is nil until part of it is needed; see ensureMemo.
+	memo *memo
 }
 
 // laneSession is a session of a lane.
@@ -51,9 +51,9 @@ type laneSession struct {
 	stranger bool        // only a stranger has linked it
 }
 
-// more is the part of a lane that few lanes need: inputs of next that are in no document. A
+// memo is the part of a lane that few lanes need: inputs of next that are in no document. A
 // server that takes over asks the desk or the model again.
-type more struct {
+type memo struct {
 	machine *assistance.Machine // as it was last seen; nil for the initial one
 	// match is the newest offer that triggers ask for, until a job claims it.
 	match *offering
@@ -66,7 +66,7 @@ type more struct {
 	theirs   []string
 	failures [classes]int       // in a row
 	again    [classes]time.Time // when failed steps are due again
-	refused  int                // the account's taken at its last refusal, plus one; zero for none, see takeOwn
+	refused  int                // the account's accepted at its last refusal, plus one; zero for none, see isOwn
 }
 
 // link returns the conversation's link.
@@ -93,22 +93,22 @@ func (l *lane) readFrom(id eventlog.ID) {
 // isOverdue reports whether a note should have been written long ago: its last attempt failed, or
 // its due time passed parkedAfter ago and nothing works on it.
 func (l *lane) isOverdue(now time.Time) bool {
-	return !l.since.IsZero() && (l.failed() > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
+	return !l.since.IsZero() && (l.noteFailures() > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
 
 // parkedAfter is by how much a note has to be late to count as overdue.
 const parkedAfter = 5 * time.Second
 
 // put makes a lane due at that time, earlier or later than before. It moves the slot to the
-// agenda that own calls for. While the lane is being worked on put does nothing: the end of the
+// agenda that ownDue calls for. While the lane is being worked on put does nothing: the end of the
 // job makes it due.
 func (d *delivery) put(l *lane, due time.Time) {
 	if l.working {
 		return
 	}
-	if l.last == l.own {
+	if l.inTurns == l.ownDue {
 		l.agenda().Remove(&l.slot)
-		l.last = !l.own
+		l.inTurns = !l.ownDue
 	}
 	if l.agenda().Set(&l.slot, due) {
 		d.wake.Signal()
@@ -117,7 +117,7 @@ func (d *delivery) put(l *lane, due time.Time) {
 
 // agenda returns the agenda that holds the lane's slot if the slot is set.
 func (l *lane) agenda() *schedule.Agenda[*lane] {
-	if l.last {
+	if l.inTurns {
 		return &l.account.turns.lanes
 	}
 	return &l.account.lanes
@@ -128,9 +128,9 @@ func (l *lane) agenda() *schedule.Agenda[*lane] {
 // the lane is being worked on it records the time, and the lane is due again right after
 // the job.
 func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
-	l.used, l.other = time.Now(), sooner(l.other, at)
-	moves := own && !l.own
-	l.own = l.own || own
+	l.used, l.otherDue = time.Now(), sooner(l.otherDue, at)
+	moves := own && !l.ownDue
+	l.ownDue = l.ownDue || own
 	if moves || !l.slot.IsSet() || l.slot.Due().After(at) {
 		d.put(l, at)
 	}
@@ -145,20 +145,20 @@ func (d *delivery) arrived(
 ) {
 	l.used = now
 	l.readFrom(after)
-	moves := !l.working && !l.own && !s.stranger
+	moves := !l.working && !l.ownDue && !s.stranger
 	if moves { // it no longer waits for the strangers' turn
-		l.since, l.other = time.Time{}, time.Time{}
+		l.since, l.otherDue = time.Time{}, time.Time{}
 	}
 	if l.since.IsZero() {
 		l.since = appended
 	}
-	l.own = l.own || !s.stranger
+	l.ownDue = l.ownDue || !s.stranger
 	quiet := l.quiet(now, debounce)
 	switch isSet := l.slot.IsSet(); {
 	case l.working: // the end of the job makes it due
 		l.settles = quiet
 		return
-	case l.failed() > 0:
+	case l.noteFailures() > 0:
 		if moves && isSet {
 			d.put(l, l.slot.Due())
 		}
@@ -167,7 +167,7 @@ func (d *delivery) arrived(
 		return
 	}
 	l.settles = quiet
-	d.put(l, sooner(quiet, l.other))
+	d.put(l, sooner(quiet, l.otherDue))
 }
 
 // quiet returns when the actions of a lane are due if one was added now. The longest wait for
@@ -261,7 +261,7 @@ func (d *delivery) drop(l *lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.end(true)
-	if l.from != (eventlog.ID{}) || !l.other.IsZero() {
+	if l.from != (eventlog.ID{}) || !l.otherDue.IsZero() {
 		d.put(l, time.Now())
 		return
 	}
@@ -275,27 +275,27 @@ func (j *job) locked(do func()) {
 	do()
 }
 
-// rare returns the part of a lane that few lanes need, and creates it if there is none.
-func (l *lane) rare() *more {
-	if l.more == nil {
-		l.more = &more{}
+// ensureMemo returns the lane's memo, and creates it if there is none.
+func (l *lane) ensureMemo() *memo {
+	if l.memo == nil {
+		l.memo = &memo{}
 	}
-	return l.more
+	return l.memo
 }
 
-// failed returns how many notes of the lane have failed in a row.
-func (l *lane) failed() int {
-	if l.more == nil {
+// noteFailures returns how many notes of the lane have failed in a row.
+func (l *lane) noteFailures() int {
+	if l.memo == nil {
 		return 0
 	}
-	return l.more.failures[notes]
+	return l.memo.failures[notes]
 }
 
 // fail counts a failure of a class and returns the pause before the next attempt: the class's
 // back-off, but at least wait. It reports whether the failure is the first in a row.
-func (m *more) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
+func (m *memo) fail(c class, wait time.Duration) (first bool, pause time.Duration) {
 	m.failures[c]++
-	pause = max(pausing[c].After(m.failures[c]), wait)
+	pause = max(backoffs[c].After(m.failures[c]), wait)
 	m.again[c] = time.Now().Add(pause)
 	return m.failures[c] == 1, pause
 }
@@ -306,8 +306,8 @@ func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Count > 0 {
 		s.after, l.calm = w.To.After, calm
 	}
-	if l.more != nil && w.Summary != nil {
-		l.more.draft = nil
+	if l.memo != nil && w.Summary != nil {
+		l.memo.draft = nil
 	}
 }
 
@@ -322,8 +322,8 @@ func (j *job) back(due time.Time) {
 		l.readFrom(j.from)
 	}
 	l.end(false)
-	l.other = cmp.Or(l.other, due)
-	j.d.put(l, sooner(due, l.other))
+	l.otherDue = cmp.Or(l.otherDue, due)
+	j.d.put(l, sooner(due, l.otherDue))
 }
 
 // done ends the job: everything that was found and need not wait is done. The lane is due
@@ -343,19 +343,19 @@ func (j *job) done(due, own time.Time, waits bool) {
 	defer j.d.mu.Unlock()
 	l, now := j.lane, time.Now()
 	l.end(true)
-	asked := !l.other.IsZero() // while it was worked on
-	l.used, l.own = now, l.own || !own.IsZero()
-	if due = sooner(due, own); waits && l.own {
+	asked := !l.otherDue.IsZero() // while it was worked on
+	l.used, l.ownDue = now, l.ownDue || !own.IsZero()
+	if due = sooner(due, own); waits && l.ownDue {
 		due = sooner(own, now.Add(turnPause))
 	} else if waits {
 		due = now
 	}
-	if m := l.more; m != nil && m.again[notes].After(now) {
+	if m := l.memo; m != nil && m.again[notes].After(now) {
 		due = sooner(due, m.again[notes])
 	} else if m != nil {
 		m.failures[notes], m.refused = 0, 0
 	}
-	l.other = due
+	l.otherDue = due
 	held := j.isHeld()
 	if held && j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)
@@ -364,7 +364,7 @@ func (j *job) done(due, own time.Time, waits bool) {
 	for _, w := range j.wants {
 		if w.more && !held {
 			l.readFrom(w.reached)
-			l.own, more = l.own || j.r.owned(), true
+			l.ownDue, more = l.ownDue || j.r.owned(), true
 		}
 	}
 	switch {

@@ -76,7 +76,7 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	d.mu.Unlock()
 	for _, a := range accounts {
 		desk, configured := product.find(a.desk)
-		lanes := d.take(a, configured)
+		lanes := d.popDue(a, configured)
 		if len(lanes) == 0 {
 			continue
 		}
@@ -92,10 +92,10 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	return nil
 }
 
-// take returns the lanes of an account that are due, as many as the breaker lets pass, with
+// popDue returns the lanes of an account that are due, as many as the breaker lets pass, with
 // strangers' lanes in their turn. It marks them as being worked on. Lanes of a desk that is
-// not configured wait: take puts them back and returns none.
-func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
+// not configured wait: popDue puts them back and returns none.
+func (d *delivery) popDue(a *account, configured bool) (lanes []*lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -139,12 +139,12 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 // would keep the account away. The others stay due as they were.
 func leastFailed(from *schedule.Agenda[*lane], popped *lane, now time.Time) *lane {
 	best, passed := popped, []*lane(nil)
-	for best.failed() > 0 {
+	for best.noteFailures() > 0 {
 		l, ok := from.Pop(now)
 		if !ok {
 			break
 		}
-		if l.failed() < best.failed() {
+		if l.noteFailures() < best.noteFailures() {
 			best, l = l, best
 		}
 		passed = append(passed, l)
@@ -166,7 +166,7 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	d.mu.Lock()
 	for i, j := range jobs {
 		names[i] = j.lane.link().documentName()
-		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, time.Time{}
+		j.from, j.lane.from, j.lane.otherDue = j.lane.from, eventlog.ID{}, time.Time{}
 		j.erasures, j.settles = j.lane.erasures, j.lane.settles
 	}
 	d.mu.Unlock()
@@ -183,7 +183,7 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 			continue
 		}
 		d.mu.Lock()
-		j.begin()
+		j.plan()
 		d.mu.Unlock()
 		ready, wants = append(ready, j), append(wants, j.wants...)
 	}
@@ -206,5 +206,5 @@ func (d *delivery) putBack(ctx context.Context, jobs []*job, err error) error {
 	for _, j := range jobs {
 		j.back(time.Now())
 	}
-	return await(ctx, d.logger, err)
+	return awaitStorage(ctx, d.logger, err)
 }

@@ -74,7 +74,7 @@ var errNoChange = errors.New("connector: no change")
 // expires after MaxWait:
 //
 //	webhook, session known      link
-//	webhook, no session yet     await ──▶ resolve, by the holder of the lease ──▶ resolved: link
+//	webhook, no session yet     addWaiting ──▶ resolve, by the holder of the lease ──▶ link
 //	page                        link; the page itself repeats it until the session is known
 type linker struct {
 	*store
@@ -145,7 +145,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
-	if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
+	if c.receipt != nil && c.receipt.recall(a.Docs[1:]) {
 		return "", errNoChange
 	}
 	if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
@@ -293,7 +293,7 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 	if contact.Email == "" && contact.UserID == "" {
 		return ignored, nil
 	}
-	return l.await(ctx, c, Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
+	return l.addWaiting(ctx, c, Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
 }
 
 // linkKnown links the session that a contact has. The status is empty if there
@@ -348,8 +348,8 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 	return sessionID, nil
 }
 
-// await stores a waiting link. Repeating it changes nothing and does not extend the wait.
-func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) {
+// addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.
+func (l *linker) addWaiting(ctx context.Context, c claim, w Waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
@@ -372,7 +372,7 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 	for _, w := range links {
 		sessionID, err := l.sessionOf(ctx, productID, helpdesk.Contact{Email: w.Email, UserID: w.UserID})
 		if sessionID != "" && err == nil {
-			err = l.resolved(ctx, productID, w, sessionID)
+			err = l.resolveOne(ctx, productID, w, sessionID)
 		}
 		if err != nil {
 			return err
@@ -381,11 +381,11 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 	return nil
 }
 
-// resolved links a session that a link has waited for and ends the wait, even if the session
+// resolveOne links a session that a link has waited for and ends the wait, even if the session
 // turns out to be linked elsewhere or the conversation to be full. The link comes first: after a
 // crash in between, the wait goes on and the link is repeated. A wait whose document has expired
 // or was erased links nothing.
-func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
+func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	of := linkOf(w.Conversation)
 	docs, err := l.docs.Get(ctx, productID, w.documentName())
 	if err != nil {

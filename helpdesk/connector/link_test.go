@@ -330,9 +330,9 @@ func TestConversation_readsTheOutboxOfThePreviousRelease(t *testing.T) {
 	for stored, want := range map[string]*writing{
 		`"text":"[1] User visited a"`:     {Text: "[1] User visited a"},
 		`"blank":"[1] User visited a"`:    {Text: "[1] User visited a", Erased: true, Blank: "[1] User visited a"},
-		`"summary":{"upto":2,"text":"b"}`: {Summary: &summed{Upto: 2, Text: "b"}}, // says the same: it needs no note
+		`"summary":{"upto":2,"text":"b"}`: {Summary: &sessionSummary{Upto: 2, Text: "b"}}, // says the same: it needs no note
 		`"summary":{"upto":2,"text":"c"}`: {Text: "session_id: s\ntimestamp: 2026-11-28 12:00:00 UTC\n\nc",
-			Summary: &summed{Upto: 2, Text: "c"}},
+			Summary: &sessionSummary{Upto: 2, Text: "c"}},
 		`"from":{"after":"1-0"},"count":1`: nil, // made again from the log
 	} {
 		c, err := decodeConversation(document.Document{Version: 1, Value: []byte(
@@ -374,7 +374,7 @@ func nearlyFull(t testing.TB, missing int, messages ...message) conversation {
 	c := conversation{Messages: messages}
 	for i := range MaxSessions / 2 {
 		c.Sessions = append(c.Sessions, session{ID: fmt.Sprint("s", i), ByWebhook: true,
-			Cursor: cursor{After: eventlog.IDAt(time.Now())}, Summary: &summed{Text: "so far"}})
+			Cursor: cursor{After: eventlog.IDAt(time.Now())}, Summary: &sessionSummary{Text: "so far"}})
 	}
 	value, err := json.Marshal(c)
 	require.NoError(t, err)

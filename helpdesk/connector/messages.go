@@ -25,7 +25,7 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 		return result, err
 	}
 	docs, err := c.store.docs.Get(ctx, in.productID, in.receipt.names...)
-	if err != nil || in.receipt.take(docs) {
+	if err != nil || in.receipt.recall(docs) {
 		return in.receipt.was, err
 	}
 	if in.desk.capabilities().Contacts != nil && in.event.ContactID != "" && in.event.Contact.Email == "" {
@@ -55,7 +55,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 	change func(r *record) (result status, changes bool, err error)) error {
 	return document.Retry(ctx, func() error {
 		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{in.link().documentName()}, in.receipt.names...)...)
-		if err != nil || in.receipt.take(docs[1:]) {
+		if err != nil || in.receipt.recall(docs[1:]) {
 			return err
 		}
 		r := recordOf(docs[0]) // a document that cannot be read counts as empty
@@ -101,7 +101,7 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 		return result, err
 	}
 	if in.receipt.stored {
-		c.assisted.took(in.productID, in.link(), h.before, h.effects)
+		c.assisted.record(in.productID, in.link(), h.before, h.effects)
 	}
 	if h.echo && in.receipt.was == "" {
 		c.metrics.replies.WithLabelValues(in.productID, in.desk.Name, "echo").Inc()
@@ -132,7 +132,7 @@ func (c *Connector) hear(ctx context.Context, in *incoming, r *record) (h heard,
 		h.before, h.changes = r.machine(), true
 		h.effects, err = r.step(*rules, c.store.now(), assistance.Message{Text: text})
 	}
-	chosen, asks := r.heard(h.effects, c.opts.Guide != nil)
+	chosen, asks := r.requested(h.effects, c.opts.Guide != nil)
 	switch {
 	case chosen != nil:
 		h.answer = accepted
@@ -169,10 +169,10 @@ func stored(text string) string {
 	return text
 }
 
-// heard returns the guidance that a message chose, if the program guides, and whether the
+// requested returns the guidance that a message chose, if the program guides, and whether the
 // message asks for an answer. A label without guidance does, and so does any message if an offer
 // was shown or is being sent. All other messages are left to the desk.
-func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
+func (c *conversation) requested(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
 	m := c.machine()
 	for _, effect := range effects {
 		switch effect := effect.(type) {

@@ -18,8 +18,8 @@ import (
 // next attempt. The session is the caller's copy, and is only read.
 func (j *job) draft(s *step, of session) {
 	d, l := j.d, j.lane
-	j.think(func(ctx context.Context) func(*more) {
-		done := summed{Upto: s.upto}
+	j.think(func(ctx context.Context) func(*memo) {
+		done := sessionSummary{Upto: s.upto}
 		vouched, err := d.store.isVouched(ctx, d.productID, l.link(), of, j.product.TakesClaims)
 		switch {
 		case err != nil:
@@ -31,7 +31,7 @@ func (j *job) draft(s *step, of session) {
 		if err != nil && ctx.Err() == nil {
 			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)
 		}
-		return func(m *more) { m.draft = &draft{of.ID, of.UserID, done} }
+		return func(m *memo) { m.draft = &draft{of.ID, of.UserID, done} }
 	})
 }
 
@@ -40,13 +40,13 @@ func (j *job) draft(s *step, of session) {
 // messages are dropped for that reason. A failure is retried with the back-off of answers.
 func (j *job) compose(s *step, q Question, sessions []session) {
 	d, product := j.d, j.product
-	j.think(func(ctx context.Context) func(*more) {
+	j.think(func(ctx context.Context) func(*memo) {
 		text, err := d.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
 			problem = unfit(text, product.LinkHosts)
 		}
-		return func(m *more) {
+		return func(m *memo) {
 			switch {
 			case errors.Is(err, ErrNoReply):
 				m.answer = &composed{to: s.message, outcome: "left"}
@@ -72,18 +72,18 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 // If the lane was forgotten in the meantime, the result is lost along with it: the conversation
 // may have a new lane by now, and must not get a second one. After an erasure in the
 // conversation the result is dropped as well, because the activity behind it may be erased.
-func (j *job) think(work func(ctx context.Context) func(*more)) {
+func (j *job) think(work func(ctx context.Context) func(*memo)) {
 	d, l, erasures := j.d, j.lane, j.erasures
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.rare().modelRuns = true
+	l.ensureMemo().modelRuns = true
 	d.spawn(func(ctx context.Context) error {
 		done := work(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		l.more.modelRuns = false
-		if done(l.more); l.erasures != erasures {
-			l.more.draft, l.more.answer = nil, nil
+		l.memo.modelRuns = false
+		if done(l.memo); l.erasures != erasures {
+			l.memo.draft, l.memo.answer = nil, nil
 		}
 		if d.lanes[l.key] == l {
 			d.lookAt(l, time.Now(), true)

@@ -69,7 +69,7 @@ type step struct {
 
 	writing *writing // of a note
 	want    *want    // the source of a note; nil for a summary, and in doubt
-	taken   int      // actions of want that the note covers, including the ones left out
+	covered int      // actions of want that the note covers, including the ones left out
 	actions []activity.Action
 
 	session string // of a draft
@@ -98,12 +98,12 @@ type offering struct {
 // conversation. next does not modify it. Before settled, calm, strange and again,
 // steps of the kinds concerned are not taken; zero means no such time.
 type view struct {
-	now     time.Time
-	settled time.Time // from then on, a write begun by an earlier owner is looked for
-	calm    time.Time // no note of actions is begun before
-	strange time.Time // nor, before this, a note of a session that only a stranger has linked
-	going   string    // except for this session, whose actions did not fit into one note
-	more              // the lane's, with again by the log's clock
+	now        time.Time
+	settled    time.Time // from then on, a write begun by an earlier owner is looked for
+	calm       time.Time // no note of actions is begun before
+	strange    time.Time // nor, before this, a note of a session that only a stranger has linked
+	unfinished string    // the session whose actions did not fit into one note: calm and strange do not delay it
+	memo                 // the lane's, with again by the log's clock
 
 	desk  helpdesk.Desk
 	can   helpdesk.Capabilities
@@ -119,7 +119,7 @@ type view struct {
 // failed, and Upto is the number of actions that it was asked about.
 type draft struct {
 	session, userID string
-	summed
+	sessionSummary
 }
 
 // composed is a reply that was composed to a message.
@@ -280,7 +280,7 @@ func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
 		if strange {
 			calm = later(calm, v.strange)
 		}
-		if calm.After(v.now) && v.going != s.want.session {
+		if calm.After(v.now) && v.unfinished != s.want.session {
 			return nil, calm
 		}
 		return s, time.Time{}
@@ -307,7 +307,7 @@ func (c *conversation) nextRedaction(v *view) *step {
 // fit. The step is nil if there is no action to write.
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
-	rank := func(w *want) int { return slices.Index([]bool{w.session == v.going, true}, true) }
+	rank := func(w *want) int { return slices.Index([]bool{w.session == v.unfinished, true}, true) }
 	for _, other := range v.wants {
 		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over
 			continue
@@ -322,7 +322,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 		return nil
 	}
 	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
-	return &step{kind: kindNote, text: text, want: w, taken: n, actions: actions,
+	return &step{kind: kindNote, text: text, want: w, covered: n, actions: actions,
 		writing: &writing{Session: w.session, UserID: w.userID, Text: text, Begun: v.now, First: w.found[0].entry,
 			To: w.found[n-1].after, Count: len(actions)}}
 }
@@ -353,11 +353,11 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		switch {
 		case (s.by() == byBrowser) != strange:
 		case draft != nil && draft.Text != "" && draft.session == s.ID:
-			return s.summarize(draft.summed, v.now)
+			return s.summarize(draft.sessionSummary, v.now)
 		case due && v.models && !v.modelRuns && draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
-			return s.summarize(summed{Upto: s.Written, Text: s.Digest.String()}, v.now)
+			return s.summarize(sessionSummary{Upto: s.Written, Text: s.Digest.String()}, v.now)
 		}
 	}
 	return nil
@@ -377,7 +377,7 @@ func (d *draft) allows(s *session) bool {
 
 // summarize returns the step that posts a summary of a session. A summary with the same text as
 // the one before it needs no note.
-func (s *session) summarize(done summed, now time.Time) *step {
+func (s *session) summarize(done sessionSummary, now time.Time) *step {
 	w := &writing{Session: s.ID, UserID: s.UserID, Begun: now, Summary: &done}
 	if s.Summary == nil || s.Summary.Text != done.Text {
 		w.Text = helpdesk.SummaryText(s.ID, now, done.Text)

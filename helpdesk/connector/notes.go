@@ -47,9 +47,9 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	}
 	if s.want != nil {
 		j.lost("trimmed", s.want.trimmed)
-		s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
-		if j.going = ""; len(keptOf(s.want.found)) > 0 {
-			j.going = w.Session
+		s.want.found, s.want.trimmed = s.want.found[s.covered:], 0
+		if j.unfinished = ""; len(keptOf(s.want.found)) > 0 {
+			j.unfinished = w.Session
 		}
 	}
 	j.keepCalm()

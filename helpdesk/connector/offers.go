@@ -124,7 +124,7 @@ func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.E
 		return "", true, err
 	})
 	if err == nil {
-		c.assisted.took(in.productID, in.link(), before, effects)
+		c.assisted.record(in.productID, in.link(), before, effects)
 	}
 	return err
 }
@@ -143,16 +143,16 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	if err != nil {
 		return nil, err
 	}
-	j.d.assisted.took(j.d.productID, j.lane.link(), before, effects)
-	j.locked(func() { j.lane.rare().machine = j.r.Machine })
+	j.d.assisted.record(j.d.productID, j.lane.link(), before, effects)
+	j.locked(func() { j.lane.ensureMemo().machine = j.r.Machine })
 	return effects, nil
 }
 
 // claim claims the offer of a match before it is sent, unless something prevents the offer.
 // The machine records the claim as an offer in flight. The match is used up in any case,
-// and the error is errMeant if no offer is to be made. Otherwise s.send is the offer.
+// and the error is errMoot if no offer is to be made. Otherwise s.send is the offer.
 func (j *job) claim(ctx context.Context, s *step) error {
-	j.locked(func() { j.lane.rare().match = nil })
+	j.locked(func() { j.lane.ensureMemo().match = nil })
 	reason := untrusted
 	var effects []assistance.Effect
 	if linked := j.r.session(s.match.session); linked != nil && j.r.trusts(linked) {
@@ -175,14 +175,14 @@ func (j *job) claim(ctx context.Context, s *step) error {
 			return nil
 		}
 	}
-	return errMeant
+	return errMoot
 }
 
 // offer shows an offer, unless the desk cannot take it in time: within offerTime and the moment of
 // the match. errLate and a *pausedError mean that no request was made.
 func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
 	left := min(offerTime, s.send.SendBy.Sub(j.d.store.now()))
-	if left < leastTime {
+	if left < leastOfferTime {
 		o.err = errLate
 		return o
 	}
@@ -307,7 +307,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 func (j *job) removed() error {
 	m := j.r.machine()
 	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
-	j.d.assisted.took(j.d.productID, j.lane.link(), m, effects)
+	j.d.assisted.record(j.d.productID, j.lane.link(), m, effects)
 	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.account.desk).Inc()
 	sessions := make([]string, len(j.r.Sessions))
 	for i, s := range j.r.Sessions {
@@ -335,8 +335,8 @@ func (a *assisted) decided(productID string, of Link, match *offering, reason as
 		"conversation_id", of.ConversationID, "trigger_id", trigger, "decision", reason)
 }
 
-// took counts and logs the effects of a stored step on a machine.
-func (a *assisted) took(productID string, of Link, before assistance.Machine, effects []assistance.Effect) {
+// record counts and logs the effects of a stored step on a machine.
+func (a *assisted) record(productID string, of Link, before assistance.Machine, effects []assistance.Effect) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case assistance.Moved:

@@ -530,7 +530,7 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.Empty(t, model.prompts, "by then, the model would have been cut off")
 
 		held = musttest.New(document.Acquire(t.Context(), d.store.docs, "acme", modelLease+of.key(), time.Hour))
-		go func() { _, _ = d.delivery("acme").summarize(t.Context(), of, "Summarize") }()
+		go func() { _, _ = d.newDelivery("acme").summarize(t.Context(), of, "Summarize") }()
 		time.Sleep(time.Minute)
 		assert.Empty(t, model.prompts)
 		require.NoError(t, held.Release(t.Context()))
@@ -547,7 +547,7 @@ func TestNext_asksForOneModelCallAtATime(t *testing.T) {
 	c := conversation{Messages: []message{{ID: "m", At: now}},
 		Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
 	v := &view{now: now, can: helpdesk.Capabilities{Replier: &scriptDesk{}}, replies: true, models: true,
-		notes: Notes{SummaryThreshold: 20}, more: more{theirs: []string{"m"}}}
+		notes: Notes{SummaryThreshold: 20}, memo: memo{theirs: []string{"m"}}}
 	s, _ := c.nextAnswer(v)
 	require.Equal(t, kindCompose, s.kind)
 	require.NotNil(t, c.nextSummary(v, false))

@@ -15,7 +15,7 @@ import (
 // and at is the position after the last. It takes about room bytes of text, and few
 // visitors.
 type want struct {
-	belongs
+	membership
 	session string
 	since   float64     // actions that started earlier are left out
 	at      cursor      // moves with the scan

@@ -32,7 +32,7 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	scans := 0
 	w := &want{more: true}
 	for ; w.more; scans++ {
-		w = &want{belongs: belongs{conversationID: "7"}, session: "s", from: w.reached, room: 1 << 30}
+		w = &want{membership: membership{conversationID: "7"}, session: "s", from: w.reached, room: 1 << 30}
 		require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
 		require.LessOrEqual(t, len(w.others), maxVisitors)
 	}
@@ -73,8 +73,8 @@ func TestScan_takesLittleMoreTimeThanDecoding(t *testing.T) {
 				require.NoError(t, json.Unmarshal(data, &activity.Batch{}))
 				decoding += time.Since(begun)
 			}
-			of := belongs{conversationID: "7", others: []string{"eve"}}
-			w := &want{belongs: of, session: "s", since: now - 60, room: 1 << 30}
+			of := membership{conversationID: "7", others: []string{"eve"}}
+			w := &want{membership: of, session: "s", since: now - 60, room: 1 << 30}
 			begun := time.Now()
 			require.NoError(t, scan(t.Context(), log, "acme", []*want{w}))
 			took := time.Since(begun)

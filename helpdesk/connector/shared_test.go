@@ -197,7 +197,7 @@ func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 
 func TestKept_hasNothingOfTheSessionsNextUser(t *testing.T) {
 	r := record{conversation: conversation{Sessions: []session{{ID: "s", UserID: "bob", Notes: []note{{ID: "3"}},
-		Summary: &summed{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}},
+		Summary: &sessionSummary{Text: "bob's"}, History: summary.History{Recent: []summary.Action{{Text: "bob's"}}},
 		Former: []formerNote{{"1", "carol"}, {"2", "alice"}}}}}}
 	of := Person{SessionIDs: []string{"s"}, Others: map[string][]string{"s": {"bob", "carol"}}}
 	k := r.kept(of)
@@ -213,7 +213,7 @@ func TestKept_hasNothingOfTheSessionsNextUser(t *testing.T) {
 
 func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testing.T) {
 	c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}}}
-	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{belongs: belongs{userID: "alice"}, session: "s",
+	v := &view{now: time.Now(), desk: newDesk(), wants: []*want{{membership: membership{userID: "alice"}, session: "s",
 		found: []found{{Action: *did("alice", "a", 0).Action, kept: true}}}}}
 	step, _, _ := c.next(v)
 	assert.Nil(t, step)
@@ -224,7 +224,7 @@ func TestNext_writesNothingOfAnErasedUserInASessionThatAnotherTookOver(t *testin
 
 // The session is another user's by the time the note is known to be written.
 func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
-	for name, summary := range map[string]*summed{"a note": nil, "a summary": {Upto: 3, Text: "what alice did"}} {
+	for name, summary := range map[string]*sessionSummary{"a note": nil, "a summary": {Upto: 3, Text: "what alice did"}} {
 		t.Run(name, func(t *testing.T) {
 			to := cursor{After: eventlog.IDAt(time.Now())}
 			c := conversation{Sessions: []session{{ID: "s", UserID: "bob"}},
@@ -242,7 +242,7 @@ func TestConversation_settlesANoteForTheUserItIsOf(t *testing.T) {
 
 func TestNext_postsNoDraftOfAnotherUser(t *testing.T) {
 	v := &view{notes: DefaultNotes(), models: true,
-		more: more{draft: &draft{"s", "alice", summed{Upto: 20, Text: "what alice did"}}}}
+		memo: memo{draft: &draft{"s", "alice", sessionSummary{Upto: 20, Text: "what alice did"}}}}
 	for user, want := range map[string]kind{"alice": kindSummary, "bob": kindDraft} {
 		c := conversation{Sessions: []session{{ID: "s", UserID: user, Written: 25}}}
 		step, _, _ := c.next(v)

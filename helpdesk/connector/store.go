@@ -236,9 +236,9 @@ func (s *store) each(ctx context.Context, productID, prefix string, see func(doc
 	}
 }
 
-// await waits storageRetry before storage is asked again, and logs the reason. It returns an
+// awaitStorage waits storageRetry before storage is asked again, and logs the reason. It returns an
 // error if there is no point in waiting: ctx has ended, or the log is closed.
-func await(ctx context.Context, logger *slog.Logger, err error) error {
+func awaitStorage(ctx context.Context, logger *slog.Logger, err error) error {
 	if errors.Is(err, eventlog.ErrClosed) {
 		return err
 	}

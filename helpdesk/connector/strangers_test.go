@@ -212,7 +212,7 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 // A stranger's link awaits its turn, and displaces no match with its own.
 func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 	s := newLinks(t)
-	d := s.delivery("acme")
+	d := s.newDelivery("acme")
 	for by, want := range map[linkedBy][]int{byBrowser: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
 		key := fmt.Sprint("zendesk/", by)
 		s.visitAs(t, key, "ada", "", time.Now(), "a")
@@ -231,14 +231,14 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 		})
 	}
 	match(byBrowser)
-	assert.Nil(t, d.lanes["zendesk/0"].more)
+	assert.Nil(t, d.lanes["zendesk/0"].memo)
 	match(byWebhook)
-	assert.NotNil(t, d.lanes["zendesk/2"].more.match)
+	assert.NotNil(t, d.lanes["zendesk/2"].memo.match)
 }
 
 // A conversation with something to do later asks for its strangers' turn now and then.
 func TestStrangers_waitInTheConversationsAgenda(t *testing.T) {
-	d := newLinks(t).delivery("acme")
+	d := newLinks(t).newDelivery("acme")
 	for name, own := range map[string]time.Duration{"nothing of its own": 0, "soon": time.Second, "later": time.Hour} {
 		l := d.lane(linkOf("zendesk/"+name), time.Now())
 		l.begin()
@@ -247,7 +247,7 @@ func TestStrangers_waitInTheConversationsAgenda(t *testing.T) {
 			due = now.Add(own)
 		}
 		(&job{d: d, lane: l, account: l.account}).done(time.Time{}, due, true)
-		assert.Equal(t, own == 0, l.last, name)
+		assert.Equal(t, own == 0, l.inTurns, name)
 		assert.InDelta(t, min(own, turnPause).Seconds(), l.slot.Due().Sub(now).Seconds(), 0.5, name)
 	}
 }

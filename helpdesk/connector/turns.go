@@ -55,10 +55,10 @@ func (a *account) isTurn(now time.Time) bool {
 	return ok && !at.After(now)
 }
 
-// begin marks the lane as being worked on. The job counts as a strangers' one unless own is set;
+// begin marks the lane as being worked on. The job counts as a strangers' one unless ownDue is set;
 // admit corrects that with each step. The lane was popped, so its slot is unset.
 func (l *lane) begin() {
-	l.working, l.serves, l.own = true, l.own, false
+	l.working, l.servesOwn, l.ownDue = true, l.ownDue, false
 	l.count(1)
 }
 
@@ -66,12 +66,12 @@ func (l *lane) begin() {
 // sets the flags: the caller puts the lane or forgets it.
 func (l *lane) end(finished bool) {
 	l.count(-1)
-	l.working, l.own = false, l.own || l.serves && !finished
+	l.working, l.ownDue = false, l.ownDue || l.servesOwn && !finished
 }
 
 // count adds n to the account's number of jobs of the lane's sort.
 func (l *lane) count(n int) {
-	if l.serves {
+	if l.servesOwn {
 		l.account.others += n
 	} else {
 		l.account.strange += n
@@ -86,7 +86,7 @@ func (j *job) admit(s *step) bool {
 	defer j.d.mu.Unlock()
 	l, t := j.lane, &j.account.turns
 	l.count(-1)
-	l.serves = !s.strange
+	l.servesOwn = !s.strange
 	l.count(1)
 	now := time.Now()
 	if !s.strange {
@@ -119,7 +119,7 @@ func (j *job) permit() error {
 		}
 		t.limit, t.window = pacer.Rate()
 	}
-	if j.lane.serves {
+	if j.lane.servesOwn {
 		t.since++
 	}
 	return nil

@@ -37,7 +37,7 @@ type watch struct {
 	core     *assistance.Core              // filled the windows
 	sessions *fair.Cache[string, *watched] // all of one product, ""
 	asks     schedule.Agenda[*watched]     // by when a trigger wants to be asked again
-	share    *fair.Share[*delivery]        // of the memory of all products; account sets it
+	share    *fair.Share[*delivery]        // of the memory of all products; reportBytes sets it
 }
 
 // watched is a session. It need not be linked: a match before the link leads to no offer, but
@@ -71,7 +71,7 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 	for i := range entries {
 		e := &entries[i]
 		if n, ok := decodeNotice(e); ok {
-			d.heed(n, now)
+			d.applyNotice(n, now)
 			continue
 		}
 		if gone, err := e.DecodeErasure(); err == nil && gone != nil {
@@ -87,7 +87,7 @@ func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Ti
 			d.askAbout(e, product.Assistance)
 		}
 	}
-	d.watch.account()
+	d.watch.reportBytes()
 	if now.Sub(d.swept) >= sweepEvery {
 		d.sweep(now)
 	}
@@ -109,10 +109,10 @@ func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 	})
 }
 
-// heed handles a notice: of a link that waits or no longer does, or of a change to a
+// applyNotice handles a notice: of a link that waits or no longer does, or of a change to a
 // conversation's document, which makes its lane due. It does not read the document: the job
 // does, and finds the state at that time.
-func (d *delivery) heed(n notice, now time.Time) {
+func (d *delivery) applyNotice(n notice, now time.Time) {
 	switch {
 	case n.Gone != "":
 		delete(d.waiting, n.Gone)
@@ -141,7 +141,7 @@ func (d *delivery) erase(e *activity.Erasure) {
 		d.watch.forget(id)
 		for _, l := range d.bySession[id] {
 			l.erasures++
-			if m := l.more; m != nil {
+			if m := l.memo; m != nil {
 				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
 			}
 		}
@@ -235,8 +235,8 @@ func (w *watch) forget(sessionID string) {
 	}
 }
 
-// account reports the sessions' share of the memory for all products.
-func (w *watch) account() {
+// reportBytes reports the sessions' share of the memory for all products.
+func (w *watch) reportBytes() {
 	if w.sessions != nil {
 		w.share.Set(w.sessions.Bytes(""), w.sessions.Len() > 0)
 	}
@@ -248,7 +248,7 @@ func (d *delivery) unwatch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watch.reset(nil)
-	d.watch.account()
+	d.watch.reportBytes()
 }
 
 // balance forgets sessions while all products' sessions together exceed the total, each time of
@@ -257,7 +257,7 @@ func balance(watches *fair.Shares[*delivery]) {
 	for d, over := watches.Excess(); over; d, over = watches.Excess() {
 		d.mu.Lock()
 		d.watch.sessions.Evict("")
-		d.watch.account()
+		d.watch.reportBytes()
 		d.mu.Unlock()
 	}
 }
@@ -284,8 +284,8 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	if of := d.bySession[known.id]; len(of) > 0 {
 		l = of[len(of)-1]
 		s.ConversationID = l.link().ConversationID
-		if l.more != nil && l.more.machine != nil {
-			m = *l.more.machine
+		if l.memo != nil && l.memo.machine != nil {
+			m = *l.memo.machine
 		}
 	}
 	decision := decide(m, s)
@@ -309,27 +309,27 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 		}
 		return
 	}
-	l.rare().match = match
-	l.more.again[offers] = time.Time{}
+	l.ensureMemo().match = match
+	l.memo.again[offers] = time.Time{}
 	d.lookAt(l, time.Now(), true)
 }
 
 // resolve starts to look for the sessions of waiting links if it is time: immediately after a
-// new link, then once in resolving. The oldest link comes first, so that it wins if two wait for
+// new link, then once in resolveEvery. The oldest link comes first, so that it wins if two wait for
 // one session. Expired links are forgotten; their documents expire by themselves.
 func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.store.now()
 	maps.DeleteFunc(d.waiting, func(_ string, w Waiting) bool { return now.Sub(w.At) > 2*MaxWait }) // expired
-	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolving {
+	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolveEvery {
 		return
 	}
 	d.lookedFor = time.Now()
 	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
 	d.spawn(func(ctx context.Context) error {
 		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
-			return await(ctx, d.logger, err)
+			return awaitStorage(ctx, d.logger, err)
 		}
 		return nil
 	})

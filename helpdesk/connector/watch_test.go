@@ -58,7 +58,7 @@ func (d *delivery) watched(sessionID string) int {
 // Anyone with the capture token can report any number of sessions.
 func TestWatch_remembersAProductsSessionsInBoundedMemory(t *testing.T) {
 	s := newWatching(t)
-	d := s.delivery("acme")
+	d := s.newDelivery("acme")
 	d.mu.Lock()
 	d.join(d.lane(linkOf("zendesk/7"), time.Now()), "linked", 1, eventlog.ID{}, false)
 	d.loaded = eventlog.IDAt(time.Now().Add(time.Hour)) // all actions are its conversation's
@@ -82,7 +82,7 @@ func TestWatch_takesFromTheProductThatHoldsMost(t *testing.T) {
 	const total = 1 << 20
 	s := newWatching(t)
 	s.watches = fair.NewShares[*delivery](total)
-	quiet, loud, next := s.delivery("quiet"), s.delivery("loud"), s.delivery("next")
+	quiet, loud, next := s.newDelivery("quiet"), s.newDelivery("loud"), s.newDelivery("next")
 	for i := range 10 {
 		quiet.visits(t, fmt.Sprint("s", i), 10, 100)
 	}
@@ -106,7 +106,7 @@ func TestWatch_takesFromTheProductThatHoldsMost(t *testing.T) {
 
 func TestWatch_forgetsSessionsThatDoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newWatching(t).delivery("acme")
+		d := newWatching(t).newDelivery("acme")
 		d.visits(t, "gone", 1, 100)
 		d.visits(t, "stays", 1, 100)
 		time.Sleep(watchSpan / 2)

@@ -118,9 +118,9 @@ type receipt struct {
 	stored bool
 }
 
-// take keeps the documents as they were read, and reports whether the webhook was
+// recall keeps the documents as they were read, and reports whether the webhook was
 // received before.
-func (r *receipt) take(docs []document.Document) bool {
+func (r *receipt) recall(docs []document.Document) bool {
 	r.docs = docs
 	i := slices.IndexFunc(docs, document.Document.Exists)
 	if i >= 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// belongs decides which actions of a session belong to its conversation. A session
+// membership decides which actions of a session belong to its conversation. A session
 // is linked for one person, and others may use it before and after.
 //
 //	since the link    an action belongs if it names the conversation
 //	before the link   an action belongs unless a claimed user did it; see isAlien
 //
 // In both cases the actions of others are left out.
-type belongs struct {
+type membership struct {
 	conversationID string
 	userID         string   // the session's identified user at the link, empty for none
 	linkedAt       int      // index of the first action since the link; later ones name their conversation
@@ -21,13 +21,14 @@ type belongs struct {
 	others         []string // users whose actions are left out: identified ones, and visitors known to be others
 }
 
-// belongs returns the rule for the session's actions in the conversation.
-func (s *session) belongs(conversationID string) belongs {
-	return belongs{conversationID: conversationID, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(s.Others)}
+// membership returns the rule for the session's actions in the conversation.
+func (s *session) membership(conversationID string) membership {
+	return membership{conversationID: conversationID, userID: s.UserID, linkedAt: s.LinkedAt,
+		others: slices.Clip(s.Others)}
 }
 
 // has reports whether an action belongs to the conversation.
-func (b *belongs) has(a *activity.BatchAction) bool {
+func (b *membership) has(a *activity.BatchAction) bool {
 	return (a.Index < b.linkedAt || a.ConversationID == b.conversationID) &&
 		(a.UserID == "" || !slices.Contains(b.others, a.UserID))
 }
@@ -35,7 +36,7 @@ func (b *belongs) has(a *activity.BatchAction) bool {
 // isAlien reports whether an action before the link is by a user of a lower standing than the
 // session's: it has neither the user nor the email address of its batch. A visitor before
 // sign-in looks the same, so identify can reverse this.
-func (b *belongs) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
+func (b *membership) isAlien(a *activity.BatchAction, batch *activity.Batch) bool {
 	return a.Index < b.linkedAt && a.UserID != "" && batch.UserID != "" && a.UserID != batch.UserID && a.Email == "" &&
 		!slices.Contains(b.own, a.UserID)
 }
