@@ -170,7 +170,7 @@ func after(t time.Time, d time.Duration) time.Time {
 func (j *job) run(ctx context.Context) error {
 	err := j.countTrimmed(ctx)
 	for err == nil {
-		s, own, due := j.r.next(j.view())
+		s, due, own := j.r.next(j.view())
 		if s == nil || !j.admit(s) {
 			j.done(j.d.store.hostTime(due), j.d.store.hostTime(own), s != nil)
 			return nil

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -143,19 +142,19 @@ type composed struct {
 //
 // A step whose class waits for its next attempt is skipped; due is the earliest of these times and
 // the steps' own.
-func (c *conversation) next(v *view) (s *step, own, due time.Time) {
+func (c *conversation) next(v *view) (s *step, due, own time.Time) {
 	for _, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
-		own = due
+		own = due // of the steps before this one: in the end, of all but nextStrange
 		s, at := of(v)
 		if s != nil {
 			if at = v.again[s.kind.class()]; !at.After(v.now) {
-				return s, own, due
+				return s, due, own
 			}
 		}
 		due = sooner(due, at)
 	}
-	return nil, own, due
+	return nil, due, own
 }
 
 // sooner returns the earlier of two times, where zero means never.
@@ -302,19 +301,19 @@ func (c *conversation) nextRedaction(v *view) *step {
 	return &step{kind: kindRedaction, redact: c.Redact[:1]}
 }
 
-// nextActions writes a note of the actions of one session: the session that is being
-// written, or else the one that has waited longest. The note takes as many actions as
+// nextActions writes a note of the actions of one session: the unfinished one if it has
+// any, or else the one that has waited longest. The note takes as many actions as
 // fit. The step is nil if there is no action to write.
 func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
-	rank := func(w *want) int { return slices.Index([]bool{w.session == v.unfinished, true}, true) }
 	for _, other := range v.wants {
 		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over
 			continue
 		}
 		if (c.session(other.session).by() == byBrowser) == strange &&
 			slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
-			cmp.Or(rank(other)-rank(w), other.found[0].entry.Compare(w.found[0].entry)) < 0) {
+			other.session == v.unfinished ||
+			w.session != v.unfinished && other.found[0].entry.Compare(w.found[0].entry) < 0) {
 			w = other
 		}
 	}

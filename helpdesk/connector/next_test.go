@@ -108,7 +108,7 @@ func TestNext(t *testing.T) {
 			if tt.change != nil {
 				tt.change(v)
 			}
-			s, own, due := tt.c.next(v)
+			s, due, own := tt.c.next(v)
 			if tt.none {
 				require.Nil(t, s)
 				if tt.due == 0 {

@@ -187,19 +187,20 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 // any of its desks if the name is empty. It does not read the body if no desk could
 // accept it. Without an error the caller has to release the body.
 func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, *httpx.Body, error) {
-	in, err := &incoming{}, error(nil)
-	if in.productID, err = httpx.PathValue(r, "product_id"); err != nil {
-		return nil, nil, err
-	}
-	if err := c.expects(in.productID, desk, r); err != nil {
-		return nil, nil, err
-	}
-	body, err := httpx.ReadBody(w, r, maxWebhook, in.productID)
+	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {
 		return nil, nil, err
 	}
-	err = access.CheckCurrent(c.products, in.productID, func() error {
-		product, desks, err := c.receivers(in.productID, desk)
+	if err := c.expects(productID, desk, r); err != nil {
+		return nil, nil, err
+	}
+	body, err := httpx.ReadBody(w, r, maxWebhook, productID)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &incoming{productID: productID}
+	err = access.CheckCurrent(c.products, productID, func() error {
+		product, desks, err := c.receivers(productID, desk)
 		if err != nil {
 			return err
 		}
