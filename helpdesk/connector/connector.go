@@ -84,6 +84,23 @@ type Desk struct {
 	helpdesk.Desk
 }
 
+// find returns the desk of that name.
+func (p Product) find(name string) (Desk, bool) {
+	i := slices.IndexFunc(p.Desks, func(d Desk) bool { return d.Name == name })
+	if i < 0 {
+		return Desk{}, false
+	}
+	return p.Desks[i], true
+}
+
+// capabilities returns the desk's capabilities, none for the zero Desk.
+func (d Desk) capabilities() helpdesk.Capabilities {
+	if d.Desk == nil {
+		return helpdesk.Capabilities{}
+	}
+	return d.Desk.Capabilities()
+}
+
 // Notes configures notes. A zero field means zero, not a default; see [DefaultNotes].
 type Notes struct {
 	// Debounce is how long a session must be quiet before a note is written. No

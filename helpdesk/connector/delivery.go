@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -186,6 +188,117 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
 	}
 	return start
+}
+
+// see handles entries of the log: it wakes the conversations that they concern, and asks the
+// triggers. It makes no request and never fails. The follower calls it with all entries in
+// order, and reuses the slice.
+//
+// An entry may already be written, after a restart or by another server: the job compares it
+// with the cursor.
+func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
+	d.seeAll(entries, d.product(), time.Now())
+	balance(d.watches)
+	return nil
+}
+
+// seeAll is see without the bound of all products' watches.
+func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watch.core != product.Assistance {
+		d.watch.reset(product.Assistance)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if n, ok := decodeNotice(e); ok {
+			d.applyNotice(n, now)
+			continue
+		}
+		if gone, err := e.DecodeErasure(); err == nil && gone != nil {
+			d.erase(gone)
+			continue
+		}
+		for _, l := range d.bySession[e.SessionID] {
+			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 && d.concerns(e, l) {
+				d.arrived(l, s, e.ID.Previous(), sooner(d.store.hostTime(e.ID.Time()), now), now, product.Notes.Debounce)
+			}
+		}
+		if product.Assistance != nil && e.SessionID != "" {
+			d.askAbout(e, product.Assistance)
+		}
+	}
+	d.watch.reportBytes()
+	if now.Sub(d.swept) >= sweepEvery {
+		d.sweep(now)
+	}
+}
+
+// concerns reports whether an entry of a lane's session has an action of the lane's
+// conversation. It reports true for entries up to loaded, whose actions may name no
+// conversation: the job decides.
+func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
+	if e.ID.Compare(d.loaded) <= 0 {
+		return true
+	}
+	batch, err := e.Decode()
+	if err != nil || batch == nil {
+		return false
+	}
+	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool {
+		return a.ConversationID == l.link().ConversationID
+	})
+}
+
+// applyNotice handles a notice: of a link that waits or no longer does, or of a change to a
+// conversation's document, which makes its lane due. It does not read the document: the job
+// does, and finds the state at that time.
+func (d *delivery) applyNotice(n notice, now time.Time) {
+	switch {
+	case n.Gone != "":
+		delete(d.waiting, n.Gone)
+		return
+	case n.Waiting != nil && n.Over:
+		delete(d.waiting, n.Waiting.documentName())
+		return
+	case n.Waiting != nil:
+		d.waiting[n.Waiting.documentName()] = *n.Waiting
+		d.lookedFor = time.Time{}
+		d.wake.Signal()
+		return
+	}
+	l := d.lane(n.Link, now)
+	if n.SessionID != "" {
+		d.join(l, n.SessionID, newLink, eventlog.ID{}, n.Stranger)
+		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
+	}
+	d.lookAt(l, now, !n.Stranger)
+}
+
+// erase forgets a person's sessions for triggers, models and offers. The result of a running
+// model call is dropped: think sees the count. Notices name the conversations that change.
+func (d *delivery) erase(e *activity.Erasure) {
+	for _, id := range e.SessionIDs {
+		d.watch.forget(id)
+		for _, l := range d.bySession[id] {
+			l.erasures++
+			if m := l.memo; m != nil {
+				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
+			}
+		}
+	}
+}
+
+// sweep forgets the conversations in which nothing has happened for as long as their
+// documents are kept. It looks at every lane, so it runs once in sweepEvery.
+func (d *delivery) sweep(now time.Time) {
+	d.swept = now
+	since := now.Add(-d.store.ttl)
+	for _, l := range d.lanes {
+		if !l.working && !l.slot.IsSet() && l.used.Before(since) {
+			d.forget(l)
+		}
+	}
 }
 
 // awaitWork returns when something is due, and reports false when ctx has ended.

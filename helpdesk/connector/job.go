@@ -658,6 +658,13 @@ func (j *job) gone(ctx context.Context, cause error) error {
 	return nil
 }
 
+// locked calls do under the delivery's mutex, as any change of the lane requires.
+func (j *job) locked(do func()) {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	do()
+}
+
 // logger returns the logger of the conversation, with its desk and ID.
 func (j *job) logger() *slog.Logger {
 	return j.d.logger.With("desk", j.lane.account.desk, "conversation_id", j.lane.link().ConversationID)

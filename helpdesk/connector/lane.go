@@ -268,13 +268,6 @@ func (d *delivery) drop(l *lane) {
 	d.forget(l)
 }
 
-// locked calls do under the delivery's mutex, as any change of the lane requires.
-func (j *job) locked(do func()) {
-	j.d.mu.Lock()
-	defer j.d.mu.Unlock()
-	do()
-}
-
 // ensureMemo returns the lane's memo, and creates it if there is none.
 func (l *lane) ensureMemo() *memo {
 	if l.memo == nil {

@@ -92,6 +92,27 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	return nil
 }
 
+// resolve starts to look for the sessions of waiting links if it is time: immediately after a
+// new link, then once in resolveEvery. The oldest link comes first, so that it wins if two wait for
+// one session. Expired links are forgotten; their documents expire by themselves.
+func (d *delivery) resolve() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.store.now()
+	maps.DeleteFunc(d.waiting, func(_ string, w Waiting) bool { return now.Sub(w.At) > 2*MaxWait }) // expired
+	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolveEvery {
+		return
+	}
+	d.lookedFor = time.Now()
+	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
+	d.spawn(func(ctx context.Context) error {
+		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
+			return awaitStorage(ctx, d.logger, err)
+		}
+		return nil
+	})
+}
+
 // popDue returns the lanes of an account that are due, as many as the breaker lets pass, with
 // strangers' lanes in their turn. It marks them as being worked on. Lanes of a desk that is
 // not configured wait: popDue puts them back and returns none.

@@ -281,6 +281,11 @@ func (w Waiting) documentName() string {
 	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
 
+// decodeWaiting decodes the document of a waiting link, and reports false for a damaged one.
+func decodeWaiting(value []byte) (w Waiting, ok bool) {
+	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
+}
+
 // linkContact links the session of a contact. For a contact without a session it stores a link
 // that waits for one, for MaxWait. The status is ignored for an empty contact and for a
 // conversation that has too many sessions, and already linked even if the link is to another

@@ -1,15 +1,10 @@
 package connector
 
 import (
-	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/fair"
@@ -47,117 +42,6 @@ type watched struct {
 	window assistance.Window
 	acted  int64 // the start of the newest action, in microseconds since the epoch
 	again  schedule.Slot[*watched]
-}
-
-// see handles entries of the log: it wakes the conversations that they concern, and asks the
-// triggers. It makes no request and never fails. The follower calls it with all entries in
-// order, and reuses the slice.
-//
-// An entry may already be written, after a restart or by another server: the job compares it
-// with the cursor.
-func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
-	d.seeAll(entries, d.product(), time.Now())
-	balance(d.watches)
-	return nil
-}
-
-// seeAll is see without the bound of all products' watches.
-func (d *delivery) seeAll(entries []eventlog.Entry, product Product, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.watch.core != product.Assistance {
-		d.watch.reset(product.Assistance)
-	}
-	for i := range entries {
-		e := &entries[i]
-		if n, ok := decodeNotice(e); ok {
-			d.applyNotice(n, now)
-			continue
-		}
-		if gone, err := e.DecodeErasure(); err == nil && gone != nil {
-			d.erase(gone)
-			continue
-		}
-		for _, l := range d.bySession[e.SessionID] {
-			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 && d.concerns(e, l) {
-				d.arrived(l, s, e.ID.Previous(), sooner(d.store.hostTime(e.ID.Time()), now), now, product.Notes.Debounce)
-			}
-		}
-		if product.Assistance != nil && e.SessionID != "" {
-			d.askAbout(e, product.Assistance)
-		}
-	}
-	d.watch.reportBytes()
-	if now.Sub(d.swept) >= sweepEvery {
-		d.sweep(now)
-	}
-}
-
-// concerns reports whether an entry of a lane's session has an action of the lane's
-// conversation. It reports true for entries up to loaded, whose actions may name no
-// conversation: the job decides.
-func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
-	if e.ID.Compare(d.loaded) <= 0 {
-		return true
-	}
-	batch, err := e.Decode()
-	if err != nil || batch == nil {
-		return false
-	}
-	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool {
-		return a.ConversationID == l.link().ConversationID
-	})
-}
-
-// applyNotice handles a notice: of a link that waits or no longer does, or of a change to a
-// conversation's document, which makes its lane due. It does not read the document: the job
-// does, and finds the state at that time.
-func (d *delivery) applyNotice(n notice, now time.Time) {
-	switch {
-	case n.Gone != "":
-		delete(d.waiting, n.Gone)
-		return
-	case n.Waiting != nil && n.Over:
-		delete(d.waiting, n.Waiting.documentName())
-		return
-	case n.Waiting != nil:
-		d.waiting[n.Waiting.documentName()] = *n.Waiting
-		d.lookedFor = time.Time{}
-		d.wake.Signal()
-		return
-	}
-	l := d.lane(n.Link, now)
-	if n.SessionID != "" {
-		d.join(l, n.SessionID, newLink, eventlog.ID{}, n.Stranger)
-		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
-	}
-	d.lookAt(l, now, !n.Stranger)
-}
-
-// erase forgets a person's sessions for triggers, models and offers. The result of a running
-// model call is dropped: think sees the count. Notices name the conversations that change.
-func (d *delivery) erase(e *activity.Erasure) {
-	for _, id := range e.SessionIDs {
-		d.watch.forget(id)
-		for _, l := range d.bySession[id] {
-			l.erasures++
-			if m := l.memo; m != nil {
-				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
-			}
-		}
-	}
-}
-
-// sweep forgets the conversations in which nothing has happened for as long as their
-// documents are kept. It looks at every lane, so it runs once in sweepEvery.
-func (d *delivery) sweep(now time.Time) {
-	d.swept = now
-	since := now.Add(-d.store.ttl)
-	for _, l := range d.lanes {
-		if !l.working && !l.slot.IsSet() && l.used.Before(since) {
-			d.forget(l)
-		}
-	}
 }
 
 // askAbout asks the triggers about the actions of an entry. A match makes the conversation
@@ -312,30 +196,4 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	l.ensureMemo().match = match
 	l.memo.again[offers] = time.Time{}
 	d.lookAt(l, time.Now(), true)
-}
-
-// resolve starts to look for the sessions of waiting links if it is time: immediately after a
-// new link, then once in resolveEvery. The oldest link comes first, so that it wins if two wait for
-// one session. Expired links are forgotten; their documents expire by themselves.
-func (d *delivery) resolve() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.store.now()
-	maps.DeleteFunc(d.waiting, func(_ string, w Waiting) bool { return now.Sub(w.At) > 2*MaxWait }) // expired
-	if len(d.waiting) == 0 || time.Since(d.lookedFor) < resolveEvery {
-		return
-	}
-	d.lookedFor = time.Now()
-	links := slices.SortedFunc(maps.Values(d.waiting), func(a, b Waiting) int { return a.At.Compare(b.At) })
-	d.spawn(func(ctx context.Context) error {
-		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
-			return awaitStorage(ctx, d.logger, err)
-		}
-		return nil
-	})
-}
-
-// decodeWaiting decodes the document of a waiting link, and reports false for a damaged one.
-func decodeWaiting(value []byte) (w Waiting, ok bool) {
-	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
 }

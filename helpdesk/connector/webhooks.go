@@ -273,23 +273,6 @@ func (c *Connector) receivers(productID, desk string) (Product, []Desk, error) {
 	return product, []Desk{found}, nil
 }
 
-// find returns the desk of that name.
-func (p Product) find(name string) (Desk, bool) {
-	i := slices.IndexFunc(p.Desks, func(d Desk) bool { return d.Name == name })
-	if i < 0 {
-		return Desk{}, false
-	}
-	return p.Desks[i], true
-}
-
-// capabilities returns the desk's capabilities, none for the zero Desk.
-func (d Desk) capabilities() helpdesk.Capabilities {
-	if d.Desk == nil {
-		return helpdesk.Capabilities{}
-	}
-	return d.Desk.Capabilities()
-}
-
 // checkJSON refuses a request whose headers declare a body other than JSON, or a compressed one.
 // A body without a declared type is taken for JSON.
 func checkJSON(r *http.Request) error {
