@@ -97,15 +97,15 @@ func (e *APIError) mayRepeat(r Request) bool {
 // IsAmbiguous reports whether err comes from a request that may have had its
 // effect.
 func IsAmbiguous(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && e.Ambiguous
+	e, ok := errors.AsType[*APIError](err)
+	return ok && e.Ambiguous
 }
 
 // IsGone reports whether err means that the conversation is deleted, or closed
 // for good.
 func IsGone(err error) bool {
-	var e *APIError
-	return errors.As(err, &e) && e.Gone
+	e, ok := errors.AsType[*APIError](err)
+	return ok && e.Gone
 }
 
 // isDial reports whether err comes from a connection that was never

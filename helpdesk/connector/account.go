@@ -89,8 +89,7 @@ func (a *account) isOpen() bool { return a.failing.IsZero() && !a.isClosed() }
 // in flight when the desk went away, only the first failure counts, and failures that state a
 // time; the others must not postpone the next probe.
 func (a *account) observe(err error, logger *slog.Logger) {
-	var failed *helpdesk.APIError
-	isAPI := errors.As(err, &failed)
+	failed, isAPI := errors.AsType[*helpdesk.APIError](err)
 	if err == nil || isAPI && !failed.AccountWide() {
 		if !a.failing.IsZero() {
 			logger.Info("the desk takes notes again", "desk", a.desk, "away", time.Since(a.failing).Round(time.Second))

@@ -464,8 +464,8 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 // isFinal reports whether a desk's error will be the same however often the request
 // is repeated.
 func isFinal(err error) bool {
-	var failed *helpdesk.APIError
-	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
+	failed, ok := errors.AsType[*helpdesk.APIError](err)
+	return ok && !failed.Temporary() && !failed.AccountWide()
 }
 
 // isRefused reports whether the desk refuses a step for good. A write does not count as refused

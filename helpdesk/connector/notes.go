@@ -62,8 +62,8 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 
 // isPaused reports whether a request was not made because it has to wait.
 func isPaused(err error) bool {
-	var paused *pausedError
-	return errors.As(err, &paused)
+	_, ok := errors.AsType[*pausedError](err)
+	return ok
 }
 
 // count counts a note, and for a note of actions the time since its first entry was appended.

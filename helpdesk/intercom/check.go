@@ -57,8 +57,7 @@ func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding 
 // unusable explains in a sentence why a request failed. It names the field to correct if one
 // is likely wrong, and contains no text from the answer.
 func unusable(err error) string {
-	var failed *helpdesk.APIError
-	errors.As(err, &failed)
+	failed, _ := errors.AsType[*helpdesk.APIError](err)
 	switch {
 	case failed == nil:
 		return "The request failed."

@@ -94,8 +94,8 @@ func (c *Client) Fits(text string) bool { return len(toHTML(text)) <= MaxNoteSiz
 // refusesNotes reports whether the endpoint for parts may have failed because it
 // does not take notes.
 func refusesNotes(err error) bool {
-	var e *helpdesk.APIError
-	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound ||
+	e, ok := errors.AsType[*helpdesk.APIError](err)
+	return ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound ||
 		e.Status == http.StatusUnprocessableEntity)
 }
 

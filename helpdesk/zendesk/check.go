@@ -58,8 +58,7 @@ func (c *Client) checkUser(u user) helpdesk.Finding {
 // unusable explains in a sentence why a request failed. It names the field to correct if one
 // is likely wrong, and contains no text from the answer.
 func unusable(err error) string {
-	var failed *helpdesk.APIError
-	errors.As(err, &failed)
+	failed, _ := errors.AsType[*helpdesk.APIError](err)
 	switch {
 	case failed == nil:
 		return "The request failed."
@@ -90,6 +89,6 @@ func unusable(err error) string {
 
 // isStatus reports whether err is an answer with the given status.
 func isStatus(err error, status int) bool {
-	var failed *helpdesk.APIError
-	return errors.As(err, &failed) && failed.Status == status
+	failed, ok := errors.AsType[*helpdesk.APIError](err)
+	return ok && failed.Status == status
 }

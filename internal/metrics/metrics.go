@@ -24,8 +24,7 @@ func Register[C prometheus.Collector](wrong *options.Mistakes, reg prometheus.Re
 		return c
 	}
 	err := reg.Register(c)
-	var registered prometheus.AlreadyRegisteredError
-	if errors.As(err, &registered) {
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := registered.ExistingCollector.(C); ok {
 			return existing
 		}

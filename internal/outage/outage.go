@@ -20,8 +20,7 @@ func Mark(err error) error { return mark{err} }
 // Level returns the level at which to log an error: debug if the error or one of its
 // causes is marked, and usual otherwise.
 func Level(err error, usual slog.Level) slog.Level {
-	var m mark
-	if errors.As(err, &m) {
+	if _, ok := errors.AsType[mark](err); ok {
 		return slog.LevelDebug
 	}
 	return usual

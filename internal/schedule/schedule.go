@@ -89,8 +89,8 @@ func Permanent(err error) error {
 // IsPermanent reports whether the error, or one that it wraps, is a
 // *[PermanentError].
 func IsPermanent(err error) bool {
-	var permanent *PermanentError
-	return errors.As(err, &permanent)
+	_, ok := errors.AsType[*PermanentError](err)
+	return ok
 }
 
 // RetryAfter returns the minimum backoff that the error, or one that it wraps,

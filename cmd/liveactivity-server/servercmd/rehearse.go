@@ -130,8 +130,7 @@ func (r *rehearsal) step(name string, do func() (string, error)) error {
 		word, said = "failed", err.Error()
 	}
 	fmt.Fprintf(r.out, "%-7s %-12s %5.1fs  %s\n", word, name, time.Since(begun).Seconds(), printable(said))
-	var advised *adviceError
-	if errors.As(err, &advised) {
+	if advised, ok := errors.AsType[*adviceError](err); ok {
 		for _, advice := range advised.advice {
 			fmt.Fprintf(r.out, "%30s%s\n", "- ", printable(advice))
 		}
