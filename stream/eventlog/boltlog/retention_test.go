@@ -32,7 +32,7 @@ func inUse(t testing.TB, l *Log) (size int64) {
 // size it keeps less than twice.
 func TestRetention_boundsTheFile(t *testing.T) {
 	t.Parallel()
-	const limit = 1 << 20
+	const limit = 512 << 10
 	for _, test := range []struct {
 		name       string
 		size, call int // the largest entry, and entries to a call
@@ -81,7 +81,7 @@ func TestRetention_holdsWhenEntriesBecomeLarger(t *testing.T) {
 
 // Small documents make room for large ones.
 func TestRetention_holdsWhenDocumentsBecomeLarger(t *testing.T) {
-	const limit = 256 << 10
+	const limit = 512 << 10
 	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
 	put := func(count, size int) {
 		var changes []document.Change
@@ -148,7 +148,7 @@ func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 // documents take half of the limit, and pages half full as much again.
 func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 	t.Parallel()
-	const limit = 2 << 20
+	const limit = 512 << 10
 	for name, size := range map[string]int{"small": 60, "of a session": 300, "large": 3000} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +157,7 @@ func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 			var written, half int64
 			for written < 3*limit {
 				var changes []document.Change
-				for range 200 {
+				for range 50 {
 					d := document.Document{Name: fmt.Sprintf("session/%x", random.Uint64())}
 					changes = append(changes, document.Put(d, make([]byte, size), time.Hour))
 				}
