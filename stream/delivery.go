@@ -98,19 +98,19 @@ func (r *run) count(d *Delivery, err error, done bool) {
 	var malformed *malformedError
 	switch {
 	case err == nil:
-		r.stats.add(func(s *ConsumerStats) { s.acknowledged(d.Type) })
+		r.consumer.stats.add(func(s *ConsumerStats) { s.acknowledged(d.Type) })
 	case errors.As(err, &malformed):
-		r.stats.add(func(s *ConsumerStats) { s.SkippedMalformed++ })
-		r.opts.Logger.Error("stream has a malformed entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
-			"err", err)
+		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedMalformed++ })
+		r.consumer.opts.Logger.Error("stream has a malformed entry; skipping it",
+			"session_id", short(d.SessionID), "id", d.ID, "err", err)
 	case done:
-		r.stats.add(func(s *ConsumerStats) { s.SkippedRefused++ })
-		r.opts.Logger.Error("stream handler rejected an entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
-			"err", err)
+		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedRefused++ })
+		r.consumer.opts.Logger.Error("stream handler rejected an entry; skipping it",
+			"session_id", short(d.SessionID), "id", d.ID, "err", err)
 	default:
-		r.stats.add(func(s *ConsumerStats) { s.Parked++ })
-		r.opts.Logger.Warn("session falls behind: its handler keeps failing", "session_id", short(d.SessionID), "id", d.ID,
-			"err", err)
+		r.consumer.stats.add(func(s *ConsumerStats) { s.Parked++ })
+		r.consumer.opts.Logger.Warn("session falls behind: its handler keeps failing",
+			"session_id", short(d.SessionID), "id", d.ID, "err", err)
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
 	}
 	if other, ok := r.ledger.Hold(d.entry); ok {
 		r.wakes.Delete(other)
-		r.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
+		r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
 	}
 	r.save()
 	return func() { r.resume(key) }

@@ -73,7 +73,7 @@ func (f *following) refused() error {
 // following is one call of Follow. It is used by one goroutine, and by a timer that
 // delivers while it holds handing. The next connection resumes at after or since.
 type following struct {
-	*remote
+	remote   *remote
 	after    string
 	since    time.Time
 	deliver  func(feed.Event) error
@@ -99,7 +99,8 @@ var errEnded = errors.New("stream: the server ended it")
 func (f *following) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &connection{following: f, cancel: cancel, idle: time.AfterFunc(f.opts.IdleTimeout, func() { cancel(errIdle) })}
+	c := &connection{remote: f.remote, call: f, cancel: cancel}
+	c.idle = time.AfterFunc(f.remote.opts.IdleTimeout, func() { cancel(errIdle) })
 	defer c.idle.Stop()
 	c.quiet = time.AfterFunc(time.Hour, c.silent)
 	defer c.quiet.Stop()
@@ -126,7 +127,8 @@ func (f *following) connect(ctx context.Context) error {
 // is silent for too long, and quiet detects that all retained entries have arrived. Both run
 // only while a read is waiting.
 type connection struct {
-	*following
+	remote *remote
+	call   *following
 	cancel context.CancelCauseFunc
 	idle   *time.Timer
 	quiet  *time.Timer // calls silent, until the stream has been calm once
@@ -141,30 +143,30 @@ type connection struct {
 // subscriber returns an r3labs client that makes this connection. It uses the transport,
 // cookie jar and redirect policy of the user's client, and has no overall time-out.
 func (c *connection) subscriber() *sse.Client {
-	room := 2*c.maxEvent() + readBuffer // no event from a guard is larger
-	client := sse.NewClient(c.url.String(), sse.ClientMaxBufferSize(room))
-	transport := c.client.Transport
+	room := 2*c.remote.maxEvent() + readBuffer // no event from a guard is larger
+	client := sse.NewClient(c.remote.url.String(), sse.ClientMaxBufferSize(room))
+	transport := c.remote.client.Transport
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	client.Connection = &http.Client{Jar: c.client.Jar, CheckRedirect: c.client.CheckRedirect,
+	client.Connection = &http.Client{Jar: c.remote.client.Jar, CheckRedirect: c.remote.client.CheckRedirect,
 		Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
 			return c.roundTrip(client, transport, req)
 		})}
 	client.ReconnectStrategy = &backoff.StopBackOff{}
 	client.ResponseValidator = func(_ *sse.Client, res *http.Response) error { return c.validate(res) }
 	client.Headers["Accept-Encoding"] = "identity" // compression would hold events back
-	if c.after != "" {
-		client.LastEventID.Store([]byte(c.after))
+	if c.call.after != "" {
+		client.LastEventID.Store([]byte(c.call.after))
 	}
 	return client
 }
 
 // begin adds the start time to the query, unless the Last-Event-ID header is set.
 func (c *connection) begin(u *url.URL) {
-	if c.after == "" && !c.since.IsZero() {
+	if c.call.after == "" && !c.call.since.IsZero() {
 		query := u.Query()
-		query.Set("since", strconv.FormatFloat(max(float64(c.since.UnixMicro())/1e6, 0), 'f', -1, 64))
+		query.Set("since", strconv.FormatFloat(max(float64(c.call.since.UnixMicro())/1e6, 0), 'f', -1, 64))
 		u.RawQuery = query.Encode()
 	}
 }
@@ -181,8 +183,8 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 	if c.home = c.isServer(req.URL); c.home {
 		req = req.Clone(req.Context())
 		c.begin(req.URL) // here, because a redirect may have dropped it
-		if c.token != "" {
-			req.Header.Set("Authorization", "Bearer "+c.token)
+		if c.remote.token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.remote.token)
 		}
 	}
 	res, err := next.RoundTrip(req)
@@ -194,7 +196,7 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 				client.LastEventID.Store([]byte(nil)) // the client does not clear it for an empty id
 			}
 		}
-		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.maxEvent(), c.after, given)}
+		res.Body = guarded{res.Body, newEventGuard(watched{res.Body, c}, c.remote.maxEvent(), c.call.after, given)}
 	}
 	return res, err
 }
@@ -216,7 +218,7 @@ type watched struct {
 }
 
 func (w watched) Read(p []byte) (int, error) {
-	w.conn.idle.Reset(w.conn.opts.IdleTimeout)
+	w.conn.idle.Reset(w.conn.remote.opts.IdleTimeout)
 	if !w.conn.calm.Load() {
 		w.conn.quiet.Reset(quietTime)
 	}
@@ -230,10 +232,11 @@ func (w watched) Read(p []byte) (int, error) {
 // the server that the token is for. A change from http to https on the same host is
 // allowed.
 func (c *connection) isServer(u *url.URL) bool {
-	if !strings.EqualFold(u.Hostname(), c.url.Hostname()) {
+	server := &c.remote.url
+	if !strings.EqualFold(u.Hostname(), server.Hostname()) {
 		return false
 	}
-	return u.Scheme == c.url.Scheme && portOf(u) == portOf(&c.url) || u.Scheme == "https" && c.url.Scheme == "http"
+	return u.Scheme == server.Scheme && portOf(u) == portOf(server) || u.Scheme == "https" && server.Scheme == "http"
 }
 
 // portOf returns the port of an http or https URL, or the scheme's default.
@@ -265,25 +268,25 @@ func (c *connection) validate(res *http.Response) error {
 	case http.StatusOK:
 		return fmt.Errorf("stream: the server answers with %q, not with an event stream", kind)
 	}
-	c.wait = retryAfter(res.Header, time.Now())
+	c.call.wait = retryAfter(res.Header, time.Now())
 	return fmt.Errorf("stream: the server answers %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
 // open records that the stream is open, and when it began.
 func (c *connection) open(res *http.Response) {
 	c.opened = time.Now()
-	c.connected.Add(1)
-	c.stats.add(func(s *ConsumerStats) { s.Connects++ })
-	c.opts.Logger.Info("stream is open", "after", c.after)
+	c.remote.connected.Add(1)
+	c.remote.stats.add(func(s *ConsumerStats) { s.Connects++ })
+	c.remote.opts.Logger.Info("stream is open", "after", c.call.after)
 	begun, err := http.ParseTime(res.Header.Get("Date")) // by the server's clock
 	if err != nil {
 		begun = c.opened
 	}
 	begun = begun.Add(-startMargin).Truncate(time.Second)
-	if c.after == "" && c.since.IsZero() {
+	if c.call.after == "" && c.call.since.IsZero() {
 		// Start from now: if the connection is cut before anything arrives, the
 		// next one must not begin later.
-		c.since = begun
+		c.call.since = begun
 	}
 	c.hand(feed.Event{Kind: feed.Open, Opened: begun})
 }
@@ -291,25 +294,25 @@ func (c *connection) open(res *http.Response) {
 // close records that the stream is no longer open. Nothing is delivered after it returns.
 func (c *connection) close() {
 	if !c.opened.IsZero() {
-		c.connected.Add(-1)
+		c.remote.connected.Add(-1)
 	}
-	c.handing.Lock()
-	defer c.handing.Unlock()
+	c.call.handing.Lock()
+	defer c.call.handing.Unlock()
 	c.closed = true
 }
 
 // hand delivers an event and reports whether deliver accepted it. An error of deliver ends
 // the connection and Follow. Calls of deliver do not overlap.
 func (c *connection) hand(e feed.Event) bool {
-	c.handing.Lock()
-	defer c.handing.Unlock()
-	if c.ended != nil || c.closed {
+	c.call.handing.Lock()
+	defer c.call.handing.Unlock()
+	if c.call.ended != nil || c.closed {
 		return false
 	}
-	if c.ended = c.deliver(e); c.ended != nil {
-		c.cancel(c.ended)
+	if c.call.ended = c.call.deliver(e); c.call.ended != nil {
+		c.cancel(c.call.ended)
 	}
-	return c.ended == nil
+	return c.call.ended == nil
 }
 
 // quietTime is the silence after which all retained entries are taken to have
@@ -369,25 +372,25 @@ func (c *connection) receive(e *sse.Event) {
 	case name == "heartbeat": // there was nothing to send
 		c.calm.Store(true)
 		c.hand(feed.Event{Kind: feed.CaughtUp})
-		c.progress = c.progress || time.Since(c.opened) > c.opts.MaxBackoff
+		c.call.progress = c.call.progress || time.Since(c.opened) > c.remote.opts.MaxBackoff
 		return
 	case name == "gap":
 		var gap struct{ Requested, Oldest string }
 		_ = json.Unmarshal(e.Data, &gap) // a missing field is empty
 		delivered = c.hand(feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest})
-		c.progress = true
+		c.call.progress = true
 	case name == tooLargeEvent:
 		delivered = c.hand(feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}})
-		c.progress = true
+		c.call.progress = true
 	case name == feed.Erase:
 		delivered = c.hand(feed.Event{Message: feed.NewErase(id, e.Data)})
-		c.progress = true
+		c.call.progress = true
 	case isEntry(e):
 		delivered = c.hand(feed.Event{Message: feed.NewMessage(id, e.Data)})
-		c.progress = true
+		c.call.progress = true
 	}
 	if delivered {
-		c.after = id
+		c.call.after = id
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 // handlers are called by goroutines of the scheduler. A Delivery may be finished after the run
 // has ended.
 type run struct {
-	*Consumer
+	consumer  *Consumer
 	ledger    *ledger.Ledger
 	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
 	saves     *groupcommit.Group[struct{}]
@@ -47,7 +47,7 @@ const maxSavers = 1 << 10
 func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	c.cursors.Lock()
 	defer c.cursors.Unlock()
-	r, text := &run{Consumer: c}, ""
+	r, text := &run{consumer: c}, ""
 	var err error
 	if c.opts.Cursor != nil {
 		if text, err = c.opts.Cursor.Load(ctx); err != nil {
@@ -72,14 +72,14 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 // when all have ended. If the source ends by itself, the entries received so far are handled
 // first.
 func (r *run) do(ctx context.Context) error {
-	r.running.Store(r)
-	defer r.running.Store(nil)
+	r.consumer.running.Store(r)
+	defer r.consumer.running.Store(nil)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.scheduler.Run(ctx) })
 	group.Go(func() error { return r.passes(ctx) })
 	group.Go(func() error {
 		id, since := r.ledger.Position()
-		err := r.source.Follow(ctx, id, r.start(since), r.live(ctx))
+		err := r.consumer.source.Follow(ctx, id, r.start(since), r.live(ctx))
 		var refused *RefusedError
 		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended by itself, as a closed log does
 			_ = r.scheduler.Flush(ctx) // it fails only with ctx
@@ -95,7 +95,7 @@ func (r *run) start(since int64) time.Time {
 	if since != 0 {
 		return time.Unix(since, 0)
 	}
-	return r.opts.Since
+	return r.consumer.opts.Since
 }
 
 // live returns the function that receives the live reader's events. The function blocks while
@@ -107,8 +107,9 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 			return r.receive(ctx, e.Message)
 		case feed.TooLarge:
 			r.ledger.Skip(e.ID)
-			r.stats.add(func(s *ConsumerStats) { s.SkippedTooLarge++ })
-			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", e.ID, "max_bytes", r.opts.MaxEventBytes)
+			r.consumer.stats.add(func(s *ConsumerStats) { s.SkippedTooLarge++ })
+			r.consumer.opts.Logger.Error("stream has an event over the limit; skipping it", "id", e.ID,
+				"max_bytes", r.consumer.opts.MaxEventBytes)
 		case feed.Gap:
 			r.gap(e.Requested, e.Oldest)
 		case feed.CaughtUp:
@@ -136,8 +137,8 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 	if d.Type == feed.Erase && d.parts == nil {
 		return r.handErasure(ctx, d)
 	}
-	if r.handlers.Deliver != nil {
-		return r.handlers.Deliver(ctx, d)
+	if r.consumer.handlers.Deliver != nil {
+		return r.consumer.handlers.Deliver(ctx, d)
 	}
 	return r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
 }
@@ -146,7 +147,7 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 // there is no other.
 func (r *run) opened(at int64) {
 	r.openedAt.CompareAndSwap(0, at+2) // the time was rounded down; the rest is a margin
-	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.opts.Since.IsZero() {
+	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.consumer.opts.Since.IsZero() {
 		return
 	}
 	r.ledger.Begin(at)
@@ -164,7 +165,7 @@ func (r *run) compare(b activity.Batch) {
 // retained records that everything retained at the opening has been received. The
 // consumer has caught up once all of it is acknowledged.
 func (r *run) retained() {
-	if r.caughtUp.Load() {
+	if r.consumer.caughtUp.Load() {
 		return
 	}
 	id, _ := r.ledger.Position()
@@ -175,25 +176,26 @@ func (r *run) retained() {
 // lookIfCaughtUp marks the consumer as caught up once everything up to the goal is
 // acknowledged.
 func (r *run) lookIfCaughtUp() {
-	if goal := r.goal.Load(); goal != nil && !r.caughtUp.Load() && r.ledger.FinishedTo(*goal) {
-		r.caughtUp.Store(true)
+	if goal := r.goal.Load(); goal != nil && !r.consumer.caughtUp.Load() && r.ledger.FinishedTo(*goal) {
+		r.consumer.caughtUp.Store(true)
 	}
 }
 
 // gap reports that entries are lost. Only the live reader calls it: a pass does not report
 // gaps.
 func (r *run) gap(requested, oldest string) {
-	r.stats.add(func(s *ConsumerStats) { s.Gaps++ })
-	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested, "oldest", oldest)
-	if r.handlers.Gap != nil {
-		r.handlers.Gap(requested, oldest)
+	r.consumer.stats.add(func(s *ConsumerStats) { s.Gaps++ })
+	r.consumer.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested,
+		"oldest", oldest)
+	if r.consumer.handlers.Gap != nil {
+		r.consumer.handlers.Gap(requested, oldest)
 	}
 }
 
 // passes reads the log again for sessions that are behind, whenever some are due, one pass at a
 // time. A pass that fails is repeated after a back-off.
 func (r *run) passes(ctx context.Context) error {
-	pauses := schedule.Backoff{Min: r.opts.MinBackoff, Max: r.opts.MaxBackoff}
+	pauses := schedule.Backoff{Min: r.consumer.opts.MinBackoff, Max: r.consumer.opts.MaxBackoff}
 	for failures := 1; ; failures++ {
 		if err := r.awaitPass(ctx); err != nil {
 			return err
@@ -247,7 +249,7 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	}
 	defer r.ledger.EndPass()
 	_, since := r.ledger.Position()
-	err = r.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
+	err = r.consumer.source.Follow(ctx, from, r.start(since), func(e feed.Event) error {
 		if e.Kind == feed.Entry {
 			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
 				r.passOver(e.Message)
@@ -316,31 +318,31 @@ func giveBack(ctx context.Context, err error, deliveries ...*Delivery) bool {
 // call calls the handlers of an entry. Raw is called until it has returned nil once; an entry
 // that cannot be decoded is a permanent error.
 func (r *run) call(ctx context.Context, d *Delivery) error {
-	if r.handlers.Raw != nil && !d.rawDone {
-		if err := r.handlers.Raw(ctx, d.Message); err != nil {
+	if r.consumer.handlers.Raw != nil && !d.rawDone {
+		if err := r.consumer.handlers.Raw(ctx, d.Message); err != nil {
 			return err
 		}
 		d.rawDone = true
 	}
 	switch {
-	case d.Type == activity.BatchType && r.handlers.Actions != nil:
+	case d.Type == activity.BatchType && r.consumer.handlers.Actions != nil:
 		b, err := d.Batch()
 		if err != nil {
 			return Permanent(&malformedError{err})
 		}
-		return r.handlers.Actions(ctx, b)
-	case d.Type == feed.Erase && r.handlers.Erase != nil:
+		return r.consumer.handlers.Actions(ctx, b)
+	case d.Type == feed.Erase && r.consumer.handlers.Erase != nil:
 		e, err := d.Erasure()
 		if err != nil {
 			return Permanent(&malformedError{err})
 		}
-		return r.handlers.Erase(ctx, e)
-	case d.Type == SummaryType && r.handlers.Summary != nil:
+		return r.consumer.handlers.Erase(ctx, e)
+	case d.Type == SummaryType && r.consumer.handlers.Summary != nil:
 		var s Summary
 		if err := d.Decode(&s); err != nil {
 			return Permanent(&malformedError{err})
 		}
-		return r.handlers.Summary(ctx, s)
+		return r.consumer.handlers.Summary(ctx, s)
 	case d.Type == "":
 		return Permanent(errNoType)
 	}
@@ -361,8 +363,8 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 	if schedule.IsPermanent(err) {
 		return // the entry is skipped
 	}
-	r.stats.add(func(s *ConsumerStats) { s.HandlerFailures++ })
-	r.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in",
+	r.consumer.stats.add(func(s *ConsumerStats) { s.HandlerFailures++ })
+	r.consumer.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in",
 		pause.Round(time.Millisecond))
 }
 
@@ -370,7 +372,7 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 // done. Calls that come during a save share the next one. A failure is logged; the next save
 // includes the position.
 func (r *run) save() {
-	if r.opts.Cursor != nil {
+	if r.consumer.opts.Cursor != nil {
 		_ = r.saves.Do(context.Background(), struct{}{}) // its context never ends
 	}
 }
@@ -378,12 +380,12 @@ func (r *run) save() {
 // saveNow saves the cursor, unless another run has started since: that run relies
 // on the last save before it.
 func (r *run) saveNow(ctx context.Context) {
-	r.cursors.Lock()
-	defer r.cursors.Unlock()
-	if r.latest != r {
+	r.consumer.cursors.Lock()
+	defer r.consumer.cursors.Unlock()
+	if r.consumer.latest != r {
 		return
 	}
-	if err := r.opts.Cursor.Save(ctx, r.ledger.String()); err != nil {
-		r.opts.Logger.Error("stream cursor save failed", "err", err)
+	if err := r.consumer.opts.Cursor.Save(ctx, r.ledger.String()); err != nil {
+		r.consumer.opts.Logger.Error("stream cursor save failed", "err", err)
 	}
 }

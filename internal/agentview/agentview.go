@@ -45,7 +45,7 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 // seen and upto, know sets sessions and ids, converse sets link; say builds the answer from
 // them. Each step reads only fields that an earlier one has set.
 type reading struct {
-	*View
+	view *View
 	// A reading does not outlive its call, so it may hold the call's ctx.
 	ctx       context.Context
 	productID string
@@ -68,7 +68,7 @@ type reading struct {
 // the query, or storage's. The reads are not a single snapshot: an action that arrives during
 // the call is in this answer or the next.
 func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
-	r := &reading{View: v, ctx: ctx, productID: productID, query: q}
+	r := &reading{view: v, ctx: ctx, productID: productID, query: q}
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 // find finds the person's user, or the session without a user; for a conversation, several.
 // If there are none, the answer is empty.
 func (r *reading) find() (err error) {
-	if r.product, r.answer.Prompt, err = r.View.product(r.productID); err != nil {
+	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
 		return err
 	}
 	switch q := &r.query; {
@@ -127,11 +127,11 @@ func (r *reading) of(userID, sessionID string) {
 // person's.
 func (r *reading) findEmail() error {
 	email := r.query.Email
-	id, ok, err := r.dir.SessionOf(r.ctx, r.productID, email)
+	id, ok, err := r.view.dir.SessionOf(r.ctx, r.productID, email)
 	if err != nil || !ok {
 		return err
 	}
-	s, _, err := r.dir.Session(r.ctx, r.productID, id)
+	s, _, err := r.view.dir.Session(r.ctx, r.productID, id)
 	switch {
 	case err != nil:
 		return err
@@ -141,7 +141,7 @@ func (r *reading) findEmail() error {
 		return nil
 	}
 	users := s.Identified()
-	emails, err := r.dir.EmailsOf(r.ctx, r.productID, users...)
+	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
 	if i := slices.IndexFunc(emails, func(e string) bool { return strings.EqualFold(e, email) }); i >= 0 {
 		r.of(users[i], "")
 	}
@@ -161,7 +161,7 @@ func (r *reading) findConversation() error {
 			r.ids = append(r.ids, l.SessionID)
 		}
 	}
-	known, err := r.dir.Sessions(r.ctx, r.productID, r.ids...)
+	known, err := r.view.dir.Sessions(r.ctx, r.productID, r.ids...)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 		if q.Desk != "" && q.Desk != name {
 			continue
 		}
-		sessions, err := r.desks.Conversation(r.ctx, r.productID,
+		sessions, err := r.view.desks.Conversation(r.ctx, r.productID,
 			connector.Link{Desk: name, ConversationID: q.ConversationID})
 		switch {
 		case err != nil:
@@ -215,7 +215,7 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 // and its session were requested.
 func (r *reading) look() error {
 	for i, subject := range r.subjects {
-		s, err := r.store.Recent(r.ctx, r.productID, subject, math.MaxInt)
+		s, err := r.view.store.Recent(r.ctx, r.productID, subject, math.MaxInt)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (r *reading) know() error {
 			ids = append(ids, id)
 		}
 	}
-	known, err := r.dir.Sessions(r.ctx, r.productID, ids...)
+	known, err := r.view.dir.Sessions(r.ctx, r.productID, ids...)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (r *reading) address() error {
 	if c.Email != "" || r.userID == "" {
 		return nil
 	}
-	emails, err := r.dir.EmailsOf(r.ctx, r.productID, r.userID)
+	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, r.userID)
 	if err == nil {
 		c.Email = emails[0]
 	}
@@ -110,7 +110,7 @@ func (r *reading) converse() error {
 	if r.link.Desk == "" {
 		return nil
 	}
-	sessions, err := r.desks.Conversation(r.ctx, r.productID, r.link)
+	sessions, err := r.view.desks.Conversation(r.ctx, r.productID, r.link)
 	newest := -1
 	for _, l := range sessions {
 		if at := slices.Index(r.ids, l.SessionID); at > newest && l.Summary != "" {
@@ -156,7 +156,7 @@ func (r *reading) say(after recent.Position) (err error) {
 		last = r.seen[n-1].Session
 		err = r.place(now)
 	}
-	c.Render(found, r.query.MaxChars, r.ttl, last, r.lower(standing, isKnown))
+	c.Render(found, r.query.MaxChars, r.view.ttl, last, r.lower(standing, isKnown))
 	return err
 }
 
@@ -186,8 +186,8 @@ func (r *reading) asked(after recent.Position) recent.Records {
 		})
 	}
 	limit := r.query.Limit
-	if limit < 1 || limit > r.max {
-		limit = r.max
+	if limit < 1 || limit > r.view.max {
+		limit = r.view.max
 	}
 	return found[max(0, len(found)-limit):]
 }

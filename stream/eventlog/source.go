@@ -52,7 +52,7 @@ const idleEvery = 15 * time.Second
 //
 // If the log cannot be read, Follow retries every second.
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, deliver func(feed.Event) error) error {
-	f := &following{Source: s, deliver: deliver, from: start{id: after, since: since}}
+	f := &following{source: s, deliver: deliver, from: start{id: after, since: since}}
 	see := f.see
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		if !f.begun {
@@ -64,7 +64,7 @@ func (s *Source) Follow(ctx context.Context, after string, since time.Time, deli
 
 // following is one call of Follow. Only one goroutine uses it.
 type following struct {
-	*Source
+	source  *Source
 	deliver func(feed.Event) error
 	from    start
 	begun   bool
@@ -75,10 +75,10 @@ type following struct {
 // begin finds the first cursor and delivers "open", and then a gap if entries after the cursor
 // are missing. It is called again until the log can be read.
 func (f *following) begin(ctx context.Context) (pace, error) {
-	opened := f.log.Now().Truncate(time.Second) // before the end of the log is looked up
+	opened := f.source.log.Now().Truncate(time.Second) // before the end of the log is looked up
 	bounds, err := f.bounds(ctx)
 	if err != nil {
-		return f.retryRead(ctx, err)
+		return f.source.retryRead(ctx, err)
 	}
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
@@ -93,16 +93,16 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 // the newest entry may date from before a failover; the engine then continues after it. A
 // program's own cursor is evidence of a failover, unlike an ID that a client of the stream names.
 func (f *following) bounds(ctx context.Context) (Bounds, error) {
-	b, err := f.log.Bounds(ctx, f.productID)
+	b, err := f.source.log.Bounds(ctx, f.source.productID)
 	if err != nil {
 		return b, err
 	}
 	if id, err := ParseID(f.from.id); err != nil || id.Compare(b.Newest) <= 0 {
 		return b, nil
-	} else if _, err := f.log.Read(ctx, f.productID, id, make([]Entry, 1)); err != nil {
+	} else if _, err := f.source.log.Read(ctx, f.source.productID, id, make([]Entry, 1)); err != nil {
 		return b, nil // the reader retries
 	}
-	return f.log.Bounds(ctx, f.productID)
+	return f.source.log.Bounds(ctx, f.source.productID)
 }
 
 // see delivers the entries that a client of the stream would get. An error of deliver ends
