@@ -82,7 +82,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "document"}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
-	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/4)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Documents())
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		ttl:       options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
-	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/16*3)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Actions())
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}

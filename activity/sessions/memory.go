@@ -47,7 +47,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	wrong := options.Mistakes{Package: "sessions"}
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
-	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/16)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Sessions())
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}

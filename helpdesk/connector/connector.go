@@ -188,7 +188,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
 	}
 	c := &Connector{products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		watches: fair.NewShares[*delivery](memlimit.Kept() / ofKept), followed: map[string]*delivery{}}
+		watches: fair.NewShares[*delivery](memlimit.Watched()), followed: map[string]*delivery{}}
 	c.metrics = newMetrics(&m, o.Metrics, c.each)
 	if err := m.Err(); err != nil {
 		return nil, err

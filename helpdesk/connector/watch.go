@@ -16,7 +16,6 @@ import (
 const (
 	watchSpan  = assistance.WindowSpan // for how long, after the newest action
 	maxWatched = 16 << 20              // bytes of a product's, approximately
-	ofKept     = 16                    // all products together may take 1/ofKept of memlimit.Kept
 )
 
 // watch holds the input of triggers: the sessions of a product that were active within

@@ -20,9 +20,17 @@ func Bytes() int64 { return limit() }
 
 var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), debug.SetMemoryLimit(-1)) })
 
-// Kept returns how many bytes of data the process may keep in total: two fifths
-// of [Bytes].
+// Kept returns how many bytes of data a process with one store may keep: two fifths of
+// [Bytes].
 func Kept() int64 { return Bytes() / 5 * 2 }
+
+// The bytes that a server's stores may keep of all products. Together they stay below half of
+// [Bytes].
+func Logs() int64      { return Bytes() / 5 }
+func Documents() int64 { return Bytes() / 10 }
+func Actions() int64   { return Bytes() / 40 * 3 } // the newest of every user
+func Sessions() int64  { return Bytes() / 40 }     // that are listed
+func Watched() int64   { return Bytes() / 40 }     // sessions, for triggers
 
 // Apply makes the garbage collector work harder before the process uses more
 // than three quarters of [Bytes]. It does not change a GOMEMLIMIT set by the

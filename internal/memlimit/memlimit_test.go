@@ -43,3 +43,7 @@ func TestBytes_isTheLeastOfTheKnownLimits(t *testing.T) {
 }
 
 func TestBytes_isPositive(t *testing.T) { assert.Positive(t, Bytes()) }
+
+func TestStores_takeLessThanHalfOfTheMemory(t *testing.T) {
+	assert.Less(t, Logs()+Documents()+Actions()+Sessions()+Watched(), Bytes()/2)
+}

@@ -66,7 +66,7 @@ func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog
 	r.TTL = options.Default(&wrong, "Retention.TTL", r.TTL, eventlog.DefaultTTL)
 	r.MaxBytes = options.Default(&wrong, "Retention.MaxBytes", r.MaxBytes, maxBytes)
 	r.StateMaxBytes = options.Default(&wrong, "Retention.StateMaxBytes", r.StateMaxBytes, stateMaxBytes)
-	r.TotalBytes = options.Default(&wrong, "Retention.TotalBytes", r.TotalBytes, memlimit.Kept()/2)
+	r.TotalBytes = options.Default(&wrong, "Retention.TotalBytes", r.TotalBytes, memlimit.Logs())
 	return r, wrong.Err()
 }
 
