@@ -34,8 +34,7 @@ func main() {
 	}
 }
 
-// serve serves the shop until ctx ends, and then finishes the requests in
-// flight.
+// serve serves the shop until ctx ends, and then finishes the requests in flight.
 func serve(ctx context.Context, listener net.Listener, options *liveactivity.Options) error {
 	service, err := liveactivity.New(options)
 	if err != nil {
