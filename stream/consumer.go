@@ -228,9 +228,7 @@ func (o *ConsumerOptions) setDefaults(wrong *options.Mistakes) {
 	o.MaxEventBytes = options.Default(wrong, "MaxEventBytes", o.MaxEventBytes, DefaultMaxEventBytes)
 	o.IdleTimeout = options.Default(wrong, "IdleTimeout", o.IdleTimeout, DefaultIdleTimeout)
 	o.MinBackoff, o.MaxBackoff = checkBackoff(wrong, o.MinBackoff, o.MaxBackoff)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 }
 
 // checkBackoff returns the bounds of a back-off. If only one bound is set, the

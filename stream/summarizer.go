@@ -86,7 +86,7 @@ func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *S
 	o := *cmp.Or(opts, &SummarizerOptions{})
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(overwrite != nil, "overwrite", "must not be nil")
-	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: o.Logger,
+	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: cmp.Or(o.Logger, slog.Default()),
 		threshold:    options.Default(&wrong, "Threshold", o.Threshold, DefaultThreshold),
 		modelTimeout: options.Default(&wrong, "ModelTimeout", o.ModelTimeout, DefaultModelTimeout),
 		prompt:       cmp.Or(o.Prompt, DefaultPrompt)}
@@ -95,9 +95,6 @@ func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *S
 		return nil, err
 	}
 	s.sessions = fair.New[string, *history](&fair.Options{TotalBytes: maxBytes}, nil)
-	if s.logger == nil {
-		s.logger = slog.Default()
-	}
 	return s, nil
 }
 

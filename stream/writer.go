@@ -141,8 +141,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(write != nil, "write", "must not be nil")
 	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0),
-		summarizer: o.Summarizer,
-		awaitLink:  o.AwaitLink, logger: o.Logger}
+		summarizer: o.Summarizer, awaitLink: o.AwaitLink, logger: cmp.Or(o.Logger, slog.Default())}
 	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	parkAfter := options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
@@ -155,9 +154,6 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
 		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
 	})
-	if w.logger == nil {
-		w.logger = slog.Default()
-	}
 	return w, nil
 }
 

@@ -85,10 +85,7 @@ func Open(ctx context.Context, opts *Options) (*Exporter, error) {
 	if !traces && !measures {
 		return e, nil
 	}
-	log := slog.Default()
-	if opts != nil {
-		log = cmp.Or(opts.Logger, log)
-	}
+	log := cmp.Or(cmp.Or(opts, &Options{}).Logger, slog.Default())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry is not exported", "err", err) }))
 	var err error
 	if e.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),

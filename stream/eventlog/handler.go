@@ -115,9 +115,7 @@ func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	if h.opts.Sends == nil {
 		h.opts.Sends = func(e *Entry) bool { return feed.IsPublic(e.Data) }
 	}
-	if h.opts.Logger == nil {
-		h.opts.Logger = slog.Default()
-	}
+	h.opts.Logger = cmp.Or(h.opts.Logger, slog.Default())
 	h.metrics = newHandlerMetrics(&wrong, h.opts.Metrics)
 	if err := wrong.Err(); err != nil {
 		return nil, err

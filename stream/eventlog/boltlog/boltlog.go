@@ -124,9 +124,6 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	users, err := recent.NewMemory(&recent.MemoryOptions{
 		TTL: retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(retention)})
 	if err != nil {
@@ -137,7 +134,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()),
-		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: o.Logger,
+		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: cmp.Or(o.Logger, slog.Default()),
 		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)

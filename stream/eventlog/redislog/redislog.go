@@ -48,10 +48,7 @@ type Options struct {
 // withDefaults returns a copy of the options, nil for none, with their zero fields set. It adds
 // the mistakes to wrong.
 func (o *Options) withDefaults(wrong *options.Mistakes) Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := *cmp.Or(o, &Options{})
 	var err error
 	set.Retention, err = engine.WithDefaults(set.Retention,
 		eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
@@ -60,9 +57,7 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	set.TailBytes = options.Default(wrong, "TailBytes", set.TailBytes, DefaultTailBytes)
 	wrong.Require(!strings.ContainsAny(set.Prefix, "{}"), "Prefix", "must not contain braces")
 	set.Prefix = cmp.Or(set.Prefix, DefaultPrefix)
-	if set.Logger == nil {
-		set.Logger = slog.Default()
-	}
+	set.Logger = cmp.Or(set.Logger, slog.Default())
 	return set
 }
 
