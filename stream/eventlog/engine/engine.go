@@ -46,7 +46,6 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -89,31 +88,32 @@ func Validate(entries []eventlog.Entry) error {
 // Filings encodes the entries' batches, identities and erasures, so that filing them
 // cannot fail: it returns a filing for each entry, with the entry's ID as its arrival.
 // Its error wraps [eventlog.ErrInvalid].
-func Filings(entries []eventlog.Entry) ([]recent.Filing, error) {
-	filings := make([]recent.Filing, len(entries))
+func Filings(entries []eventlog.Entry) (filings []recent.Filing, err error) {
+	filings = make([]recent.Filing, len(entries))
 	for i := range entries {
-		if entries[i].Batch == nil {
-			who, err := entries[i].DecodeIdentity()
-			gone, err2 := entries[i].DecodeErasure()
-			if err := errors.Join(err, err2); err != nil {
-				return nil, fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
-			}
-			if who != nil {
-				filings[i] = recent.NewIdentityFiling(who)
-			}
-			if gone != nil {
-				filings[i] = recent.NewErasureFiling(gone)
-			}
-		} else {
-			f, err := recent.NewFiling(entries[i].Batch)
-			if err != nil {
-				return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
-			}
-			filings[i] = f
+		if filings[i], err = filing(&entries[i]); err != nil {
+			return nil, fmt.Errorf("%w: entry %d: %w", eventlog.ErrInvalid, i, err)
 		}
 		filings[i].Arrived = recent.Position(entries[i].ID)
 	}
 	return filings, nil
+}
+
+// filing returns the filing of an entry, empty for one of another type.
+func filing(e *eventlog.Entry) (recent.Filing, error) {
+	if e.Batch != nil {
+		return recent.NewFiling(e.Batch)
+	}
+	if who, err := e.DecodeIdentity(); err != nil {
+		return recent.Filing{}, err
+	} else if who != nil {
+		return recent.NewIdentityFiling(who), nil
+	}
+	gone, err := e.DecodeErasure()
+	if gone == nil || err != nil {
+		return recent.Filing{}, err
+	}
+	return recent.NewErasureFiling(gone), nil
 }
 
 // Duplicates returns an [*eventlog.DuplicateError] with every key of the entries that is
