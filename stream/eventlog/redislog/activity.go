@@ -76,7 +76,7 @@ const identityMark = 'i'
 // beginRun adds the head of a run. The caller must add its n records next.
 func (c *commit) beginRun(user, session string, n int) {
 	c.args = append(c.args, user, heldName(session, user), n)
-	c.counts[2]++
+	c.runs++
 	c.work += 2 + n
 }
 

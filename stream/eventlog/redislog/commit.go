@@ -17,18 +17,18 @@ import (
 // commit holds the changes of one call. Commits of a product share round trips. The caller
 // fills it in. From the call of product.commit until err and version are set, it belongs to
 // the committing goroutine. args has the documents, the entries and the runs of actions, in
-// this order; counts has the number of each. Entries and arguments do not share the caller's
-// memory.
+// this order. Entries and arguments do not share the caller's memory.
 type commit struct {
-	entries []eventlog.Entry // copies, which get their IDs
-	args    []any            // of the script, after the ones that all calls share
-	size    int              // of the arguments, approximately, in bytes
-	counts  [3]int           // of documents, entries and runs of actions
-	actions int              // in the runs
-	work    int              // approximate work for Redis: documents, keys and actions
-	appends bool             // refused once the log is closed
-	of      document.Version // the generation that it belongs to
-	since   time.Time        // when it was ready
+	entries   []eventlog.Entry // copies, which get their IDs
+	args      []any            // of the script, after the ones that all calls share
+	size      int              // of the arguments, approximately, in bytes
+	documents int              // changed
+	runs      int              // of actions
+	actions   int              // in the runs
+	work      int              // approximate work for Redis: documents, keys and actions
+	appends   bool             // refused once the log is closed
+	of        document.Version // the generation that it belongs to
+	since     time.Time        // when it was ready
 
 	err     error
 	version document.Version // of the documents put
@@ -93,7 +93,7 @@ func (c *commit) addDocuments(changes []document.Change) {
 			bytes.Clone(change.Value), order(change))
 		c.size += len(change.Name) + len(change.Value)
 	}
-	c.counts[0] = len(changes)
+	c.documents = len(changes)
 	c.work += len(changes)
 }
 
@@ -128,5 +128,4 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 		c.size += len(e.SessionID) + len(e.Data) + len(keys)
 		c.work += 1 + len(e.Keys)
 	}
-	c.counts[1] = len(entries)
 }

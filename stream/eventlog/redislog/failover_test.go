@@ -184,7 +184,7 @@ func TestFailover_isRememberedWithinBounds(t *testing.T) {
 		"after one is half gone": {"2-0 3-0", "2-5", "6-0", "7-0", "2-0 3-0 6-0 7-0"},
 		"after too many":         {all, "1-0", "3-0", "4-0", all[len("2-0 2-1 "):] + " 3-0 4-0"},
 	} {
-		got, err := server.Client().Eval(t.Context(), lostSource+"return lose(unpack(ARGV))", nil,
+		got, err := server.Client().Eval(t.Context(), lostLua+"return lose(unpack(ARGV))", nil,
 			test.list, test.floor, test.from, test.to).Result()
 		require.NoError(t, err)
 		require.Equal(t, test.want, got, name)

@@ -136,15 +136,15 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	defer p.mu.Unlock()
 	switch order := p.known.Compare(newest); {
 	case order == 0:
-		p.check(newest, at)
+		p.checked(newest, at)
 	case order > 0 && p.checkedAt.Before(at):
 		p.checkedAt = time.Time{}
 		p.tail.Notify()
 	}
 }
 
-// check records the newest ID as of a time before the request.
-func (p *product) check(newest eventlog.ID, at time.Time) {
+// checked records the newest ID as of a time before the request.
+func (p *product) checked(newest eventlog.ID, at time.Time) {
 	p.hear(newest)
 	if at.After(p.checkedAt) {
 		p.checkedAt = at
@@ -162,7 +162,7 @@ func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo 
 	p.erased.Add(entries...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.check(entries[len(entries)-1].ID, began)
+	p.checked(entries[len(entries)-1].ID, began)
 	p.lose(lost)
 	if !p.started {
 		p.restart(previous)

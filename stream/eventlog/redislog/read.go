@@ -155,7 +155,7 @@ func (p *product) refresh(ctx context.Context, after eventlog.ID) error {
 	defer p.log.balance()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.check(part.newest, began)
+	p.checked(part.newest, began)
 	p.lose(part.lost)
 	newest := p.tail.Bounds().Newest
 	switch {

@@ -110,7 +110,7 @@ func (p *product) commitTogether(commits []*commit) {
 		}
 	}
 	if p.failedAt.After(began) {
-		p.log.lost(p.failure)
+		p.log.reloadAfter(p.failure)
 	}
 }
 
@@ -161,7 +161,7 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 		args = append(args, key)
 	}
 	args = append(args, p.arguments(o.MaxEvents, channel(o.Prefix), p.id, known.Milli, known.Seq, p.version.Load(),
-		c.counts[0], c.counts[1], c.counts[2], uint64(c.of))...)
+		c.documents, len(c.entries), c.runs, uint64(c.of))...)
 	args = append(args, c.args...)
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)

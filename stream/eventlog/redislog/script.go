@@ -9,45 +9,45 @@ import (
 )
 
 //go:embed lua/lost.lua
-var lostSource string
+var lostLua string
 
 //go:embed lua/shared.lua
-var changeSource string
+var sharedLua string
 
 //go:embed lua/tidy.lua
-var tidySource string
+var tidyLua string
 
 //go:embed lua/drop.lua
-var dropSource string
+var dropLua string
 
 //go:embed lua/activity.lua
-var activitySource string
+var activityLua string
 
 //go:embed lua/commit.lua
-var commitEnd string
+var commitLua string
 
 //go:embed lua/read.lua
-var readSource string
+var readLua string
 
 //go:embed lua/recent.lua
-var recentSource string
+var recentLua string
 
 //go:embed lua/list.lua
-var listSource string
+var listLua string
 
-// sharedSource is the beginning of the scripts that change a product.
-var sharedSource = lostSource + changeSource
+// changeSource is the beginning of the scripts that change a product.
+var changeSource = lostLua + sharedLua
 
 // commitSource is the whole script of a commit.
-var commitSource = sharedSource + activitySource + commitEnd
+var commitSource = changeSource + activityLua + commitLua
 
 var (
 	commitScript = redis.NewScript(commitSource)
-	tidyScript   = redis.NewScript(sharedSource + tidySource)
-	dropScript   = redis.NewScript(sharedSource + dropSource)
-	readScript   = redis.NewScript(lostSource + readSource)
-	recentScript = redis.NewScript(recentSource)
-	listScript   = redis.NewScript(listSource)
+	tidyScript   = redis.NewScript(changeSource + tidyLua)
+	dropScript   = redis.NewScript(changeSource + dropLua)
+	readScript   = redis.NewScript(lostLua + readLua)
+	recentScript = redis.NewScript(recentLua)
+	listScript   = redis.NewScript(listLua)
 )
 
 // errReply is the error for a reply that no script returns. The script has run.
@@ -65,7 +65,7 @@ func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...
 	}
 	reply, err := s.Run(ctx, client, keys, args...).Slice()
 	if err != nil {
-		l.lost(err)
+		l.reloadAfter(err)
 		return nil, err
 	}
 	return reply, nil
@@ -92,9 +92,9 @@ func isAway(err error) bool {
 	return err != nil && !errors.As(err, &answer)
 }
 
-// lost handles an error: if a node cannot be reached, another one may have taken its place.
-// The client looks for it in the background.
-func (l *Log) lost(err error) {
+// reloadAfter lets the client look, in the background, for the node that has taken another's place,
+// if the error means that one cannot be reached.
+func (l *Log) reloadAfter(err error) {
 	if client := l.client.Load(); client != nil && isAway(err) {
 		client.ReloadState(context.Background())
 	}

@@ -171,7 +171,7 @@ func (l *Log) pollOnce(ctx context.Context, products []*product) {
 		states[i] = pipe.HMGet(ctx, p.keys.meta, "newest", "floor")
 	}
 	_, err = pipe.Exec(ctx)
-	l.lost(err)
+	l.reloadAfter(err)
 	for i, p := range products {
 		state, err := states[i].Result()
 		if err != nil {

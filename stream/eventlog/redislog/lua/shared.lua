@@ -190,12 +190,6 @@ local function evict(order, field, size_of, remove, added)
   return held > max_state and removed >= most
 end
 
-local function trim(added_entries, added_documents, added_activity)
-  local more = trim_log(added_entries)
-  more = evict(docs, 'docs', document_size, remove_documents, added_documents) or more
-  return evict(active, 'acts', activity_size, remove_activity, added_activity) or more
-end
-
 -- A commit is all or nothing even where Redis keeps a part of it: when a command
 -- fails, or when Redis is killed twice. A kill may cut a transaction short in the
 -- append-only file. Redis forgets the torn one, but leaves the beginning in the

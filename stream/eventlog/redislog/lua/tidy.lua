@@ -7,7 +7,9 @@
 -- Returns {1 when there is more to remove or else 0, floor, how many were added up
 -- or -1 at the end, their bytes}.
 
-local more = trim(0, 0, 0)
+local more = trim_log(0)
+more = evict(docs, 'docs', document_size, remove_documents, 0) or more
+more = evict(active, 'acts', activity_size, remove_activity, 0) or more
 
 local page = 256
 local orders = {
