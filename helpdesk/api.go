@@ -172,7 +172,7 @@ func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any
 // sends, for Refused. A request that fails without an answer is ambiguous unless no connection
 // was made.
 func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
-	if err := a.refuse(r.Op); err != nil {
+	if err := a.held(r.Op); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -200,7 +200,7 @@ func (a *API) once(ctx context.Context, r Request, header http.Header, body []by
 	defer func() { _ = response.Body.Close() }()
 	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if a.Limits != nil {
-		a.limited(a.Limits(r, response.Header))
+		a.noteLimits(a.Limits(r, response.Header))
 	}
 	if response.StatusCode/100 != 2 {
 		return a.failure(r, response, data)
@@ -243,7 +243,7 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	if a.Explain != nil {
 		a.Explain(e, r, response.Header, body)
 	}
-	a.observe(e)
+	a.holdAfter(e)
 	return e
 }
 

@@ -159,8 +159,8 @@ func (c conversation) after(partID string, since time.Time) []part {
 // written returns the ID of the part just written, from the conversation in the answer.
 // It tries the conditions in order and takes the newest part that satisfies one; if no
 // part satisfies any, it takes the last part.
-func (c conversation) written(is ...func(part) bool) string {
-	for _, is := range is {
+func (c conversation) written(conditions ...func(part) bool) string {
+	for _, is := range conditions {
 		if p, ok := newest(c.Parts.Parts, is); ok {
 			return string(p.ID)
 		}
@@ -190,7 +190,7 @@ func (c *Client) conversation(ctx context.Context, op, conversationID string) (c
 	}
 	var read conversation
 	err = c.get(ctx, op, path, &read)
-	return read, c.gone(err)
+	return read, markGone(err)
 }
 
 // compareIDs orders IDs by age: they are ascending numbers, so the shorter ID is the smaller one.

@@ -169,20 +169,19 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 		return err
 	}
 	_, readErr := c.conversation(ctx, "look for conversation", conversationID)
-	var read *helpdesk.APIError
 	switch {
 	case readErr == nil:
 		return err // the conversation exists
-	case errors.As(readErr, &read) && read.Gone:
+	case helpdesk.IsGone(readErr):
 		e.Gone = true
 		return err
 	}
 	return harmless(readErr)
 }
 
-// gone returns the error of a request that reads a conversation, marked as Gone if
+// markGone returns the error of a request that reads a conversation, marked as Gone if
 // it is Intercom's own 404. It changes the error itself.
-func (c *Client) gone(err error) error {
+func markGone(err error) error {
 	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
 		e.Gone = true
 	}

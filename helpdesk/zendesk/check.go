@@ -15,7 +15,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	if err != nil {
 		return []helpdesk.Finding{{Text: unusable(err)}}
 	}
-	findings := []helpdesk.Finding{c.checkUser(u)}
+	findings := []helpdesk.Finding{u.finding()}
 	if u.OnlyPrivateComments {
 		findings = append(findings,
 			helpdesk.Finding{Text: "The user may write private comments only: notes work, chat replies do not."})
@@ -40,8 +40,8 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	return findings
 }
 
-// checkUser reports whether a user can write.
-func (c *Client) checkUser(u user) helpdesk.Finding {
+// finding reports whether the user can write.
+func (u user) finding() helpdesk.Finding {
 	switch {
 	case u.Suspended:
 		return helpdesk.Finding{Text: "The credentials belong to a suspended user."}

@@ -57,12 +57,12 @@ func (c *Client) authorize(ctx context.Context, header http.Header) error {
 // it is gone: elsewhere a 404 is a mistake in the configuration. It records the limit of a
 // single ticket for Pause.
 func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.Header, body []byte) {
-	explain(e, header, body)
+	interpret(e, header, body)
 	if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
 		e.Gone, e.Misconfigured = false, true
 	}
 	if e.OneConversation {
-		c.limited(r.ConversationID, e.Wait)
+		c.delay(r.ConversationID, e.Wait)
 	}
 }
 

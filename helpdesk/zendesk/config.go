@@ -136,7 +136,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
 	c.api.Limits = func(r helpdesk.Request, header http.Header) []helpdesk.Limit {
 		limits := readLimits(header)
-		c.limited(r.ConversationID, limits.ticketPause())
+		c.delay(r.ConversationID, limits.ticketPause())
 		return limits.account
 	}
 	return c, nil

@@ -46,9 +46,9 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 	return failed
 }
 
-// explain completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
+// interpret completes an error from Zendesk's answer. It uses the status, and Zendesk's code and
 // message if the status is ambiguous.
-func explain(e *helpdesk.APIError, header http.Header, body []byte) {
+func interpret(e *helpdesk.APIError, header http.Header, body []byte) {
 	e.RequestID = header.Get("X-Zendesk-Request-Id")
 	if e.RequestID == "" {
 		e.RequestID = header.Get("X-Request-Id")

@@ -27,9 +27,9 @@ func (c *Client) Pause(ticketID string) time.Duration {
 // Rate implements [helpdesk.Pacer].
 func (c *Client) Rate() (requests int, window time.Duration) { return c.api.Rate(), time.Minute }
 
-// limited records that a ticket has to wait; the newest wait replaces the previous one. It
+// delay records that a ticket has to wait; the newest wait replaces the previous one. It
 // ignores an empty ID or a wait of zero.
-func (c *Client) limited(ticketID string, wait time.Duration) {
+func (c *Client) delay(ticketID string, wait time.Duration) {
 	if ticketID != "" && wait > 0 {
 		c.paced.Add(ticketID, time.Now().Add(wait))
 	}

@@ -17,9 +17,9 @@ type Limit struct {
 // integrations, and requests in flight: one in twenty.
 const reserve = 20
 
-// limited records the limits that an answer states. Answers may arrive in a different order than
+// noteLimits records the limits that an answer states. Answers may arrive in a different order than
 // they were made, so a pause only grows. The lowest limit becomes the rate, since it is hit first.
-func (a *API) limited(limits []Limit) {
+func (a *API) noteLimits(limits []Limit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rate := 0
@@ -34,9 +34,9 @@ func (a *API) limited(limits []Limit) {
 	a.rate = cmp.Or(rate, a.rate)
 }
 
-// observe records a failed request. If the failure concerns the whole account, it holds all
+// holdAfter records a failed request. If the failure concerns the whole account, it holds all
 // requests; a pause that would end before the present one changes nothing.
-func (a *API) observe(e *APIError) {
+func (a *API) holdAfter(e *APIError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if until := time.Now().Add(e.Wait); e.Wait > 0 && e.AccountWide() && until.After(a.until) {
@@ -44,10 +44,10 @@ func (a *API) observe(e *APIError) {
 	}
 }
 
-// refuse returns the error for a request that must not be made yet: the desk's last answer, with
+// held returns the error for a request that must not be made yet: the desk's last answer, with
 // the remaining wait. The error is not ambiguous, as nothing is sent. It is nil if the request
 // may be made.
-func (a *API) refuse(op string) error {
+func (a *API) held(op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wait := time.Until(a.until)
