@@ -26,16 +26,16 @@ func (s *Service) Context(ctx context.Context, productID string, q agent.Query) 
 	return *answer, nil
 }
 
-// agentAnswer answers a query for the endpoint, the MCP tool and Context, within sessionsPatience.
+// agentAnswer answers a query for the endpoint, the MCP tool and Context, within viewPatience.
 func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Context, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
 	defer cancel()
 	return s.agents.Read(ctx, productID, q)
 }
 
-// ofAgents returns a product's desks and the prompt for its agents; both are empty for an unknown
+// agentSettings returns a product's desks and the prompt for its agents; both are empty for an unknown
 // product.
-func (s *Service) ofAgents(productID string) (connector.Product, string, error) {
+func (s *Service) agentSettings(productID string) (connector.Product, string, error) {
 	product, _, err := s.products.Product(productID)
 	return product, strings.TrimSpace(s.products.Configuration(productID).Agent.Prompt), err
 }

@@ -19,8 +19,8 @@ func (s *Service) isCaughtUp() bool {
 	return !slices.ContainsFunc(s.stages, func(stage <-chan struct{}) bool { return !isClosed(stage) })
 }
 
-// report records the engine's progress in reading the log back. The engine sets Done once.
-func (s *Service) report(p eventlog.Progress) {
+// noteProgress records the engine's progress in reading the log back. The engine sets Done once.
+func (s *Service) noteProgress(p eventlog.Progress) {
 	s.progress.Store(&p)
 	if !p.Done {
 		return

@@ -72,7 +72,7 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	product, err := s.known(productID)
+	product, err := s.productOf(productID)
 	if err != nil {
 		return err
 	}

@@ -11,23 +11,23 @@ import (
 )
 
 // logCollector exports the sizes of logs. Services that share a registry share a collector, which sums
-// their logs. mu guards all, from which no log is removed.
+// their logs. mu guards logs, from which none is removed.
 type logCollector struct {
-	mu  sync.Mutex
-	all []eventlog.Log
+	mu   sync.Mutex
+	logs []eventlog.Log
 }
 
 func (c *logCollector) add(log eventlog.Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = append(c.all, log)
+	c.logs = append(c.logs, log)
 }
 
 // list returns a copy, so that no log is called with the lock held.
 func (c *logCollector) list() []eventlog.Log {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.all)
+	return slices.Clone(c.logs)
 }
 
 var (

@@ -25,7 +25,7 @@ type (
 // Export returns all data about a person: activity, directory, links, conversations, offers, deliveries
 // and log entries. It waits as Sessions does.
 func (s *Service) Export(ctx context.Context, productID string, who Person) (*PersonExport, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
 	defer cancel()
 	return s.people.Export(ctx, productID, who)
 }
@@ -34,7 +34,7 @@ func (s *Service) Export(ctx context.Context, productID string, who Person) (*Pe
 // consumer. With redact it also blanks the notes in conversations, if the desk supports that. It
 // waits as Sessions does. It may be repeated; after an error it may have taken effect.
 func (s *Service) Erase(ctx context.Context, productID string, who Person, redact bool) (Erased, error) {
-	ctx, cancel := context.WithTimeout(s.generation(ctx, productID), sessionsPatience)
+	ctx, cancel := context.WithTimeout(s.withGeneration(ctx, productID), viewPatience)
 	defer cancel()
 	return s.people.Erase(ctx, productID, who, redact)
 }
@@ -108,6 +108,6 @@ func (s *Service) personOf(r *http.Request) (Person, error) {
 	case !utf8.ValidString(who.UserID+who.Email) || strings.ContainsRune(who.UserID+who.Email, 0):
 		return who, httpx.BadRequest("The user id or the email must be UTF-8 text without NUL.")
 	}
-	_, err = s.known(r.PathValue("product_id"))
+	_, err = s.productOf(r.PathValue("product_id"))
 	return who, err
 }

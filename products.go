@@ -1,6 +1,8 @@
 package liveactivity
 
 import (
+	"cmp"
+
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/registry"
@@ -54,8 +56,39 @@ func NewProduct(productID string) (Product, Key) { return registry.NewProduct(pr
 func LoadFile(
 	path string, lookupEnv func(string) (string, bool), opts *Options) (file File, warnings []string, err error,
 ) {
-	if opts == nil {
-		opts = &Options{}
+	return productfile.Load(path, lookupEnv, cmp.Or(opts, &Options{}).extensions())
+}
+
+// warnOfConfiguration logs, once each, the valid parts of a product's configuration that have no effect or a
+// surprising one.
+func (s *Service) warnOfConfiguration(productID string) {
+	product, _, err := s.products.Product(productID)
+	if err != nil {
+		return // it has just been removed
 	}
-	return productfile.Load(path, lookupEnv, opts.extensions())
+	var warnings []string
+	offers := false
+	for _, desk := range product.Desks {
+		can := desk.Desk.Capabilities()
+		switch {
+		case !can.Chats:
+		case len(can.SignedBy) == 0:
+			warnings = append(warnings,
+				"without signing_secret every webhook of the desk is accepted, and public replies are off")
+		case !s.replies:
+			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
+		}
+		warnings = append(warnings, can.Warnings...)
+		offers = offers || can.Offerer != nil
+	}
+	configured := s.products.Configuration(productID)
+	if config := configured.IntegrationConfig.Proactive; !offers && config != nil && config.Enabled {
+		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
+	}
+	if advice := configured.Identity.Advice(); s.replies && advice != "" {
+		warnings = append(warnings, advice)
+	}
+	for _, warning := range warnings {
+		s.log.Warn(warning, "product_id", productID)
+	}
 }

@@ -26,7 +26,7 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 		e := &events[i]
 		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
 	}
-	result, err := s.recorder.Record(s.generation(ctx, productID), productID, events)
+	result, err := s.recorder.Record(s.withGeneration(ctx, productID), productID, events)
 	if err == nil {
 		result.Ignored = ignored
 	}
@@ -39,7 +39,7 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 // The error is [proactive.ErrNoConversation], a *[proactive.ReportError] or a storage error, after
 // which the report may be repeated.
 func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
-	ctx = s.generation(ctx, productID)
+	ctx = s.withGeneration(ctx, productID)
 	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}
 	if r.SessionID != "" {
 		links, err := s.connector.Links(ctx, productID, r.SessionID)

@@ -116,9 +116,9 @@ func (s *Service) inGenerations(next http.Handler) http.Handler {
 	})
 }
 
-// generation returns a context that binds writes to the product's present registration, unless ctx is
+// withGeneration returns a context that binds writes to the product's present registration, unless ctx is
 // bound already.
-func (s *Service) generation(ctx context.Context, productID string) context.Context {
+func (s *Service) withGeneration(ctx context.Context, productID string) context.Context {
 	if document.Generation(ctx, productID) != 0 {
 		return ctx
 	}
@@ -138,9 +138,9 @@ func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
 }
 
-// known returns the product of a request, or the error to respond with: 404 for an unknown product, 503
+// productOf returns the product of a request, or the error to respond with: 404 for an unknown product, 503
 // while products cannot be read.
-func (s *Service) known(productID string) (connector.Product, error) {
+func (s *Service) productOf(productID string) (connector.Product, error) {
 	product, ok, err := s.products.Product(productID)
 	switch {
 	case err != nil:

@@ -74,7 +74,7 @@ type Service struct {
 	stop     sync.Once
 	stopping chan struct{} // closed when the service begins to stop
 	stopBy   time.Time     // set before stopping is closed
-	storage  finding
+	lastPing pingResult
 }
 
 // New returns a service; opts may be nil. It starts no goroutines. The handler accepts events
@@ -96,7 +96,7 @@ func New(opts *Options) (*Service, error) {
 		replies:  o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		readBack: make(chan struct{}), stopping: make(chan struct{}),
-		storage: finding{turn: make(chan struct{}, 1)},
+		lastPing: pingResult{turn: make(chan struct{}, 1)},
 	}
 	var err error
 	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(),
@@ -173,7 +173,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
-		s.agents = agentview.New(store, dir, s.connector, s.ofAgents, o.Retention.TTL, o.MaxEvents)
+		s.agents = agentview.New(store, dir, s.connector, s.agentSettings, o.Retention.TTL, o.MaxEvents)
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.followDesks)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})
@@ -224,8 +224,8 @@ func (s *Service) LiveActivity(
 	return s.lookup.Get(ctx, productID, userID, limit)
 }
 
-// finding is the result of the last check that storage is writable.
-type finding struct {
+// pingResult is the result of the last check that storage is writable.
+type pingResult struct {
 	turn chan struct{} // of capacity 1; its holder may use the other fields
 	at   time.Time
 	err  error
@@ -233,22 +233,22 @@ type finding struct {
 
 const (
 	pingTimeout = 2 * time.Second // limit of a check
-	pingHolds   = time.Second     // lifetime of a finding, so that many calls cost one check
+	pingHolds   = time.Second     // lifetime of a result, so that many calls cost one check
 )
 
 // ping returns nil if storage is writable, or was less than a second ago. A disconnecting caller does
 // not end a check, since others may be waiting for it.
 func (s *Service) ping(ctx context.Context) error {
-	s.storage.turn <- struct{}{} // every holder ends soon after pingTimeout
-	defer func() { <-s.storage.turn }()
-	if time.Since(s.storage.at) < pingHolds {
-		return s.storage.err
+	s.lastPing.turn <- struct{}{} // every holder ends soon after pingTimeout
+	defer func() { <-s.lastPing.turn }()
+	if time.Since(s.lastPing.at) < pingHolds {
+		return s.lastPing.err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
 	defer cancel()
-	s.storage.err = s.engine.Ping(ctx)
-	s.storage.at = time.Now()
-	return s.storage.err
+	s.lastPing.err = s.engine.Ping(ctx)
+	s.lastPing.at = time.Now()
+	return s.lastPing.err
 }
 
 // ready returns nil if the service can answer lookups, accepts events and is not stopping.
@@ -284,7 +284,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopFollowing()
 	followed := make(chan struct{})
 	group.Go(func() error {
-		if err := s.engine.Run(running, s.report); running.Err() == nil {
+		if err := s.engine.Run(running, s.noteProgress); running.Err() == nil {
 			return err
 		}
 		return nil

@@ -34,7 +34,7 @@ type (
 // includes everything that was accepted before the call. If Run is not running or has not caught up
 // within 4 seconds, it returns [ErrNotReady]. A mistake in the query is a *[activity.QueryError].
 func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
 	defer cancel()
 	listing, err := s.presence.List(ctx, productID, q)
 	if err == nil {
@@ -43,13 +43,13 @@ func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Que
 	return listing, err
 }
 
-// sessionsPatience bounds requests for sessions, so that they are answered within 5 seconds.
-const sessionsPatience = 4 * time.Second
+// viewPatience bounds requests that wait for the view of sessions, so that they are answered within 5 seconds.
+const viewPatience = 4 * time.Second
 
 // Session returns a live session, with or without a user, like the endpoint of that name. It waits as
 // Sessions does. For a session that is not live it returns [ErrUnknownSession].
 func (s *Service) Session(ctx context.Context, productID, sessionID string) (SessionDetail, error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
 	defer cancel()
 	detail, err := s.presence.Session(ctx, productID, sessionID)
 	if err != nil {

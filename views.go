@@ -33,17 +33,17 @@ type View func(ctx context.Context, productID string, source *eventlog.Source) e
 func (s *Service) runViews(ctx, following context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	viewed := map[string]*viewed{}
+	byProduct := map[string]*productViews{}
 	for {
-		s.endViews(viewed)
+		s.endViews(byProduct)
 		for _, id := range s.products.IDs() {
 			version, _ := s.products.Version(id)
-			before := viewed[id]
+			before := byProduct[id]
 			if before != nil && before.version == version {
 				continue
 			}
-			s.warn(id)
-			viewed[id] = s.view(following, &running, id, version, before)
+			s.warnOfConfiguration(id)
+			byProduct[id] = s.startViews(following, &running, id, version, before)
 		}
 		select {
 		case <-ctx.Done():
@@ -56,13 +56,13 @@ func (s *Service) runViews(ctx, following context.Context) {
 
 // endViews ends the views of changed products. It forgets a removed product only once its views have
 // ended, since the views of another registration wait for that.
-func (s *Service) endViews(viewed map[string]*viewed) {
-	for id, v := range viewed {
+func (s *Service) endViews(byProduct map[string]*productViews) {
+	for id, v := range byProduct {
 		if version, ok := s.products.Version(id); !ok || version != v.version {
 			v.end()
 		}
 		if !s.products.Has(id) && isClosed(v.over) {
-			delete(viewed, id)
+			delete(byProduct, id)
 		}
 	}
 }
@@ -77,22 +77,22 @@ func (s *Service) followDesks(ctx context.Context, productID string, source *eve
 	return s.connector.Follow(ctx, productID, source)
 }
 
-// viewed is a registration of a product with its views. end ends them, and over is closed once they
+// productViews is a registration of a product with its views. end ends them, and over is closed once they
 // have ended.
-type viewed struct {
+type productViews struct {
 	version document.Version
 	end     context.CancelFunc
 	over    chan struct{}
 }
 
-// view runs the views of a registration, as part of running, once those of the previous one, nil for
+// startViews runs the views of a registration, as part of running, once those of the previous one, nil for
 // none, have ended. Their writes are bound to the registration.
-func (s *Service) view(
-	ctx context.Context, running *sync.WaitGroup, id string, version document.Version, before *viewed,
-) *viewed {
+func (s *Service) startViews(
+	ctx context.Context, running *sync.WaitGroup, id string, version document.Version, before *productViews,
+) *productViews {
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return version })
 	ctx, end := context.WithCancel(ctx)
-	v := &viewed{version, end, make(chan struct{})}
+	v := &productViews{version, end, make(chan struct{})}
 	running.Go(func() {
 		defer close(v.over)
 		if before != nil {
@@ -107,42 +107,11 @@ func (s *Service) view(
 	return v
 }
 
-// warn logs, once each, the valid parts of a product's configuration that have no effect or a
-// surprising one.
-func (s *Service) warn(productID string) {
-	product, _, err := s.products.Product(productID)
-	if err != nil {
-		return // it has just been removed
-	}
-	var warnings []string
-	offers := false
-	for _, desk := range product.Desks {
-		can := desk.Desk.Capabilities()
-		switch {
-		case !can.Chats:
-		case len(can.SignedBy) == 0:
-			warnings = append(warnings,
-				"without signing_secret every webhook of the desk is accepted, and public replies are off")
-		case !s.replies:
-			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
-		}
-		warnings = append(warnings, can.Warnings...)
-		offers = offers || can.Offerer != nil
-	}
-	configured := s.products.Configuration(productID)
-	if config := configured.IntegrationConfig.Proactive; !offers && config != nil && config.Enabled {
-		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
-	}
-	if advice := configured.Identity.Advice(); s.replies && advice != "" {
-		warnings = append(warnings, advice)
-	}
-	for _, warning := range warnings {
-		s.log.Warn(warning, "product_id", productID)
-	}
-}
-
-// viewPauses are the pauses before a failed view is called again.
-var viewPauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
+// Bounds of the pause before a failed view is called again.
+const (
+	firstViewRetry = time.Second
+	lastViewRetry  = 30 * time.Second
+)
 
 // runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends only
 // the pause before another call.
