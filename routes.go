@@ -32,7 +32,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	}
 	ingest, mcp := p.ingest, p.mcp
 
-	mux := httpx.NewMux(p.serveSDK)
+	mux := httpx.NewMux(http.HandlerFunc(p.serveSDK))
 	for _, pattern := range posthog.SDKPatterns() {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}

@@ -126,8 +126,8 @@ type parts struct {
 }
 
 // serveSDK serves the paths that no pattern matches. PostHog's SDKs may use a path prefix, other SDKs a
-// trailing slash, and pages must be able to read a 404. It always responds.
-func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
+// trailing slash, and pages must be able to read a 404.
+func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) {
 	switch vendor, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/"); vendor {
 	case "segment", "rudderstack", "jitsu":
 		p.segment.ServeHTTP(w, r)
@@ -136,7 +136,6 @@ func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
 	default:
 		p.ingest.ServeSDK(w, r)
 	}
-	return true
 }
 
 // parts creates the parts of the service, with their metrics in reg. The error joins the mistakes of

@@ -48,10 +48,7 @@ func (d *Demo) Kind() helpdesk.Kind {
 // browser that has opened the demo gets more than files without secrets and the page that
 // explains how to open it.
 func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler {
-	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
-		service.ServeHTTP(w, r) // like any desk's, its endpoints are the service's
-		return true
-	})
+	mux := httpx.NewMux(service) // like any desk's, its endpoints are the service's
 	for _, page := range []string{"/demo", "/demo/{$}", "/demo/shop", "/demo/shop/{path...}"} {
 		mux.Handle("GET "+page, httpx.Handler(d.servePage))
 	}

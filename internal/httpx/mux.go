@@ -17,9 +17,8 @@ import (
 // for concurrent use.
 type Mux struct {
 	mux      http.ServeMux
-	patterns []string // in the order of registration
-	// fallback serves requests that no pattern matches; see [NewMux].
-	fallback func(w http.ResponseWriter, r *http.Request) bool
+	patterns []string     // in the order of registration
+	fallback http.Handler // serves requests that no pattern matches; nil for a 404
 }
 
 const catchAll = "/"
@@ -36,10 +35,9 @@ func Route(r *http.Request) string {
 // RouteName is Route for use as a metrics label, with "none" for no pattern.
 func RouteName(r *http.Request) string { return cmp.Or(Route(r), "none") }
 
-// NewMux returns an empty Mux. It calls fallback, which may be nil, for a
-// request that no pattern matches; if fallback does not serve the request
-// either, it must write nothing and return false.
-func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
+// NewMux returns an empty Mux. A request whose path no pattern matches, whatever its method, is
+// served by fallback or, if that is nil, answered with a 404.
+func NewMux(fallback http.Handler) *Mux {
 	m := &Mux{fallback: fallback}
 	m.mux.HandleFunc(catchAll, m.unmatched)
 	return m
@@ -105,7 +103,8 @@ func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, MethodNotAllowed(strings.Join(allow, ", ")))
 		return
 	}
-	if m.fallback != nil && m.fallback(w, r) {
+	if m.fallback != nil {
+		m.fallback.ServeHTTP(w, r)
 		return
 	}
 	WriteError(w, r, NotFound("There is nothing at this path."))

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-var mounted sync.Map // names whose absence was logged
+var loggedMissing sync.Map // names of path values
 
 // PathValue returns a request's path value, which may be empty. If the handler is mounted
 // on a pattern without that value, it fails with a 500, so that the handler does not serve
@@ -18,7 +18,7 @@ func PathValue(r *http.Request, name string) (string, error) {
 	if value != "" || strings.Contains(r.Pattern, "{"+name) {
 		return value, nil
 	}
-	if _, logged := mounted.LoadOrStore(name, true); !logged {
+	if _, logged := loggedMissing.LoadOrStore(name, true); !logged {
 		slog.Default().Error("a handler is mounted on a pattern without a path value that it needs", "path_value", name,
 			"pattern", r.Pattern)
 	}

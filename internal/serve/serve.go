@@ -61,7 +61,7 @@ const ShutdownTime = 8 * time.Second
 
 // requestTime is the part of ShutdownTime for requests in flight: the rest is
 // for streams.
-const requestTime time.Duration = ShutdownTime * 2 / 3
+const requestTime = ShutdownTime * 2 / 3
 
 // Service is a handler and the work that runs alongside it. During shutdown the handler
 // still serves the requests in flight, so that work continues until they are finished.
