@@ -362,7 +362,7 @@ func (s *Service) drain(followed <-chan struct{}) {
 		s.log.Warn("views were cut off")
 	}
 	if err := s.meter.Leave(ctx); err != nil {
-		s.log.Warn("the last figures were not shared", "err", err)
+		s.log.Warn("the last counts were not shared with other servers", "err", err)
 	}
 	total := s.meter.Total()
 	s.log.Info("stopped", "ran", time.Since(s.began).Round(time.Millisecond).String(),

@@ -24,7 +24,7 @@ type Config struct {
 	Documents document.Store                 // where servers share their counts; nil for a single server
 	Now       func() time.Time               // the clock shared by all servers
 	Products  func() []string                // the IDs of all products
-	Readers   func(productID string) int     // this server's open streams; called like Backlog, and by Read
+	Readers   func(productID string) int     // this server's open streams; called every two seconds, and by Read
 	Backlog   func(productID string) Backlog // this server's pending deliveries; called every two seconds
 	Logger    *slog.Logger                   // receives failures to share
 

@@ -58,7 +58,7 @@ func (w window) add(m minutes) {
 }
 
 // report is one server's counts and gauges of a product, and the document in which it shares
-// them. minutes is a copy.
+// them. Minutes is a copy.
 type report struct {
 	Minutes minutes `json:"minutes"`
 	gauges

@@ -49,7 +49,7 @@ func (m *Meter) Run(ctx context.Context) {
 	for {
 		err := m.share(ctx, m.look)
 		if err != nil && ctx.Err() == nil && !failing {
-			m.config.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "figures are shared late", "err", err)
+			m.config.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "counts reach other servers late", "err", err)
 		}
 		failing = err != nil
 		select {

@@ -153,7 +153,7 @@ const maxKeyName = 200
 // CheckKeyName returns the mistake in a key's name, or "". The name may be empty.
 func CheckKeyName(name string) string {
 	if len(name) > maxKeyName || strings.TrimSpace(name) != name {
-		return "name: must have at most 200 bytes, and no white space around it"
+		return fmt.Sprintf("name: must have at most %d bytes, and no white space around it", maxKeyName)
 	}
 	return ""
 }

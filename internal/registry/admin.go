@@ -71,8 +71,8 @@ type registerRequest struct {
 	Force bool   `json:"force"`
 }
 
-// listed is a product as GET /admin/products shows it.
-type listed struct {
+// listItem is a product as GET /admin/products shows it.
+type listItem struct {
 	ProductID       string `json:"product_id"`
 	WebhookURL      string `json:"webhook_url"`
 	StreamURL       string `json:"stream_url"`
@@ -80,14 +80,14 @@ type listed struct {
 	MCPURL          string `json:"mcp_url"`
 }
 
-func (u URLs) listed(productID string) listed {
-	return listed{productID, u.Webhook(productID), u.Stream(productID), u.LiveActivity(productID, "{user_id}"), u.MCP()}
+func (u URLs) ofProduct(productID string) listItem {
+	return listItem{productID, u.Webhook(productID), u.Stream(productID), u.LiveActivity(productID, "{user_id}"), u.MCP()}
 }
 
 // registered is the answer to a registration. Only this answer contains the
 // secrets.
 type registered struct {
-	listed
+	listItem
 	WebhookSecret string `json:"webhook_secret"`
 	Key           string `json:"key"`
 	CaptureToken  string `json:"capture_token"`
@@ -124,7 +124,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 		return httpx.Unavailable(err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.listed(reg.ProductID), credentials.WebhookSecret,
+	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.ofProduct(reg.ProductID), credentials.WebhookSecret,
 		credentials.Key, credentials.CaptureToken})
 	return nil
 }
@@ -197,9 +197,9 @@ func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
 	if err := a.products.Load(r.Context()); err != nil {
 		return httpx.Unavailable(err)
 	}
-	list := []listed{}
+	list := []listItem{}
 	for _, id := range a.products.IDs() {
-		list = append(list, a.urls.listed(id))
+		list = append(list, a.urls.ofProduct(id))
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"products": list})
 	return nil

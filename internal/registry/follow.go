@@ -23,12 +23,6 @@ import (
 // looks before it refuses an unknown credential. Looks happen one at a time, under loading,
 // and change products one registration after the other, under mu.
 
-// isFixed reports whether a product is from the file, or the demo product.
-func (r *Registry) isFixed(productID string) bool {
-	p, ok := r.product(productID)
-	return ok && p.version == 0
-}
-
 // Load applies all registrations that can be read. After an error it may have applied only
 // some.
 func (r *Registry) Load(ctx context.Context) error {
@@ -183,7 +177,7 @@ func (r *Registry) take(doc document.Document) {
 	err := json.Unmarshal(doc.Value, &reg)
 	isWhole := productID != "" && reg.Product.ProductID == productID && (reg.Removed || len(reg.KeySHA256) == sha256.Size)
 	if err != nil || !isWhole {
-		r.unreadable(productID, "it is damaged")
+		r.notServed(productID, "it is damaged")
 		return
 	}
 	if exists {
@@ -201,12 +195,12 @@ func (r *Registry) take(doc document.Document) {
 	}
 	r.keys.SetName(digest, reg.KeyName)
 	if wrong != nil {
-		r.unreadable(productID, strings.Join(wrong, "; "))
+		r.notServed(productID, strings.Join(wrong, "; "))
 	}
 }
 
-func (r *Registry) unreadable(productID, why string) {
-	r.opened.Logger.Warn("a registration cannot be read", "product_id", productID, "err", why)
+func (r *Registry) notServed(productID, why string) {
+	r.deskOptions.Logger.Warn("a registration cannot be served as it is", "product_id", productID, "err", why)
 }
 
 // Limits for looks before a credential is refused.
@@ -225,14 +219,14 @@ func (r *Registry) refresh() error {
 		return err
 	}
 	defer r.end()
-	if !r.looked.After(asked) {
-		time.Sleep(time.Until(r.looked.Add(refreshEvery)))
-		r.looked = time.Now()
+	if !r.refreshedAt.After(asked) {
+		time.Sleep(time.Until(r.refreshedAt.Add(refreshEvery)))
+		r.refreshedAt = time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
-		r.found = r.load(ctx)
+		r.refreshErr = r.load(ctx)
 	}
-	return r.found
+	return r.refreshErr
 }
 
 // pauses are Run's. A request that needs a registration sooner looks on its own.
@@ -248,8 +242,8 @@ func (r *Registry) Run(ctx context.Context) {
 		if err := r.Load(ctx); err == nil {
 			failures = 1
 		} else if ctx.Err() == nil {
-			r.opened.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
-			again = time.After(pauses.After(failures))
+			r.deskOptions.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
+			again = time.After(retry)
 			select {
 			case <-r.loaded:
 				failures++

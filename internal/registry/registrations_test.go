@@ -136,7 +136,7 @@ func run(t *testing.T, r *Registry) *logtest.Buffer {
 // logTo returns the registry's log from now on.
 func logTo(r *Registry) *logtest.Buffer {
 	logged := &logtest.Buffer{}
-	r.opened.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	r.deskOptions.Logger = slog.New(slog.NewTextHandler(logged, nil))
 	return logged
 }
 

@@ -51,18 +51,18 @@ type Registry struct {
 	products map[string]*product // never modified, only replaced
 	tokens   map[string]string   // capture token → product ID
 
-	extensions productfile.Extensions
-	opened     *helpdesk.Options // for every desk
-	log        eventlog.Log
-	taken      uint64        // counts registrations put; see product.taken; guarded by mu
-	changed    schedule.Wake // see Changed
-	loading    chan struct{} // holds a value during a look at the log; never filled with mu held
-	looked     time.Time     // time of refresh's last look; guarded by loading
-	found      error         // result of that look; guarded by loading
-	listed     bool          // whether all registrations have been listed; guarded by loading
-	loaded     chan struct{} // closed at the first such listing
-	seen       eventlog.ID   // the newest entry applied since; guarded by loading
-	lost       eventlog.ID   // the bounds' Lost at that listing; guarded by loading
+	extensions  productfile.Extensions
+	deskOptions *helpdesk.Options // for every desk; its Logger is the registry's, too
+	log         eventlog.Log
+	taken       uint64        // counts registrations put; see product.taken; guarded by mu
+	changed     schedule.Wake // see Changed
+	loading     chan struct{} // holds a value during a look at the log; never filled with mu held
+	refreshedAt time.Time     // when refresh last looked; guarded by loading
+	refreshErr  error         // result of that look; guarded by loading
+	listed      bool          // whether all registrations have been listed; guarded by loading
+	loaded      chan struct{} // closed at the first such listing
+	seen        eventlog.ID   // the newest entry applied since; guarded by loading
+	lost        eventlog.ID   // the bounds' Lost at that listing; guarded by loading
 }
 
 // product is a product and its origin. It does not change once it is in the registry.
@@ -118,7 +118,7 @@ func New(
 	file productfile.File, with productfile.Extensions, logger *slog.Logger, log eventlog.Log,
 ) (*Registry, error) {
 	r := &Registry{keys: access.NewKeyring(), extensions: with, products: map[string]*product{},
-		opened: &helpdesk.Options{Logger: cmp.Or(logger, slog.Default())}, tokens: map[string]string{}, log: log,
+		deskOptions: &helpdesk.Options{Logger: cmp.Or(logger, slog.Default())}, tokens: map[string]string{}, log: log,
 		loading: make(chan struct{}, 1), loaded: make(chan struct{}), changed: schedule.NewWake()}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
@@ -141,7 +141,7 @@ func (r *Registry) Keys() *access.Keyring { return r.keys }
 // open returns a product with its desks, and the problems of the desks that could not be
 // opened, which it omits.
 func (r *Registry) open(p productfile.Product) (product, []string) {
-	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
+	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.deskOptions)
 	sources := make(map[string]*intake.Source, len(p.Sources))
 	for i := range p.Sources {
 		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
@@ -251,9 +251,9 @@ func (r *Registry) Version(productID string) (document.Version, bool) {
 	return p.version, ok
 }
 
-// began is the generation of a write whose product was registered, or became known,
+// beforeRegistration is the generation of a write whose product was registered, or became known,
 // after the write began: the write is refused if the product was ever dropped.
-const began document.Version = 1
+const beforeRegistration document.Version = 1
 
 // Generations returns, for [document.WithGenerations], the current generations of products:
 // writes that begin now belong to the registrations that this process knows. A write whose
@@ -267,7 +267,7 @@ func (r *Registry) Generations() func(productID string) document.Version {
 		if p, ok := r.product(productID); ok && p.taken <= now {
 			return p.version
 		}
-		return began
+		return beforeRegistration
 	}
 }
 
@@ -288,6 +288,12 @@ func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err
 func (r *Registry) Has(productID string) bool {
 	_, ok := r.product(productID)
 	return ok
+}
+
+// isFixed reports whether a product is from the file, or the demo product.
+func (r *Registry) isFixed(productID string) bool {
+	p, ok := r.product(productID)
+	return ok && p.version == 0
 }
 
 // IDs returns the IDs of all products, sorted.
