@@ -63,13 +63,10 @@ func isURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// path returns the URL of one of the product's resources on the server. Each * in the format
-// stands for one of parts, which path escapes.
-func (c client) path(format string, parts ...string) string {
-	for _, part := range parts {
-		format = strings.Replace(format, "*", url.PathEscape(part), 1)
-	}
-	return c.base + strings.Replace(format, "{product_id}", url.PathEscape(c.product.ProductID), 1)
+// url returns the URL of one of the product's resources on the server, whose path has the
+// product's ID between before and after.
+func (c client) url(before, after string) string {
+	return c.base + before + url.PathEscape(c.product.ProductID) + after
 }
 
 // maxAnswer is the maximum number of bytes read from an answer.

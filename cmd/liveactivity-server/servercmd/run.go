@@ -198,6 +198,24 @@ func loadFile(path string, opts *liveactivity.Options) (file liveactivity.File, 
 	return file, warnings, err
 }
 
+// load returns a product file, reduced to the product with that ID if one is given. Its error
+// includes all mistakes in the flags so far. Without an error, a requested product exists.
+func (c call) load(path, productID string) (file liveactivity.File, err error) {
+	if c.wrong.Require("--config", path, "the product file"); path == "" {
+		return file, c.wrong.Err()
+	}
+	file, _, err = loadFile(path, c.added)
+	c.wrong.Add(err)
+	if productID != "" && err == nil {
+		isOther := func(p liveactivity.Product) bool { return p.ProductID != productID }
+		file.Products = slices.DeleteFunc(file.Products, isOther)
+		if len(file.Products) == 0 {
+			c.wrong.Check("--product", errors.New("names no product of the file"))
+		}
+	}
+	return file, c.wrong.Err()
+}
+
 // withoutKey returns the IDs of products for which the file has no key.
 func (s *settings) withoutKey() (ids []string) {
 	for _, product := range s.Products {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,7 +70,7 @@ func (c client) report(ctx context.Context, secret string, event map[string]any)
 		Reasons  map[string]int
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "X-Posthog-Secret": {secret}}
-	err = c.do(ctx, http.MethodPost, c.path("/webhook/{product_id}"), header, body, &answer)
+	err = c.do(ctx, http.MethodPost, c.url("/webhook/", ""), header, body, &answer)
 	if err != nil || answer.Accepted > 0 {
 		return err
 	}
@@ -84,7 +85,8 @@ func (c client) report(ctx context.Context, secret string, event map[string]any)
 func (c client) readBack(ctx context.Context, user string) (string, error) {
 	var read struct{ Actions []activity.Action }
 	header := http.Header{"Authorization": {"Bearer " + c.key}}
-	err := c.do(ctx, http.MethodGet, c.path("/users/{product_id}/*/live-activity?limit=1", user), header, nil, &read)
+	address := c.url("/users/", "/"+url.PathEscape(user)+"/live-activity?limit=1")
+	err := c.do(ctx, http.MethodGet, address, header, nil, &read)
 	if err == nil && len(read.Actions) == 0 {
 		err = fmt.Errorf("the event was accepted, but there is no activity of %s", user)
 	}

@@ -45,7 +45,7 @@ func tail(ctx context.Context, f tailFlags, c call) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	print := printer(c.stdout, end)
-	consumer, err := stream.NewConsumer(from.path("/stream/{product_id}"), from.key, stream.Handlers{
+	consumer, err := stream.NewConsumer(from.url("/stream/", ""), from.key, stream.Handlers{
 		Actions: func(_ context.Context, b activity.Batch) error {
 			for _, a := range b.Actions {
 				print(a.TimestampStart, cmp.Or(a.Email, a.UserID, b.SessionID), a.Sentence())
