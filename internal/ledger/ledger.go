@@ -376,12 +376,12 @@ func Load(text string, opts Options) (*Ledger, error) {
 	var s state
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			return nil, fmt.Errorf("ledger: not an account: %w", err)
+			return nil, fmt.Errorf("ledger: the saved state cannot be read: %w", err)
 		}
 	}
 	for _, id := range append(slices.Collect(maps.Values(s.Behind)), s.Position) {
 		if len(id) > MaxID || strings.ContainsFunc(id, unicode.IsControl) {
-			return nil, errors.New("ledger: not an account: an id is too long or has a control character")
+			return nil, errors.New("ledger: the saved state cannot be read: an id is too long or has a control character")
 		}
 	}
 	l := &Ledger{opts: opts, position: s.Position, since: s.Since, accounts: map[string]*account{},
@@ -393,8 +393,8 @@ func Load(text string, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Position returns the id received last, and where the log was begun, which counts for as long
-// as there is no id or an entry that came first is not finished.
+// Position returns the id received last, and the beginning that Begin set: where to read while
+// there is no id, and in a pass from the empty id.
 func (l *Ledger) Position() (id string, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

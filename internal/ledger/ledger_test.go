@@ -187,7 +187,7 @@ func TestLoad_refusesInvalidState(t *testing.T) {
 	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`,
 		`{"id":"7","behind":{"a":"7\u0000"}}`} {
 		_, err := ledger.Load(text, opts)
-		assert.ErrorContains(t, err, "not an account", text)
+		assert.ErrorContains(t, err, "cannot be read", text)
 	}
 }
 
@@ -297,7 +297,7 @@ func (s *sim) restart() {
 }
 
 // Every entry is written once, and a key's entries in order, through any failures and restarts.
-func TestLedger_loses_andRepeatsNothing(t *testing.T) {
+func TestLedger_losesAndRepeatsNothing(t *testing.T) {
 	for seed := range uint64(80) {
 		s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 7)), l: load(t, "", opts), pass: -1,
 			hand: map[string][]*ledger.Entry{}, broken: map[string]bool{}, written: map[string][]string{}}

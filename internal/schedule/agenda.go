@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"container/heap"
-	"math/rand/v2"
 	"time"
 )
 
@@ -91,34 +90,3 @@ func (s *slots[T]) Pop() any {
 
 // leastRoom is the capacity up to which an agenda never shrinks.
 const leastRoom = 64
-
-// Quiet returns when a key is due whose oldest waiting item arrived at first and
-// whose newest arrived at last: once it has been quiet for the debounce time, but
-// at most max(10 s, 3 × debounce) after first.
-func Quiet(first, last time.Time, debounce time.Duration) time.Time {
-	due, latest := last.Add(debounce), first.Add(max(LeastMaxDelay, 3*debounce))
-	if due.After(latest) {
-		return latest
-	}
-	return due
-}
-
-// Backoff limits the pauses between attempts.
-type Backoff struct{ Min, Max time.Duration }
-
-// After returns the pause after at least one failure in a row: the even one, plus up
-// to a fifth at random.
-func (b Backoff) After(failures int) time.Duration {
-	pause := b.Even(failures)
-	return pause + rand.N(pause/5+1)
-}
-
-// Even returns the pause without jitter: Min, doubled with every failure after the
-// first, up to Max.
-func (b Backoff) Even(failures int) time.Duration {
-	doublings := min(max(0, failures-1), 16)
-	if b.Min <= b.Max>>doublings {
-		return b.Min << doublings
-	}
-	return b.Max
-}

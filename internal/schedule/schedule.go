@@ -15,6 +15,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -133,10 +134,10 @@ type lane[T any] struct {
 	finished int // items
 	flush    int // while finished is less, items do not wait for further ones
 
-	// failures counts the failed calls for the held items, or for the ones held last; failing is
-	// when the first of them failed, and again when to retry.
-	failures       int
-	failing, again time.Time
+	// The failed calls for the held items, or for the ones held last.
+	failures int
+	failing  time.Time // when the first of them failed
+	again    time.Time // when to retry
 }
 
 // isFailing reports whether a key's items are being retried.
@@ -403,4 +404,28 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 		close(s.changed)
 		s.changed = nil
 	}
+}
+
+// Quiet returns when a key is due whose oldest waiting item arrived at first and
+// whose newest arrived at last: once it has been quiet for the debounce time, but
+// at most max(10 s, 3 × debounce) after first.
+func Quiet(first, last time.Time, debounce time.Duration) time.Time {
+	due, latest := last.Add(debounce), first.Add(max(LeastMaxDelay, 3*debounce))
+	if due.After(latest) {
+		return latest
+	}
+	return due
+}
+
+// Backoff limits the pauses between attempts.
+type Backoff struct{ Min, Max time.Duration }
+
+// After returns the pause after at least one failure in a row: Min, doubled with
+// every further failure up to Max, plus up to a fifth at random.
+func (b Backoff) After(failures int) time.Duration {
+	pause, doublings := b.Max, min(max(0, failures-1), 16)
+	if b.Min <= b.Max>>doublings {
+		pause = b.Min << doublings
+	}
+	return pause + rand.N(pause/5+1)
 }
