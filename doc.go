@@ -22,9 +22,6 @@
 // The command liveactivity-server adds flags to this. The handler can also be mounted at "/" beside a
 // program's own pages, which call [Service.LiveActivity] to show a user's recent actions.
 //
-// GET /flow/{product_id} returns a product's counts for each minute of the last hour, and its
-// pending deliveries, summed over all services on one log.
-//
 // # Stopping
 //
 // [Service.Serve] owns the listener. When its context ends, it finishes the requests in flight, sends
@@ -69,11 +66,12 @@
 //	activity            actions, batches and events; canonical URLs
 //	activity/recent     the newest actions of every user, and their REST handler
 //	activity/directory  the user, the email address and the link of every session
-//	activity/intake     the common part of all sources: credentials, bodies, identities
+//	activity/intake     the common part of all sources: credentials, bodies, bounds and standings
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
 //	activity/flat       webhooks in a format that a product describes → actions
+//	activity/agent      a person's context for an AI agent
 //	activity/mcptool    the MCP server over a store
 //	activity/agent      a person's context for an AI agent
 //	activity/access     keys, and the products that they may read
@@ -86,7 +84,7 @@
 //	stream              for consumers of the stream: consumer, writer, summarizer
 //	stream/streammetrics  their counts as Prometheus metrics
 //	stream/eventlog     the log, its follower, its server-sent-events handler, the recorder
-//	stream/eventlog/engine  parts for an engine of your own
+//	stream/eventlog/engine  for authors of an engine of their own
 //	helpdesk            the interfaces of a help desk: notes, replies, webhooks
 //	helpdesk/connector  links sessions to conversations, and delivers notes and replies
 //	helpdesk/zendesk    a Zendesk client, which can be used on its own
