@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -144,18 +145,22 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 // A change too long for the store ends its job. Otherwise the desk's other conversations would wait
 // for it.
 func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		log := before(musttest.New(memorylog.New(nil)), func(op watchtest.Op) error {
+			if full.Load() && op.Name != "get" && strings.HasPrefix(strings.Join(op.Documents, ""), "conversations/zendesk/full") {
+				return document.ErrInvalid
+			}
+			return nil
+		})
+		d := newDesk()
+		f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
 		for i := range maxInside {
-			id, of := fmt.Sprint("full ", i), fmt.Sprint("of ", i)
+			of := fmt.Sprint("of ", i)
 			f.visit(t, of, "a")
-			f.links(t, id, of)
-			r, err := f.store.read(t.Context(), "acme", linkOf("zendesk/"+id))
-			require.NoError(t, err)
-			full := nearlyFull(t, 200)
-			full.Sessions[1] = r.Sessions[0]
-			r.conversation = full
-			f.put(t, r)
+			f.links(t, fmt.Sprint("full", i), of)
 		}
+		full.Store(true)
 		for i := range maxInside {
 			f.visit(t, fmt.Sprint("of ", i), "b")
 		}
@@ -163,7 +168,7 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 		f.begins(t, "a")
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
-		assert.Len(t, f.desk.texts("full 0"), 1)
+		assert.Len(t, f.desk.texts("full0"), 1)
 	})
 }
 
