@@ -345,10 +345,15 @@ func click(changes object) object {
 	return e
 }
 
+// compressors are used again, since each takes a megabyte.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // gzipped returns b compressed.
 func gzipped(b []byte) []byte {
 	var out bytes.Buffer
-	zw := gzip.NewWriter(&out)
+	zw := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(zw)
+	zw.Reset(&out)
 	_, err := zw.Write(b)
 	if err = errors.Join(err, zw.Close()); err != nil {
 		panic(err) // a buffer takes everything
