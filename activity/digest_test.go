@@ -138,7 +138,7 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 // The division of the actions into calls of Add does not change the text.
 func TestDigest_isTheSameInAnyDivision(t *testing.T) {
 	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "scroll"}
-	for seed := range uint64(50) {
+	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		actions := make([]activity.Action, 400)
 		for i := range actions {
@@ -185,7 +185,7 @@ func TestDigest_goesOnFromItsJSON(t *testing.T) {
 
 func TestDigest_isBounded(t *testing.T) {
 	var d activity.Digest
-	for n := range 200 {
+	for n := range 60 {
 		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit,
 			activity.TypeChange, "x"} {
 			d.Add(activity.Action{Type: typ, CanonicalURL: fmt.Sprintf("/%d-%s", n, strings.Repeat("ü", 500)),
@@ -196,7 +196,7 @@ func TestDigest_isBounded(t *testing.T) {
 }
 
 func TestDigest_takesItsStatedSize(t *testing.T) {
-	digests := make([]activity.Digest, 500)
+	digests := make([]activity.Digest, 100)
 	grown := heaptest.After(func() {
 		for i := range digests {
 			for n := range 60 {
