@@ -22,7 +22,7 @@ func TestTab_asksTheNextPageWhereOneIsLeft(t *testing.T) {
 	t.Cleanup(server.Close)
 	tab := browsertest.Open(t, browsertest.Start(t))
 	tab.Do("open the page", chromedp.Navigate(server.URL))
-	for range 60 {
+	for range 25 {
 		assert.Equal(t, "3", tab.Eval(`(function () { for (const end = Date.now() + 5; Date.now() < end;); return String(1 `+
 			`+ 2) })()`))
 		tab.Await("the text is there", `document.getElementById("here").innerText === "here"`)

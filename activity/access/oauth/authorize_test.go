@@ -280,12 +280,12 @@ func TestRegister_isBounded(t *testing.T) {
 	for _, id := range []string{used, again} {
 		assert.Equal(t, "400 invalid_grant", p.token(renewal(id, "lar_x~y~z")).failed(), "it was used later")
 	}
-	last := flood(10_000, "More ")
+	last := flood(oauth.MaxClients, "More ")
 	assert.True(t, isKnown(signedIn))
 	assert.True(t, isKnown(last))
 	assert.False(t, isKnown(used))
 	p.token(renewal(signedIn, got.Refresh)).tokens()
-	docs, err := p.docs.List(t.Context(), "", "oauth/client/", "", 20_000)
+	docs, err := p.docs.List(t.Context(), "", "oauth/client/", "", 2*oauth.MaxClients)
 	require.NoError(t, err)
 	assert.Equal(t, oauth.MaxClients+1, len(docs))
 }
