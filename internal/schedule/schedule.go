@@ -420,12 +420,19 @@ func Quiet(first, last time.Time, debounce time.Duration) time.Time {
 // Backoff limits the pauses between attempts.
 type Backoff struct{ Min, Max time.Duration }
 
-// After returns the pause after at least one failure in a row: Min, doubled with
-// every further failure up to Max, plus up to a fifth at random.
+// After returns the pause after at least one failure in a row: the even one, plus up
+// to a fifth at random.
 func (b Backoff) After(failures int) time.Duration {
-	pause, doublings := b.Max, min(max(0, failures-1), 16)
-	if b.Min <= b.Max>>doublings {
-		pause = b.Min << doublings
-	}
+	pause := b.Even(failures)
 	return pause + rand.N(pause/5+1)
+}
+
+// Even returns the pause without jitter: Min, doubled with every failure after the
+// first, up to Max.
+func (b Backoff) Even(failures int) time.Duration {
+	doublings := min(max(0, failures-1), 16)
+	if b.Min <= b.Max>>doublings {
+		return b.Min << doublings
+	}
+	return b.Max
 }
