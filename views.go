@@ -107,11 +107,8 @@ func (s *Service) startViews(
 	return v
 }
 
-// Bounds of the pause before a failed view is called again.
-const (
-	firstViewRetry = time.Second
-	lastViewRetry  = 30 * time.Second
-)
+// viewPauses are the pauses before a failed view is called again.
+var viewPauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // runView runs a view of a product until it is done, ctx ends or the log is closed. A stop ends only
 // the pause before another call.
