@@ -71,7 +71,6 @@
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
 //	activity/flat       webhooks in a format that a product describes → actions
-//	activity/agent      a person's context for an AI agent
 //	activity/mcptool    the MCP server over a store
 //	activity/agent      a person's context for an AI agent
 //	activity/access     keys, and the products that they may read
