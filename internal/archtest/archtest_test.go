@@ -144,13 +144,18 @@ func TestPackagesLinkNoMoreThanTheyNeed(t *testing.T) {
 	const redis, bbolt, prometheus, otel = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/",
 		"go.opentelemetry.io/"
 	const engines, commands = module + "/stream/eventlog/", module + "/cmd/"
+	const desks, offers = module + "/helpdesk", module + "/proactive"
 	all := list(t)
 	for name, forbidden := range map[string][]string{
 		"activity":           {redis, bbolt, prometheus, otel},
 		"stream":             {redis, bbolt, prometheus, otel, module + "/stream/"},
 		"stream/eventlog":    {redis, bbolt, otel, engines},
-		"helpdesk":           {otel},
+		"helpdesk":           {otel, module + "/stream", offers},
+		"helpdesk/zendesk":   {otel, module + "/stream", offers},
+		"helpdesk/intercom":  {otel, module + "/stream", offers},
 		"helpdesk/connector": {otel},
+		"retriever":          {otel, desks, offers, module + "/stream/"},
+		"bridge":             {otel, desks, offers, module + "/stream/"},
 		"": {redis, bbolt, otel, engines + "boltlog", engines + "redislog", commands, module + "/retriever",
 			module + "/bridge"},
 	} {
