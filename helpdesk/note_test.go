@@ -1,6 +1,7 @@
 package helpdesk_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,18 @@ func at(seconds float64, description string) activity.Action {
 	return activity.Action{Description: description, TimestampStart: seconds}
 }
 
-func TestNoteText_hasHeaderNumbersAndBins(t *testing.T) {
-	text := helpdesk.NoteText("s1", []activity.Action{at(1795314305.9, "User did b"), at(1795314304, "User did a"),
-		at(1795314306, "User did c")}, 3*time.Second)
-	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User did a\n[2] User did b\n\n[3] User "+
-		"did c", text)
+// Actions are in the order of time, with a blank line between bins of three seconds.
+func ExampleNoteText() {
+	fmt.Println(helpdesk.NoteText("s1", []activity.Action{at(1795314305.9, "User did b"),
+		at(1795314304, "User did a"), at(1795314306, "User did c")}, 3*time.Second))
+	// Output:
+	// session_id: s1
+	// timestamp: 2026-11-22 02:25:04 UTC
+	//
+	// [1] User did a
+	// [2] User did b
+	//
+	// [3] User did c
 }
 
 func TestNoteText_withoutBinsHasNoBlankLines(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,19 @@ func TestPackageComments_haveAMapOfAllPackages(t *testing.T) {
 		if name := inModule(path); name != "" && !isTestHelp(name) {
 			assert.Regexp(t, `[\t/]`+name+`[\] ]`, string(root), path)
 		}
+	}
+}
+
+// A package that is not only for tests shows its use by an example that runs.
+func TestPackages_haveExamples(t *testing.T) {
+	for path, dir := range publicPackages(t) {
+		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		has := slices.ContainsFunc(tests, func(name string) bool {
+			source, err := os.ReadFile(name)
+			return err == nil && bytes.Contains(source, []byte("\nfunc Example"))
+		})
+		assert.True(t, has || isTestHelp(path), "%s has no example", path)
 	}
 }
 
