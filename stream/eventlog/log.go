@@ -135,16 +135,6 @@ type Bounds struct {
 	Lost ID
 }
 
-// filled reports whether Read, having returned the entries for a slice of the
-// given length, may have stopped before the end of the log.
-func filled(entries []Entry, length int) bool {
-	bytes := 0
-	for i := range entries {
-		bytes += len(entries[i].Data)
-	}
-	return len(entries) == length || bytes >= ReadBytes
-}
-
 // Errors of every log.
 var (
 	// ErrClosed is returned by a closed log: by Append immediately, and by Read

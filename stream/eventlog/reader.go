@@ -256,6 +256,16 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	return b, nil
 }
 
+// filled reports whether Read, having returned the entries for a slice of the
+// given length, may have stopped before the end of the log.
+func filled(entries []Entry, length int) bool {
+	bytes := 0
+	for i := range entries {
+		bytes += len(entries[i].Data)
+	}
+	return len(entries) == length || bytes >= ReadBytes
+}
+
 // frame returns an entry's bytes, or nil if the client does not get the entry.
 func (r *reader) frame(e *Entry) []byte {
 	switch {

@@ -372,9 +372,9 @@ func (a *appending) batch(p *part) *activity.Batch {
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
 			Email: p.session.Email, ConversationID: p.session.ConversationOf(e)}
 		switch p.relation(e) {
-		case claimsToBeThere:
+		case claimedUser:
 			did.Email, did.ConversationID = "", ""
-		case wasThere:
+		case otherUser:
 			did.Email = e.Email
 		default:
 			conversationID = p.session.ConversationID

@@ -278,9 +278,9 @@ const unnamed = "/unnamed"
 type relation int
 
 const (
-	isSessions      relation = iota // the session's user, or its visitor
-	wasThere                        // another identified user, from an earlier or later time
-	claimsToBeThere                 // another user, named by an event of a lower standing than the session's
+	sessionUser relation = iota // the session's user, or its visitor
+	otherUser                   // another identified user, from an earlier or later time
+	claimedUser                 // another user, named by an event of a lower standing than the session's
 )
 
 // relation returns the role of an action's user. Only the actions of the session's own user
@@ -289,13 +289,13 @@ func (p *part) relation(e *activity.Event) relation {
 	isNamed := func(named activity.Event) bool { return named.Anonymous == e.UserID }
 	switch {
 	case e.UserID == "", e.UserID == p.session.UserID, slices.ContainsFunc(p.named, isNamed):
-		return isSessions
+		return sessionUser
 	case e.Standing < p.session.Standing:
-		return claimsToBeThere
+		return claimedUser
 	case slices.Contains(p.session.Identified(), e.UserID):
-		return wasThere
+		return otherUser
 	}
-	return isSessions
+	return sessionUser
 }
 
 // isSeen reports whether an event is known to be in the log already.

@@ -31,6 +31,7 @@ import (
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
+	keyProbe        = []byte("probe")
 	bucketLog       = []byte("log")
 	bucketDocuments = []byte("documents")
 	bucketDue       = []byte("due")
