@@ -2,6 +2,7 @@ package recent
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"sort"
 
@@ -216,3 +217,45 @@ func RecordsOf(userID string, sessions []*Held, oldest int64, limit int) Records
 	}
 	return all[max(0, len(all)-limit):]
 }
+
+// Filing holds the actions of a batch, an identity or an erasure, validated and encoded, so that
+// filing it cannot fail. An empty Filing changes nothing. A Filing may be filed only once, since the
+// store then owns its memory.
+type Filing struct {
+	// Arrived is the position of the filing, which must exceed all earlier ones of the
+	// product. Zero means the next position.
+	Arrived Position
+
+	session  string
+	actions  []HeldAction
+	identity *activity.Identity
+	erasure  *activity.Erasure
+}
+
+// seed is of the hashes of events' keys.
+var seed = maphash.MakeSeed()
+
+// NewFiling encodes the actions of a batch. It retains their strings, which should not be substrings
+// of larger ones. It fails only for an invalid timestamp.
+func NewFiling(b *activity.Batch) (f Filing, err error) {
+	f.session, f.actions = b.SessionID, make([]HeldAction, len(b.Actions))
+	for i := range b.Actions {
+		a := &b.Actions[i]
+		r, err := NewRecord(b.SessionID, a.Action)
+		if err != nil {
+			return Filing{}, err
+		}
+		key := activity.EventKey(a.ID)
+		f.actions[i] = HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON, id: maphash.Bytes(seed, key[:])}
+	}
+	return f, nil
+}
+
+// NewIdentityFiling returns the filing of an identity. It retains the strings.
+func NewIdentityFiling(who *activity.Identity) Filing {
+	kept := *who
+	return Filing{identity: &kept}
+}
+
+// NewErasureFiling returns the filing of an erasure. It retains e.
+func NewErasureFiling(e *activity.Erasure) Filing { return Filing{erasure: e} }

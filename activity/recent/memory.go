@@ -3,7 +3,6 @@ package recent
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"sort"
@@ -44,7 +43,7 @@ type Memory struct {
 
 	mu     sync.Mutex
 	newest map[string]Position // by product; of products with activity, and some others
-	most   int                 // number of these at which the others are dropped
+	most   int                 // length of newest at which the positions of products without activity are dropped
 	users  map[string]int      // number of users by product
 	held   *fair.Cache[memoryKey, any]
 }
@@ -58,9 +57,9 @@ type memoryKey struct {
 type memoryKind uint8
 
 const (
-	aUser   memoryKind = iota // *memoryUser by user
-	inside                    // *memorySession by session
-	outside                   // *memorySession, of a user's actions outside any session, by user
+	userKind    memoryKind = iota // *memoryUser by user
+	sessionKind                   // *memorySession by session
+	outsideKind                   // *memorySession, of a user's actions outside any session, by user
 )
 
 // memoryEntry is the place of a user or a session in the cache.
@@ -103,48 +102,6 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
 	return m, nil
 }
-
-// Filing holds the actions of a batch, an identity or an erasure, validated and encoded, so that
-// filing it cannot fail. An empty Filing changes nothing. A Filing may be filed only once, since the
-// store then owns its memory.
-type Filing struct {
-	// Arrived is the position of the filing, which must exceed all earlier ones of the
-	// product. Zero means the next position.
-	Arrived Position
-
-	session  string
-	actions  []HeldAction
-	identity *activity.Identity
-	erasure  *activity.Erasure
-}
-
-// seed is of the hashes of events' keys.
-var seed = maphash.MakeSeed()
-
-// NewFiling encodes the actions of a batch. It retains their strings, which should not be substrings
-// of larger ones. It fails only for an invalid timestamp.
-func NewFiling(b *activity.Batch) (f Filing, err error) {
-	f.session, f.actions = b.SessionID, make([]HeldAction, len(b.Actions))
-	for i := range b.Actions {
-		a := &b.Actions[i]
-		r, err := NewRecord(b.SessionID, a.Action)
-		if err != nil {
-			return Filing{}, err
-		}
-		key := activity.EventKey(a.ID)
-		f.actions[i] = HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON, id: maphash.Bytes(seed, key[:])}
-	}
-	return f, nil
-}
-
-// NewIdentityFiling returns the filing of an identity. It retains the strings.
-func NewIdentityFiling(who *activity.Identity) Filing {
-	kept := *who
-	return Filing{identity: &kept}
-}
-
-// NewErasureFiling returns the filing of an erasure. It retains e.
-func NewErasureFiling(e *activity.Erasure) Filing { return Filing{erasure: e} }
 
 // Add files the actions of a batch. It fails, and files none, only for an invalid timestamp.
 func (m *Memory) Add(_ context.Context, b activity.Batch) error {
@@ -213,7 +170,7 @@ func (m *Memory) arrive(productID string, f *Filing) {
 func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 	s := m.session(product, a.User, session)
 	m.expireSession(s, oldest)
-	if known := m.held.Find(product, memoryKey{aUser, a.User}); known != nil {
+	if known := m.held.Find(product, memoryKey{userKind, a.User}); known != nil {
 		a.User = known.Key().id // one string for all sessions
 	}
 	before := len(s.Actions)
@@ -245,14 +202,14 @@ func (m *Memory) identify(product string, who *activity.Identity, arrived Positi
 // erase removes the activity that an erasure covers.
 func (m *Memory) erase(product string, e *activity.Erasure) {
 	for _, id := range e.SessionIDs {
-		if held := m.held.Find(product, memoryKey{inside, id}); held != nil {
+		if held := m.held.Find(product, memoryKey{sessionKind, id}); held != nil {
 			m.eraseIn(held.Value.(*memorySession), e)
 		}
 	}
-	if held := m.held.Find(product, memoryKey{outside, e.UserID}); held != nil {
+	if held := m.held.Find(product, memoryKey{outsideKind, e.UserID}); held != nil {
 		m.eraseIn(held.Value.(*memorySession), e)
 	}
-	if u := m.held.Find(product, memoryKey{aUser, e.UserID}); u != nil { // also in sessions that the erasure does not name
+	if u := m.held.Find(product, memoryKey{userKind, e.UserID}); u != nil { // also in sessions that e does not name
 		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
 			m.eraseIn(s.memorySession, e)
 		}
@@ -277,9 +234,9 @@ func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
 // session returns the session with an ID, or the user's actions outside sessions if the ID is empty.
 // It creates a missing one.
 func (m *Memory) session(product, user, session string) *memorySession {
-	key := memoryKey{inside, session}
+	key := memoryKey{sessionKind, session}
 	if session == "" {
-		key = memoryKey{outside, user}
+		key = memoryKey{outsideKind, user}
 	}
 	if e := m.held.Find(product, key); e != nil {
 		return e.Value.(*memorySession)
@@ -422,12 +379,12 @@ func (m *Memory) unlink(s *memorySession, u *memoryUser) {
 
 // user returns the user with an ID. It creates a missing one.
 func (m *Memory) user(product, id string) *memoryUser {
-	if e := m.held.Find(product, memoryKey{aUser, id}); e != nil {
+	if e := m.held.Find(product, memoryKey{userKind, id}); e != nil {
 		return e.Value.(*memoryUser)
 	}
 	u := &memoryUser{}
 	u.Value, u.sessions = u, u.first[:0]
-	m.held.Insert(product, memoryKey{aUser, id}, &u.memoryEntry)
+	m.held.Insert(product, memoryKey{userKind, id}, &u.memoryEntry)
 	m.users[u.Product()]++
 	return u
 }
@@ -495,10 +452,10 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 	defer m.mu.Unlock()
 	s := Snapshot{Upto: m.newest[productID]}
 	if of.UserID == "" {
-		if e := m.held.Find(productID, memoryKey{inside, of.SessionID}); e != nil {
+		if e := m.held.Find(productID, memoryKey{sessionKind, of.SessionID}); e != nil {
 			s.Records = e.Value.(*memorySession).Records(oldest, limit)
 		}
-	} else if e := m.held.Find(productID, memoryKey{aUser, of.UserID}); e != nil {
+	} else if e := m.held.Find(productID, memoryKey{userKind, of.UserID}); e != nil {
 		held := make([]*Held, 0, 8)
 		for _, s := range e.Value.(*memoryUser).sessions {
 			held = append(held, &s.Held)
@@ -510,11 +467,11 @@ func (m *Memory) Recent(_ context.Context, productID string, of Subject, limit i
 
 // Sessions implements [Store]. It never fails. It examines all sessions of the product, so that no
 // index of former visitors is needed.
-func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outsideAny Records, err error) {
+func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []string, outside Records, err error) {
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.held.Find(productID, memoryKey{aUser, userID}); e != nil {
+	if e := m.held.Find(productID, memoryKey{userKind, userID}); e != nil {
 		for _, s := range e.Value.(*memoryUser).sessions {
 			if s.Session != "" && s.hasActionsOf(userID) {
 				ids = append(ids, s.Session)
@@ -524,10 +481,10 @@ func (m *Memory) Sessions(_ context.Context, productID, userID string) (ids []st
 	for _, s := range m.visits(productID, userID) {
 		ids = append(ids, s.Session)
 	}
-	if e := m.held.Find(productID, memoryKey{outside, userID}); e != nil {
-		outsideAny = e.Value.(*memorySession).Records(oldest, m.maxEvents)
+	if e := m.held.Find(productID, memoryKey{outsideKind, userID}); e != nil {
+		outside = e.Value.(*memorySession).Records(oldest, m.maxEvents)
 	}
-	return ids, outsideAny, nil
+	return ids, outside, nil
 }
 
 // Expire frees the actions that are older than the retention and returns how
