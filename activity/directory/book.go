@@ -152,7 +152,7 @@ type fact struct {
 	At        int64             `json:"at,omitempty"` // microseconds since the epoch
 }
 
-func (f *fact) is() string { return f.Email + f.SessionID }
+func (f *fact) value() string { return f.Email + f.SessionID }
 
 // load reads the documents that the book lacks in one call to the store. After an error the book
 // has none of them.
@@ -270,7 +270,7 @@ func (b *Book) note(about documentKey, f fact, e *activity.Event) {
 	case overrides(e, f.Standing, p.fact.Standing, p.fact.At):
 		p.fact = f
 		b.change(p)
-	case f.is() == p.fact.is() && f.Standing < p.fact.Standing:
+	case f.value() == p.fact.value() && f.Standing < p.fact.Standing:
 		b.change(p)
 	}
 }

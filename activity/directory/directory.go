@@ -16,6 +16,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -72,7 +73,7 @@ func (s *Session) Learn(e activity.Event) {
 	}
 	s.addIdentified(before)
 	if e.Email != "" {
-		s.state(Statement{e.UserID, e.Email})
+		s.rememberStatement(Statement{e.UserID, e.Email})
 	}
 	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
 		s.addIdentified(by.Identified)
@@ -145,8 +146,8 @@ func (s *Session) amendPast(change func(*past)) {
 	s.past = &p
 }
 
-// state remembers a statement.
-func (s *Session) state(said Statement) {
+// rememberStatement remembers a statement.
+func (s *Session) rememberStatement(said Statement) {
 	if !slices.Contains(s.remembered().Stated, said) {
 		s.amendPast(func(p *past) { p.Stated = addNewest(p.Stated, said, maxStated) })
 	}
@@ -156,6 +157,30 @@ func (s *Session) state(said Statement) {
 func (s *Session) hasIdentified(userID string) bool {
 	return userID == s.userBy.Identified || slices.Contains(s.identified, userID)
 }
+
+// Identified returns the session's identified users, at most the newest maxIdentified and the
+// present one. The caller owns the slice.
+func (s *Session) Identified() []string {
+	all := slices.Clone(s.identified)
+	if user := s.userBy.Identified; user != "" {
+		all = append(all, user)
+	}
+	return all
+}
+
+// Stated returns the newest addresses that the session's own events stated, each with its user ID.
+// The caller owns the slice.
+func (s *Session) Stated() []Statement {
+	all := slices.Clone(s.remembered().Stated)
+	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
+	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
+		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})
+	}
+	return all
+}
+
+// StatedEmail returns the address that the session's own events stated last.
+func (s *Session) StatedEmail() string { return cmp.Or(s.statedEmail, s.Email) }
 
 // Names reports whether the event identifies an anonymous visitor of the session. The actions of
 // an identified user cannot be given to another, and an event of a lower standing than the
@@ -259,7 +284,7 @@ func (d *Directory) facts(
 	docs, err := d.read(ctx, productID, of, ids)
 	facts := make([]string, len(docs))
 	for i, p := range docs {
-		facts[i] = p.fact.is()
+		facts[i] = p.fact.value()
 	}
 	return facts, err
 }

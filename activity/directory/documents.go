@@ -37,13 +37,12 @@ func (p *storedDocument) set(doc document.Document) {
 		return
 	}
 	var err error
-	switch p.kind {
-	case sessionKind:
+	if p.kind == sessionKind {
 		var d sessionDocument
 		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
 			p.session = d.session()
 		}
-	default:
+	} else {
 		var f fact
 		if err = fastjson.Unmarshal(doc.Value, &f); err == nil {
 			p.fact = f

@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -33,9 +32,9 @@ func (d *Directory) Forget(
 		goes := key.kind == sessionKind
 		switch key.kind {
 		case userKind:
-			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.is()))
+			goes = slices.Contains(who.UserIDs, key.id) || slices.Contains(who.Emails, strings.ToLower(p.fact.value()))
 		case emailKind:
-			goes = slices.Contains(e.SessionIDs, p.fact.is())
+			goes = slices.Contains(e.SessionIDs, p.fact.value())
 		}
 		switch {
 		case !p.doc.Exists():
@@ -76,80 +75,3 @@ func (s *Session) forget(userIDs, emails []string) {
 	})
 	s.setEmail()
 }
-
-// Conversation is a conversation that a session is or was linked to, and the identified user of
-// the link, empty for none yet.
-type Conversation struct{ Desk, ID, UserID string }
-
-// Conversations returns the session's present and remembered earlier conversations, the present
-// one first, then from the newest to the oldest. A conversation is listed once for each user of
-// such a link.
-func (s *Session) Conversations() []Conversation {
-	return s.conversations(func(formerLink) bool { return true })
-}
-
-// ConversationsOf returns those Conversations whose link belongs to one of the users or addresses
-// (in lower case). A link without a user belongs to the owner of the address it was made by or,
-// without an address, to the session's user.
-func (s *Session) ConversationsOf(userIDs, emails []string) []Conversation {
-	return s.conversations(s.linksOf(userIDs, emails))
-}
-
-// conversations returns the conversations whose links takes accepts.
-func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation) {
-	add := func(f formerLink) {
-		c := Conversation{f.Desk, f.ConversationID, f.UserID}
-		if c.ID != "" && takes(f) && !slices.Contains(all, c) {
-			all = append(all, c)
-		}
-	}
-	add(s.link(time.Time{}))
-	if s.former != nil {
-		add(*s.former)
-	}
-	for _, f := range slices.Backward(s.remembered().Earlier) {
-		add(f)
-	}
-	return all
-}
-
-// linksOf returns a function that reports whether a link belongs to a person; see ConversationsOf.
-// It uses the session's state at the time of this call.
-func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
-	user, stated := s.UserID, s.Stated()
-	return func(f formerLink) bool {
-		switch {
-		case f.UserID != "":
-			return slices.Contains(userIDs, f.UserID)
-		case f.Email != "":
-			return slices.Contains(emails, strings.ToLower(f.Email)) || slices.ContainsFunc(stated, func(said Statement) bool {
-				return strings.EqualFold(said.Email, f.Email) && slices.Contains(userIDs, said.UserID)
-			})
-		}
-		return user == "" || slices.Contains(userIDs, user)
-	}
-}
-
-// Identified returns the session's identified users, at most the newest maxIdentified and the
-// present one. The caller owns the slice.
-func (s *Session) Identified() []string {
-	all := slices.Clone(s.identified)
-	if user := s.userBy.Identified; user != "" {
-		all = append(all, user)
-	}
-	return all
-}
-
-// Stated returns the newest addresses that the session's own events stated, each with its user ID.
-// The caller owns the slice.
-func (s *Session) Stated() []Statement {
-	all := slices.Clone(s.remembered().Stated)
-	isIt := func(said Statement) bool { return said.Email == s.statedEmail }
-	if s.statedEmail != "" && !slices.ContainsFunc(all, isIt) { // stored by an earlier version
-		all = append(all, Statement{s.emailBy.Identified, s.statedEmail})
-	}
-	return all
-}
-
-// StatedEmail returns the address that the session's own events stated last.
-func (s *Session) StatedEmail() string { return cmp.Or(s.statedEmail, s.Email) }

@@ -44,12 +44,12 @@ const maxEarlier = 4
 // GiveWay ends the session's link in favor of another one. No events belong to its conversation
 // any more, but Conversations still returns it.
 func (s *Session) GiveWay(at time.Time) {
-	s.remember(s.link(at))
+	s.rememberLink(s.link(at))
 	s.endLink()
 }
 
-// remember adds an earlier link.
-func (s *Session) remember(f formerLink) {
+// rememberLink adds an earlier link.
+func (s *Session) rememberLink(f formerLink) {
 	s.amendPast(func(p *past) {
 		p.Earlier = append(slices.Clip(p.Earlier), f)
 		p.Earlier = p.Earlier[max(0, len(p.Earlier)-maxEarlier):]
@@ -93,7 +93,7 @@ func (s *Session) keepLink() {
 		s.linkedUser = ""
 	}
 	if s.former != nil {
-		s.remember(*s.former)
+		s.rememberLink(*s.former)
 	}
 	former := s.link(time.UnixMicro(s.userBy.At).UTC())
 	s.former = &former
@@ -165,6 +165,59 @@ func (s *Session) LinkedUser(desk, conversationID string) (userID string, until 
 		return f.UserID, f.Until, true
 	}
 	return "", time.Time{}, false
+}
+
+// Conversation is a conversation that a session is or was linked to, and the identified user of
+// the link, empty for none yet.
+type Conversation struct{ Desk, ID, UserID string }
+
+// Conversations returns the session's present and remembered earlier conversations, the present
+// one first, then from the newest to the oldest. A conversation is listed once for each user of
+// such a link.
+func (s *Session) Conversations() []Conversation {
+	return s.conversations(func(formerLink) bool { return true })
+}
+
+// ConversationsOf returns those Conversations whose link belongs to one of the users or addresses
+// (in lower case). A link without a user belongs to the owner of the address it was made by or,
+// without an address, to the session's user.
+func (s *Session) ConversationsOf(userIDs, emails []string) []Conversation {
+	return s.conversations(s.linksOf(userIDs, emails))
+}
+
+// conversations returns the conversations whose links takes accepts.
+func (s *Session) conversations(takes func(formerLink) bool) (all []Conversation) {
+	add := func(f formerLink) {
+		c := Conversation{f.Desk, f.ConversationID, f.UserID}
+		if c.ID != "" && takes(f) && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	add(s.link(time.Time{}))
+	if s.former != nil {
+		add(*s.former)
+	}
+	for _, f := range slices.Backward(s.remembered().Earlier) {
+		add(f)
+	}
+	return all
+}
+
+// linksOf returns a function that reports whether a link belongs to a person; see ConversationsOf.
+// It uses the session's state at the time of this call.
+func (s *Session) linksOf(userIDs, emails []string) func(formerLink) bool {
+	user, stated := s.UserID, s.Stated()
+	return func(f formerLink) bool {
+		switch {
+		case f.UserID != "":
+			return slices.Contains(userIDs, f.UserID)
+		case f.Email != "":
+			return slices.Contains(emails, strings.ToLower(f.Email)) || slices.ContainsFunc(stated, func(said Statement) bool {
+				return strings.EqualFold(said.Email, f.Email) && slices.Contains(userIDs, said.UserID)
+			})
+		}
+		return user == "" || slices.Contains(userIDs, user)
+	}
 }
 
 // OtherUsers returns the session's identified users except for the user of its link.

@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
-func TestFinder_findsTheOneSessionOfAUser(t *testing.T) {
+func TestDirectory_Find_findsTheOneSessionOfAUser(t *testing.T) {
 	const own = "own"
 	type session struct {
 		id, user string // a session and its user; the action in it is ada's
