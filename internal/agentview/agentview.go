@@ -41,9 +41,9 @@ func New(store recent.Store, dir *directory.Directory, desks *connector.Connecto
 		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, recent.DefaultMaxEvents)}
 }
 
-// reading is the state of one call of Read, filled step by step: find sets subjects, look sets
-// seen and upto, know sets sessions and ids, converse sets link; say builds the answer from
-// them. Each step reads only fields that an earlier one has set.
+// reading is the state of one call of Read, filled step by step: findPerson sets subjects,
+// readActions seen and upto, readSessions sessions and ids, findLink link; buildAnswer builds the
+// answer from them. Each step reads only fields that an earlier one has set.
 type reading struct {
 	view *View
 	// A reading does not outlive its call, so it may hold the call's ctx.
@@ -76,8 +76,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	if err != nil {
 		return nil, err
 	}
-	say := func() error { return r.say(after) }
-	for _, step := range []func() error{r.find, r.look, r.know, r.converse, say} {
+	build := func() error { return r.buildAnswer(after) }
+	for _, step := range []func() error{r.findPerson, r.readActions, r.readSessions, r.findLink, build} {
 		err := step()
 		if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 			return nil, wrong
@@ -89,15 +89,15 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// find finds the person's user, or the session without a user; for a conversation, several.
+// findPerson finds the person's user, or the session without a user; for a conversation, several.
 // If there are none, the answer is empty.
-func (r *reading) find() (err error) {
+func (r *reading) findPerson() (err error) {
 	if r.product, r.answer.Prompt, err = r.view.product(r.productID); err != nil {
 		return err
 	}
 	switch q := &r.query; {
 	case q.UserID != "":
-		r.of(q.UserID, "")
+		r.addSubject(q.UserID, "")
 	case q.SessionID != "":
 		r.subjects = []recent.Subject{{SessionID: q.SessionID}}
 	case q.Email != "":
@@ -108,9 +108,9 @@ func (r *reading) find() (err error) {
 	return nil
 }
 
-// of adds a user or, if userID is empty, a session, without duplicates. The first user added
+// addSubject adds a user or, if userID is empty, a session, without duplicates. The first user added
 // is the person's.
-func (r *reading) of(userID, sessionID string) {
+func (r *reading) addSubject(userID, sessionID string) {
 	subject := recent.Subject{UserID: userID}
 	if userID == "" {
 		subject.SessionID = sessionID
@@ -137,13 +137,13 @@ func (r *reading) findEmail() error {
 		return err
 	case strings.EqualFold(s.Email, email):
 		r.ids = []string{id}
-		r.of(s.UserID, id)
+		r.addSubject(s.UserID, id)
 		return nil
 	}
 	users := s.Identified()
 	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, users...)
 	if i := slices.IndexFunc(emails, func(e string) bool { return strings.EqualFold(e, email) }); i >= 0 {
-		r.of(users[i], "")
+		r.addSubject(users[i], "")
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (r *reading) findConversation() error {
 		user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID)
 		if ok {
 			linked = append(linked, r.ids[i])
-			r.of(cmp.Or(user, s.UserID), r.ids[i])
+			r.addSubject(cmp.Or(user, s.UserID), r.ids[i])
 		}
 	}
 	r.ids = linked
@@ -210,10 +210,10 @@ func (r *reading) conversation() (found []connector.Linked, err error) {
 	return found, nil
 }
 
-// look reads the person's actions. The first snapshot sets the end for all of them, so later
+// readActions reads the person's actions. The first snapshot sets the end for all of them, so later
 // arrivals are left for the next answer. seen has each action only once, even if both its user
 // and its session were requested.
-func (r *reading) look() error {
+func (r *reading) readActions() error {
 	for i, subject := range r.subjects {
 		s, err := r.view.store.Recent(r.ctx, r.productID, subject, math.MaxInt)
 		if err != nil {
@@ -239,4 +239,123 @@ func (r *reading) look() error {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
 	})
 	return nil
+}
+
+// readSessions reads the person's sessions: the sessions in the query, the conversation and the
+// actions. It removes others' actions.
+func (r *reading) readSessions() error {
+	ids := r.ids
+	if id := r.query.SessionID; id != "" {
+		ids = []string{id}
+	}
+	for i := range slices.Backward(r.seen) {
+		if id := r.seen[i].Session; id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	known, err := r.view.dir.Sessions(r.ctx, r.productID, ids...)
+	if err != nil {
+		return err
+	}
+	r.sessions = make(map[string]directory.Session, len(ids))
+	for i, id := range ids {
+		r.sessions[id] = known[i]
+	}
+	// Do this before ordering the sessions, which depends on the remaining
+	// actions.
+	if r.query.SessionID != "" {
+		r.keepOwn(r.sessions[r.query.SessionID])
+	}
+	r.ids = r.ordered(ids)
+	return r.address()
+}
+
+// keepOwn removes the actions of a session's other users: the person is the session's current
+// user. In a session whose standing is above claimed, any other user except a mere visitor only
+// claims to be there. This call owns seen and may modify it.
+func (r *reading) keepOwn(s directory.Session) {
+	r.userID = s.UserID
+	identified := s.Identified()
+	r.seen = slices.DeleteFunc(r.seen, func(a recent.Record) bool {
+		return a.User != s.UserID && (slices.Contains(identified, a.User) ||
+			s.Standing > activity.Claimed && a.User != "" && !directory.IsVisitor(a.User))
+	})
+}
+
+// ordered returns the sessions about which anything is known, the one seen last at the
+// end. Sessions without actions come first, by ID.
+func (r *reading) ordered(ids []string) []string {
+	last := make(map[string]int64, len(ids))
+	for i := range r.seen {
+		// A session's actions form runs: only the end of each run matters, and the last
+		// run counts.
+		if a := &r.seen[i]; i+1 == len(r.seen) || r.seen[i+1].Session != a.Session {
+			last[a.Session] = a.Start
+		}
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		s := r.sessions[id]
+		return last[id] == 0 && s.UserID == "" && s.StatedEmail() == "" && s.Actions == 0
+	})
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(last[a], last[b]), cmp.Compare(a, b)) })
+	return ids
+}
+
+// address finds the person's address: the requested one, else the one in the user's newest
+// session with an address, else the one recorded for the user.
+func (r *reading) address() error {
+	c := &r.answer
+	c.Email = r.query.Email
+	for _, id := range slices.Backward(r.ids) {
+		if s := r.sessions[id]; c.Email == "" && s.UserID == r.userID {
+			c.Email = s.Email
+		}
+	}
+	if c.Email != "" || r.userID == "" {
+		return nil
+	}
+	emails, err := r.view.dir.EmailsOf(r.ctx, r.productID, r.userID)
+	if err == nil {
+		c.Email = emails[0]
+	}
+	return err
+}
+
+// findLink finds the person's conversation, unless the query named it: the newest
+// session's with a link, if the link is the person's. The summary comes from the newest
+// session that has one.
+func (r *reading) findLink() error {
+	for _, id := range slices.Backward(r.ids) {
+		s := r.sessions[id]
+		if r.link.ConversationID != "" || s.ConversationID == "" {
+			continue
+		}
+		if r.isTheirs(&s) {
+			r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
+		}
+	}
+	r.answer.ConversationID = r.link.ConversationID
+	if r.link.Desk == "" {
+		return nil
+	}
+	sessions, err := r.view.desks.Conversation(r.ctx, r.productID, r.link)
+	newest := -1
+	for _, l := range sessions {
+		if at := slices.Index(r.ids, l.SessionID); at > newest && l.Summary != "" {
+			r.answer.Summary, newest = l.Summary, at
+		}
+	}
+	return err
+}
+
+// isTheirs reports whether a session's link is the person's. If the person is unknown, a link
+// without a user is also the person's.
+func (r *reading) isTheirs(s *directory.Session) bool {
+	user, _, _ := s.LinkedUser(s.Desk, s.ConversationID)
+	if r.userID == "" {
+		return user == ""
+	}
+	emails := []string{strings.ToLower(r.answer.Email)}
+	return slices.Contains(s.ConversationsOf([]string{r.userID}, emails),
+		directory.Conversation{Desk: s.Desk, ID: s.ConversationID, UserID: user})
 }
