@@ -250,7 +250,7 @@ func TestContext_cursorsSurviveARestart(t *testing.T) {
 	assert.Equal(t, "1", paths(s.context("user_id=ada&since="+c.Cursor)))
 }
 
-func TestContext_ofAConversation(t *testing.T) {
+func TestContext_isFoundByItsConversation(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, func(o *liveactivity.Options) {
 		o.Products[0].IntegrationConfig.Notes.SummaryThreshold = new(3)
@@ -314,7 +314,7 @@ func TestContext_statesTheStanding(t *testing.T) {
 }
 
 // A user who only claims to be in another's signed or reported session leads no reader to a page.
-func TestContext_ofASessionWithoutClaimedUsers(t *testing.T) {
+func TestContext_ofASessionHasNoClaimedUsers(t *testing.T) {
 	for name, signed := range map[string]map[string]any{"signed": {"$user_hash": userHash("ada")}, "reported": nil} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, withIdentity(""))

@@ -565,7 +565,7 @@ func (awayStore) Recent(context.Context, string, recent.Subject, int) (recent.Sn
 
 // Without its storage, the service answers 503 where the document says so and the product has to be
 // looked up.
-func TestOpenAPI_whileStorageIsAway(t *testing.T) {
+func TestOpenAPI_answers503WhileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	without := c.fresh(t, func(o *liveactivity.Options) {
 		o.Products, o.Keys = nil, nil
@@ -625,7 +625,7 @@ func (c contracted) operation(t *testing.T, id string) contractstest.Operation {
 }
 
 // A tool that cannot look anything up answers with an error of both kinds.
-func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
+func TestOpenAPI_toolsFailAsDescribedWhileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	c = c.fresh(t, func(o *liveactivity.Options) { o.Log = forgetful{musttest.New(memorylog.New(nil))} })
 	c.run(t)
@@ -645,7 +645,7 @@ func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 }
 
 // Every kind of event of the stream is sent as documented.
-func TestAsyncAPI_framesOfTheStream(t *testing.T) {
+func TestAsyncAPI_describesEveryFrameOfTheStream(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
 	waittest.Until(t, "the server is ready", func() bool {

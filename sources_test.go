@@ -111,7 +111,7 @@ func TestSources_findTheWriteKey(t *testing.T) {
 }
 
 // Pages may ask from anywhere, and may report only from the product's listed origins.
-func TestSources_ofPages(t *testing.T) {
+func TestSources_takeReportsOfListedOriginsOnly(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].AllowedOrigins = []string{"https://acme.example"} })
 	const ours, theirs = "Origin: https://acme.example", "Origin: https://evil.example"
 	for _, path := range []string{"/amplitude/2/httpapi", "/segment/v1/p", "/rudderstack/v1/page", "/jitsu/api/s/page",
@@ -202,7 +202,7 @@ func hmacSHA1(secret, event string) string {
 }
 
 // Webhooks of all vendors come to one address, and the content tells the vendor.
-func TestSources_webhooks(t *testing.T) {
+func TestSources_tellWebhooksApartByTheirContent(t *testing.T) {
 	secret, signature := "X-Webhook-Secret: "+acmeSecret, "X-Signature: "
 	posthogs := `{"type":"identify","event":"$pageview","distinct_id":"ada","uuid":"1","properties":{"$session_id":"s",` +
 		`"$current_url":"https://acme.example/a"}}`
@@ -277,7 +277,7 @@ func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 }
 
 // A product's own source is taken under its name with the product's secret, and in no other way.
-func TestSources_ofOnesOwnMaking(t *testing.T) {
+func TestSources_ofAProductAreTakenUnderTheirNames(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) {
 		o.Products[0].Sources = []flat.Config{{Name: "mine", Kind: "flat", Actions: map[string]string{"seen": "pageview"},
 			Fields: flat.Fields{Event: "what", ID: "id", UserID: "who.id", Email: "who.mail", URL: "where"}}}

@@ -81,7 +81,7 @@ func (s *service) who(sessionID string, actions float64) (userID, email any) {
 }
 
 // An action of a second, claimed user does not carry the email of the session's user.
-func TestStanding_ofAnotherUsersAction(t *testing.T) {
+func TestStanding_claimedActionsLackTheSessionsAddress(t *testing.T) {
 	s := start(t, withIdentity("notes"))
 	s.happens(true, "$identify", "ada", "s", map[string]any{"$set": map[string]any{"email": mail}})
 	s.happens(false, "$pageview", "eve", "s", nil)
@@ -98,7 +98,7 @@ func TestStanding_ofAnotherUsersAction(t *testing.T) {
 }
 
 // Service.Record reports identities.
-func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
+func TestStanding_ofRecordedEventsIsReported(t *testing.T) {
 	s := start(t, withIdentity("none"))
 	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/plans")
 	events := []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s", UserID: "ada", Action: &action}}
@@ -143,7 +143,7 @@ func TestRecord_takesSoundEvents(t *testing.T) {
 
 // With "none" a claim has no effect. A session's actions before its signed identity belong to that
 // user.
-func TestStanding_withoutClaims(t *testing.T) {
+func TestStanding_noneIgnoresClaims(t *testing.T) {
 	s := start(t, withIdentity("none"), withRedis(t, redistest.Start(t).URL()))
 	s.happens(false, "$pageview", "anon-1", "s", nil)
 	claim := map[string]any{"$anon_distinct_id": "anon-1", "$set": map[string]any{"email": mail}}

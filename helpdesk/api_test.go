@@ -398,7 +398,7 @@ func TestAPI_waitsTenSecondsForAnAnswer(t *testing.T) {
 	})
 }
 
-func TestCheckBaseURL(t *testing.T) {
+func TestCheckBaseURL_wantsHTTPSExceptOnLoopback(t *testing.T) {
 	for _, good := range []string{"https://acme.zendesk.com", "https://acme.zendesk.com/",
 		"https://acme.example:8443/path", "http://localhost:80", "http://127.0.0.1:1", "http://[::1]:1"} {
 		got, problem := helpdesk.CheckBaseURL(good)

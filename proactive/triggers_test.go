@@ -225,7 +225,7 @@ func TestSaying_keepsTheTriggersOtherTexts(t *testing.T) {
 	assert.Equal(t, proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1, Cooldown: 2}, other)
 }
 
-func TestUnder(t *testing.T) {
+func TestUnder_goesByWholeSegments(t *testing.T) {
 	for _, c := range []struct {
 		url, prefix string
 		under       bool

@@ -207,7 +207,7 @@ const attempts = 20
 
 // A request with any body adds at most 128 MiB of memory and takes at most twenty times the CPU of
 // a pass of the JSON decoder.
-func TestBudget_ofOneRequest(t *testing.T) {
+func TestBudget_boundsOneRequest(t *testing.T) {
 	reference := newReference(t)
 	asIs := func(zipped []byte) []byte { return zipped }
 	inForm := func(zipped []byte) []byte {
@@ -243,7 +243,7 @@ func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, enco
 
 // Small events cost most when each has its own user and session. They take less than twenty passes
 // even then: events of 300 bytes without decoding values, and the smallest ones with it.
-func TestBudget_ofManyUsers(t *testing.T) {
+func TestBudget_boundsARequestOfManyUsers(t *testing.T) {
 	reference := newReference(t)
 	scanned := func(p passes) time.Duration { return p.scanned }
 	decoded := func(p passes) time.Duration { return p.decoded }
@@ -280,7 +280,7 @@ func TestBudget_ofManyUsers(t *testing.T) {
 }
 
 // Many large requests at once take a bounded part of the memory, and each gets an answer.
-func TestBudget_ofAllRequests(t *testing.T) {
+func TestBudget_boundsAllRequestsTogether(t *testing.T) {
 	reference := newReference(t)
 	a, all := newAttacked(t), attacks()
 	for _, name := range []string{"a URL", "a session of space", "no credential"} {

@@ -61,7 +61,7 @@ func TestReference_listsEveryFlag(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersion_isOneLine(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, "--version")
 	assert.Zero(t, p.Wait(waittest.Patience))

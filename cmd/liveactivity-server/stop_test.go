@@ -78,7 +78,7 @@ func TestStop_cutsOffEndlessRequests(t *testing.T) {
 
 // A closed log pipe does not end the process. A closed terminal does not end a process that was
 // started to ignore it.
-func TestProcess_outlives(t *testing.T) {
+func TestProcess_outlivesItsTerminal(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
 		"a standard error that is closed":         `exec "$0" "$@" 2>&-`,

@@ -17,7 +17,7 @@ import (
 var digested = summary.History{Digest: &activity.Digest{}}
 
 // The next step follows from the document, the log and the time alone.
-func TestNext(t *testing.T) {
+func TestNext_takesTheMostUrgentStep(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	rules := assistance.Rules{}
 	shown := func() *assistance.Machine {

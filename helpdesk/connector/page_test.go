@@ -139,7 +139,7 @@ func TestServeLink_withoutStorageAsksToRepeat(t *testing.T) {
 	assert.Equal(t, 503, code)
 }
 
-func TestServeLink_ofAProductWithoutDesks(t *testing.T) {
+func TestServeLink_refusesAProductWithoutDesks(t *testing.T) {
 	d := newDoors(t, nil)
 	d.products = always(Product{AllowedOrigins: []string{"https://app.acme.example"}})
 	code, says := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)

@@ -259,7 +259,7 @@ func TestZendesk_limitsRatesByTheClock(t *testing.T) {
 	})
 }
 
-func TestZendesk_withoutLimits(t *testing.T) {
+func TestZendesk_canHaveNoLimits(t *testing.T) {
 	_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1, UpdatesPerMinute: -1,
 		UpdatesPerTicket: -1})
 	for range 800 {

@@ -120,7 +120,7 @@ type brokenBody struct{ err error }
 
 func (b brokenBody) Read([]byte) (int, error) { return 0, b.err }
 
-func TestReadBody(t *testing.T) {
+func TestReadBody_answersEachBody(t *testing.T) {
 	const limit = 10
 	tests := map[string]struct {
 		body   io.Reader

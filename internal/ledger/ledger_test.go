@@ -191,7 +191,7 @@ func TestLoad_refusesInvalidState(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestCompare_ordersIDsByTheirNumbers(t *testing.T) {
 	for _, ordered := range [][]string{
 		{"", "0-0", "9-9", "9-10", "10-0", "100-0"},
 		{"9", "10", "11"},

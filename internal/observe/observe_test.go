@@ -258,7 +258,7 @@ func TestWrap_measuresByRouteAndStatus(t *testing.T) {
 	}, o.durations(t), "ids and unknown paths make no labels of their own")
 }
 
-func TestNew_withoutRegistry(t *testing.T) {
+func TestNew_needsNoRegistry(t *testing.T) {
 	o := &observed{handler: musttest.New(observe.New(slog.New(slog.DiscardHandler), nil)).Wrap(httpx.Route, answer(204))}
 	assert.Equal(t, http.StatusNoContent, o.serve(get("/")).Code)
 }

@@ -608,7 +608,7 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 }
 
 // A program without a registered product's desk serves the product without it.
-func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
+func TestRegistrations_areServedWithoutAnUnknownDesk(t *testing.T) {
 	log := newMemoryLog()
 	kind := func(name string) helpdesk.Kind {
 		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {

@@ -324,8 +324,8 @@ var (
 )
 
 // A simulated day has everything that can happen. A failed day is named by its seed, which repeats
-// it: -run TestWeather/seed=7$.
-func TestWeather(t *testing.T) {
+// it: -run TestFollow_keepsItsPromisesAllDay/seed=7$.
+func TestFollow_keepsItsPromisesAllDay(t *testing.T) {
 	for seed := range days {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -340,7 +340,7 @@ func TestWeather(t *testing.T) {
 }
 
 // The day has thousands of sessions.
-func TestWeather_withACrowd(t *testing.T) {
+func TestFollow_keepsItsPromisesInACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t, 1)
