@@ -123,7 +123,7 @@ func (b *Body) broken(err error) error {
 	if b.arrival.GaveWay() {
 		return Unavailable(admission.ErrBusy)
 	}
-	return broken(err)
+	return brokenOff(err)
 }
 
 // Discard reads and drops a request's body of at most limit bytes, in almost no memory. It returns
@@ -138,11 +138,11 @@ func Discard(r *http.Request, limit int64) error {
 	case io.EOF:
 		return nil
 	default:
-		return broken(err)
+		return brokenOff(err)
 	}
 }
 
-func broken(err error) error {
+func brokenOff(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &Error{Status: http.StatusRequestTimeout, Detail: "The request body did not arrive in time.", Cause: err}
 	}

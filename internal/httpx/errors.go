@@ -4,16 +4,12 @@
 package httpx
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"strconv"
 	"time"
-
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 // Error is a failed request: the client's answer, and the cause. Requests may share a
@@ -70,73 +66,12 @@ func MethodNotAllowed(allow string) *Error {
 		Header: http.Header{"Allow": {allow}}}
 }
 
-// Preflight answers a browser's preflight request: the page may use these methods, and send
-// these headers. The answer is valid for a day, which browsers shorten to their own limit.
-func Preflight(w http.ResponseWriter, methods, headers string) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", methods)
-	if headers != "" {
-		h.Set("Access-Control-Allow-Headers", headers)
-	}
-	h.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// retryAfter is the default Retry-After, in seconds.
-const retryAfter = 1
-
-// Unavailable returns a 503 with Retry-After: the storage cannot be reached, or
+// Unavailable returns a 503 with a Retry-After of a second: the storage cannot be reached, or
 // the server is stopping.
 func Unavailable(cause error) *Error {
 	return &Error{Status: http.StatusServiceUnavailable,
 		Detail: "The service cannot take this request just now; please repeat it.",
-		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
-}
-
-// WriteJSON writes v with the status. It ignores a failed write, since the client is
-// gone.
-func WriteJSON(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil { // a bug: every v is one of our types
-		status, body = http.StatusInternalServerError, []byte(`{"detail":"The server could not encode its answer."}`)
-	}
-	write(w, status, body)
-}
-
-// WriteEncoded writes a body that is already JSON, and forbids caching it.
-func WriteEncoded(w http.ResponseWriter, body []byte) {
-	w.Header().Set("Cache-Control", "no-store")
-	write(w, http.StatusOK, body)
-}
-
-// WriteLive writes v as JSON in the form of [jsontext.Marshal], and forbids caching it.
-func WriteLive(w http.ResponseWriter, v any) error {
-	body, err := jsontext.Marshal(v)
-	if err == nil {
-		WriteEncoded(w, body)
-	}
-	return err
-}
-
-// WriteText writes plain text, and forbids caching it.
-func WriteText(w http.ResponseWriter, text string) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h["X-Content-Type-Options"] = contentOptions
-	_, _ = io.WriteString(w, text) // an error means that the client is gone
-}
-
-// Header values shared by all answers; never modified.
-var contentType, contentOptions = []string{"application/json"}, []string{"nosniff"}
-
-func write(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"], h["X-Content-Type-Options"] = contentType, contentOptions
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client is gone
+		Header: http.Header{"Retry-After": {"1"}}, Cause: cause}
 }
 
 // Handler is an [http.Handler] that may fail. Errors are written as JSON: an [*Error], even a
