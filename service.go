@@ -223,47 +223,6 @@ func (s *Service) LiveActivity(
 	return s.lookup.Get(ctx, productID, userID, limit)
 }
 
-// pingResult is the result of the last check that storage is writable.
-type pingResult struct {
-	turn chan struct{} // of capacity 1; its holder may use the other fields
-	at   time.Time
-	err  error
-}
-
-const (
-	pingTimeout = 2 * time.Second // limit of a check
-	pingHolds   = time.Second     // lifetime of a result, so that many calls cost one check
-)
-
-// ping returns nil if storage is writable, or was less than a second ago. A disconnecting caller does
-// not end a check, since others may be waiting for it.
-func (s *Service) ping(ctx context.Context) error {
-	s.lastPing.turn <- struct{}{} // every holder ends soon after pingTimeout
-	defer func() { <-s.lastPing.turn }()
-	if time.Since(s.lastPing.at) < pingHolds {
-		return s.lastPing.err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
-	defer cancel()
-	s.lastPing.err = s.engine.Ping(ctx)
-	s.lastPing.at = time.Now()
-	return s.lastPing.err
-}
-
-// ready returns nil if the service can answer lookups, accepts events and is not stopping.
-func (s *Service) ready(r *http.Request) error {
-	if isClosed(s.stopping) {
-		return serve.NotReady("The server is stopping.", nil)
-	}
-	if !s.isCaughtUp() {
-		return serve.NotReady("The server is still reading its log.", nil)
-	}
-	if err := s.ping(r.Context()); err != nil {
-		return serve.NotReady("The storage cannot be written to.", err)
-	}
-	return nil
-}
-
 // Run does the background work of the service until ctx ends or the log fails: it catches up with the
 // log, follows registrations at other services, runs the views, and frees expired data. Then it
 // closes the log, and returns once every stream and view has received all of it, at most 8 seconds
