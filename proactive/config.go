@@ -55,8 +55,7 @@ const (
 )
 
 // Validate returns all mistakes in the configuration, joined, each a
-// *[helpdesk.ConfigError]. Its list may name this package's triggers and the custom
-// ones.
+// *[helpdesk.ConfigError]. Triggers may name this package's triggers and the custom ones.
 func (c *Config) Validate(custom ...Trigger) error {
 	var m mistakes
 	m.within("interaction_timeout_s", c.InteractionTimeoutS, 1)

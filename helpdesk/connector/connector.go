@@ -133,7 +133,8 @@ type Options struct {
 	// activity.DefaultTTL. Pass the TTL of the log's Recorder.
 	TTL time.Duration
 	// Model writes the summaries: it answers a prompt, as a language model
-	// does, and must return soon after ctx ends; nil for activity.Digest.
+	// does, and must return soon after ctx ends. By default they are extracted
+	// from the actions.
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Reply answers the messages of requesters and must return soon after ctx
 	// ends. Errors are retried, except ErrNoReply. By default the Model is asked;

@@ -131,7 +131,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, answer{result})
+	httpx.WriteJSON(w, http.StatusOK, statusAnswer{result})
 	return nil
 }
 

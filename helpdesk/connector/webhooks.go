@@ -45,8 +45,8 @@ const (
 	deliveryTTL = 24 * time.Hour
 )
 
-// answer is the body of every answer that is not an error.
-type answer struct {
+// statusAnswer is the body of every answer that is not an error.
+type statusAnswer struct {
 	Status status `json:"status"`
 }
 
@@ -179,7 +179,7 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 		}
 	}
 	c.metrics.webhooks.WithLabelValues(in.productID, in.desk.Name, string(result)).Inc()
-	httpx.WriteJSON(w, http.StatusOK, answer{result})
+	httpx.WriteJSON(w, http.StatusOK, statusAnswer{result})
 	return nil
 }
 

@@ -57,22 +57,21 @@ type expectation struct {
 	label    string // the offer's label
 }
 
+// states maps the states in a script, by their short or full names.
 var states = map[string]assistance.State{
-	"thinking":     assistance.Thinking,
-	"proactive":    assistance.Proactive,
-	"reactive":     assistance.Reactive,
-	"guidance":     assistance.Guidance,
-	"conservative": assistance.Conservative,
+	"thinking":                assistance.Thinking,
+	"proactive":               assistance.Proactive,
+	"proactive_assistance":    assistance.Proactive,
+	"reactive":                assistance.Reactive,
+	"reactive_assistance":     assistance.Reactive,
+	"guidance":                assistance.Guidance,
+	"guidance_execution":      assistance.Guidance,
+	"conservative":            assistance.Conservative,
+	"conservative_assistance": assistance.Conservative,
 }
 
 var reasons = []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy,
 	assistance.HoldingBack, assistance.CoolingDown}
-
-func init() {
-	for _, s := range states {
-		states[string(s)] = s
-	}
-}
 
 // maxTime limits the time that a script can span: a failing desk is asked every
 // few seconds.

@@ -16,7 +16,7 @@ import (
 )
 
 // The command gets its settings in three steps: kong fills flags from arguments and environment
-// variables; settings parses them; check calls the service's own Validate and translates its
+// variables; settings parses them; validate calls the service's own Validate and translates its
 // mistakes from option names to flag names. A pointer is a flag that may be omitted but not
 // empty: see [command.Mistakes.Given].
 
@@ -104,13 +104,13 @@ func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) set
 		s.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
-	s.check(wrong)
+	s.validate(wrong)
 	return s
 }
 
-// check adds all mistakes in the settings to wrong, under the names of the
+// validate adds all mistakes in the settings to wrong, under the names of the
 // flags.
-func (s settings) check(wrong *command.Mistakes) {
+func (s settings) validate(wrong *command.Mistakes) {
 	wrong.Check("--addr", serve.CheckAddr(s.Addr))
 	if s.MetricsAddr != "" {
 		wrong.Check("--metrics-addr", serve.CheckAddr(s.MetricsAddr))
