@@ -45,8 +45,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by status of the answer.",
 			"desk", "status"),
 		replies: counter("liveactivity_replies_total",
-			"Messages to reply to, by result: written, retried, lost, left, withheld, echo, expired, "+
-				"refused, dropped.", "desk", "result"),
+			"Messages to reply to, by result: written, retried, lost (in doubt), left (to people), withheld (link or "+
+				"length), echo, expired, refused, dropped (replies are off).", "desk", "result"),
 		links: counter("liveactivity_links_total",
 			"Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
 		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.",
