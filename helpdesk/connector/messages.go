@@ -37,21 +37,21 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 // lookUpLater stores that the contact of a conversation has to be looked up, in place of an
 // earlier one.
 func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
-	return c.amend(ctx, in, false, func(r *record) (status, bool, error) {
+	return c.amend(ctx, in, func(r *record) (status, bool, error) {
 		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
-		return pending, true, nil
+		return "", true, nil
 	})
 }
 
 // amend changes the document of a webhook's conversation and notifies the holder of the
-// lease. If final is set, it stores the webhook's receipt with the change. The change is made
-// again if another one came first. It reports false if nothing has to be stored, and its
-// error ends amend.
+// lease. If change returns a status, the webhook's receipt is stored with it. change is called
+// again if another change came first. It reports false if nothing has to be stored, and its error
+// ends amend.
 //
 // It needs no lease: compare-and-set keeps it apart from the job. It changes nothing if the
 // receipt is stored already. After an error the change may have been stored, unless the error
 // is a conflict.
-func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
+func (c *Connector) amend(ctx context.Context, in *incoming,
 	change func(r *record) (result status, changes bool, err error)) error {
 	return document.Retry(ctx, func() error {
 		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{in.link().documentName()}, in.receipt.names...)...)
@@ -68,11 +68,11 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool,
 			return err
 		}
 		all := []document.Change{put}
-		if final {
+		if result != "" {
 			all = append(all, in.receipt.changes(result)...)
 		}
 		err = c.store.commit(ctx, in.productID, notice{Type: noticeType, Link: in.link()}, all...)
-		in.receipt.stored = final && err == nil
+		in.receipt.stored = result != "" && err == nil
 		return err
 	})
 }
@@ -91,7 +91,7 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, erro
 		return ignored, nil
 	}
 	var h heard // of the last attempt: another change of the document may come first
-	err = c.amend(ctx, in, true, func(r *record) (status, bool, error) {
+	err = c.amend(ctx, in, func(r *record) (status, bool, error) {
 		if h, err = c.hear(ctx, in, r); can.Chats {
 			result = h.answer
 		}

@@ -118,7 +118,7 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.Event) error {
 	var before assistance.Machine
 	var effects []assistance.Effect
-	err := c.amend(ctx, in, false, func(r *record) (_ status, changes bool, err error) {
+	err := c.amend(ctx, in, func(r *record) (_ status, changes bool, err error) {
 		before = r.machine()
 		effects, err = r.step(*in.product.rules(in.desk.Name), c.store.now(), event)
 		return "", true, err
