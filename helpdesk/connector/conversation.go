@@ -84,7 +84,7 @@ func (s *session) by() linkedBy {
 
 // vouch records a claim to the session's link. A less trusted party only adds to the flags; it
 // does not replace the contact.
-func (s *session) vouch(c claim) {
+func (s *session) vouch(c linkClaim) {
 	if c.by >= s.by() {
 		s.Contact = c.contact
 	}

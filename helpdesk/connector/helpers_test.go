@@ -89,13 +89,13 @@ func (s *service) link(ctx context.Context, desk, conversationID, sessionID stri
 	if err != nil {
 		return "", err
 	}
-	return s.linker.link(ctx, claim{productID: "acme", Link: Link{desk, conversationID}, by: by, at: at,
+	return s.linker.link(ctx, linkClaim{productID: "acme", Link: Link{desk, conversationID}, by: by, at: at,
 		proof: intake.Proof{UserHash: hashOf(known.UserID)}}, sessionID)
 }
 
 // linkContact links the session of a contact to a conversation of Zendesk.
 func (s *service) linkContact(ctx context.Context, conversationID string, contact helpdesk.Contact) (status, error) {
-	return s.linker.linkContact(ctx, claim{productID: "acme", Link: Link{"zendesk", conversationID},
+	return s.linker.linkContact(ctx, linkClaim{productID: "acme", Link: Link{"zendesk", conversationID},
 		by: byWebhook}, contact)
 }
 

@@ -320,7 +320,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 			return nil
 		})
 	case s.kind == kindOffer:
-		return j.claim(ctx, s)
+		return j.claimOffer(ctx, s)
 	}
 	return nil
 }
@@ -505,7 +505,7 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	if o.contact.UserID == "" {
 		o.contact.UserID = s.contact.UserID
 	}
-	c := claim{productID: j.d.productID, Link: j.lane.link(), by: byWebhook, at: s.contact.At}
+	c := linkClaim{productID: j.d.productID, Link: j.lane.link(), by: byWebhook, at: s.contact.At}
 	for {
 		_, err := j.d.linker.linkContact(ctx, c, o.contact)
 		if err == nil {

@@ -82,8 +82,8 @@ type linker struct {
 	count    func(productID, desk string, result status)
 }
 
-// claim is a request for a link.
-type claim struct {
+// linkClaim is a request for a link.
+type linkClaim struct {
 	productID string
 	Link
 
@@ -106,7 +106,7 @@ type claim struct {
 // storage's. After an error of storage the link may have been stored; after any other,
 // nothing has changed. A claim whose receipt is stored already has no effect, and the
 // status is the former answer.
-func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
+func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (status, error) {
 	product, _, err := l.products.Product(c.productID)
 	if err != nil {
 		return "", err
@@ -142,7 +142,7 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 // amend links the session of an amendment, whose first document is the conversation's. The error
 // is errNoChange if the amendment would change nothing. If another change of the documents comes
 // first, amend is called again and starts over.
-func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, sessionID string,
+func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment, sessionID string,
 	product Product) (status, error) {
 	s := &a.Session
 	if c.receipt != nil && c.receipt.recall(a.Docs[1:]) {
@@ -173,7 +173,7 @@ func (l *linker) amend(ctx context.Context, c claim, a *directory.Amendment, ses
 
 // isOf reports whether the session of an amendment is known and belongs to the contact. A claim
 // without a contact fits any session.
-func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sessionID string) (bool, error) {
+func (l *linker) isOf(ctx context.Context, c linkClaim, a *directory.Amendment, sessionID string) (bool, error) {
 	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
 		return a.Known, nil
 	}
@@ -184,7 +184,7 @@ func (l *linker) isOf(ctx context.Context, c claim, a *directory.Amendment, sess
 // join adds a session to the conversation of an amendment; isNew is false if the session has the
 // link already. For a session that is new in the conversation, actions that started since from
 // are written. One that was there before goes on from its cursor, for its new user.
-func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sessionID string, isNew bool,
+func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, sessionID string, isNew bool,
 	from time.Time) (status, error) {
 	r := recordOf(a.Docs[0]) // a document that cannot be read counts as empty
 	result, n := linked, notice{Type: noticeType, Link: c.Link, SessionID: sessionID}
@@ -240,7 +240,7 @@ func (l *linker) join(ctx context.Context, c claim, a *directory.Amendment, sess
 
 // formerUser returns the user of the session's newest ended link to the claim's conversation,
 // empty for none.
-func formerUser(s *directory.Session, c claim) string {
+func formerUser(s *directory.Session, c linkClaim) string {
 	user, _, _ := s.LinkedUser(c.Desk, c.ConversationID)
 	for _, of := range s.Conversations() {
 		if of.Desk == c.Desk && of.ID == c.ConversationID && of.UserID != user {
@@ -290,7 +290,7 @@ func decodeWaiting(value []byte) (w Waiting, ok bool) {
 // that waits for one, for MaxWait. The status is ignored for an empty contact and for a
 // conversation that has too many sessions, and already linked even if the link is to another
 // conversation. Any error is storage's, and the call can be repeated.
-func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
+func (l *linker) linkContact(ctx context.Context, c linkClaim, contact helpdesk.Contact) (status, error) {
 	result, err := l.linkKnown(ctx, c, contact)
 	if result != "" || err != nil {
 		return result, err
@@ -303,7 +303,7 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 
 // linkKnown links the session that a contact has. The status is empty if there
 // is none.
-func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
+func (l *linker) linkKnown(ctx context.Context, c linkClaim, contact helpdesk.Contact) (status, error) {
 	sessionID, err := l.sessionOf(ctx, c.productID, contact)
 	if sessionID == "" || err != nil {
 		return "", err
@@ -315,7 +315,7 @@ func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contac
 // linkFound links a session that was found for a contact. A link that is refused is not an
 // error, because a desk would only repeat it. The status is empty if the session is not the
 // contact's.
-func (l *linker) linkFound(ctx context.Context, c claim, sessionID string) (status, error) {
+func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (status, error) {
 	result, err := l.link(ctx, c, sessionID)
 	switch {
 	case errors.Is(err, ErrLinked):
@@ -354,7 +354,7 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 }
 
 // addWaiting stores a waiting link. Repeating it changes nothing and does not extend the wait.
-func (l *linker) addWaiting(ctx context.Context, c claim, w Waiting) (status, error) {
+func (l *linker) addWaiting(ctx context.Context, c linkClaim, w Waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
@@ -398,7 +398,7 @@ func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, se
 	}
 	change := document.Check(docs[0])
 	if docs[0].Exists() {
-		c := claim{productID: productID, Link: of, by: byWebhook, at: w.At,
+		c := linkClaim{productID: productID, Link: of, by: byWebhook, at: w.At,
 			contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
 		if result, err := l.linkFound(ctx, c, sessionID); result == "" {
 			return err

@@ -16,7 +16,7 @@ import (
 // a conversation the receipt is stored with the link; for a message it is stored with the
 // message. A repetition returns the former answer and sets in.receipt.was.
 func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error) {
-	claim := in.claim()
+	claim := in.linkClaim()
 	if in.event.Type == helpdesk.EventOpened {
 		claim.receipt = &in.receipt
 	}

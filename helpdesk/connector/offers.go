@@ -15,10 +15,10 @@ import (
 
 // The outbox of an offer is its machine; see internal/assistance:
 //
-//	trigger matches ──▶ lane.match ──▶ claim: Matched ──▶ offer ──▶ settleOffer
-//	                                   stored as the       once      sent       Shown
-//	                                   machine's claim               not sent   Refused
-//	                                                                 in doubt   the claim stays
+//	trigger matches ──▶ memo.match ──▶ claimOffer: Matched ──▶ offer ──▶ settleOffer
+//	                                   stored as the            once      sent       Shown
+//	                                   machine's claim                    not sent   Refused
+//	                                                                      in doubt   the claim stays
 //
 // A claim that stays is due after assistance.FindAfter: nextTick has the desk look for the
 // offer, which is then Shown or Lost. An offer that is ignored is due after its time: remove
@@ -148,10 +148,10 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 	return effects, nil
 }
 
-// claim claims the offer of a match before it is sent, unless something prevents the offer.
+// claimOffer claims the offer of a match before it is sent, unless something prevents the offer.
 // The machine records the claim as an offer in flight. The match is used up in any case,
 // and the error is errMoot if no offer is to be made. Otherwise s.send is the offer.
-func (j *job) claim(ctx context.Context, s *step) error {
+func (j *job) claimOffer(ctx context.Context, s *step) error {
 	j.locked(func() { j.lane.ensureMemo().match = nil })
 	reason := untrusted
 	var effects []assistance.Effect

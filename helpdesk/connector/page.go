@@ -33,10 +33,10 @@ type linkRequest struct {
 	Token    string `json:"token"`
 }
 
-// claim returns the link that the request asks for. It is bySigned if there is any proof; the
+// linkClaim returns the link that the request asks for. It is bySigned if there is any proof; the
 // proof itself is checked later, once the session's user is known.
-func (l *linkRequest) claim() claim {
-	c := claim{productID: l.ProductID, Link: Link{l.Desk, string(l.ConversationID)},
+func (l *linkRequest) linkClaim() linkClaim {
+	c := linkClaim{productID: l.ProductID, Link: Link{l.Desk, string(l.ConversationID)},
 		proof: intake.Proof{UserHash: l.UserHash, Token: l.Token}}
 	if c.proof != (intake.Proof{}) {
 		c.by = bySigned
@@ -118,7 +118,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 	defer cancel()
-	result, claim := linked, link.claim()
+	result, claim := linked, link.linkClaim()
 	attempt := func() (err error) {
 		result, err = c.linker.link(ctx, claim, link.SessionID)
 		return linkFailed(err)

@@ -71,7 +71,7 @@ func (c *conversation) isFull(by linkedBy) bool {
 // makeRoom removes a session from a conversation that is full: the oldest one whose link the
 // directory has forgotten. Nothing has happened there for as long as actions are kept, and no
 // erasure would find it. The error is ErrTooManySessions if there is none, or storage's.
-func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
+func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 	if !r.isFull(c.by) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (l *linker) makeRoom(ctx context.Context, c claim, r *record) error {
 // givesWay reports whether a session's link to another conversation ends in favor of a claim. A
 // stranger's link does if the claim is vouched for. A link whose document is gone or cannot be
 // read does not give way.
-func (l *linker) givesWay(ctx context.Context, c claim, s *directory.Session, sessionID string) (bool, error) {
+func (l *linker) givesWay(ctx context.Context, c linkClaim, s *directory.Session, sessionID string) (bool, error) {
 	if c.by == byBrowser {
 		return false, nil
 	}

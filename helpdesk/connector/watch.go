@@ -158,7 +158,7 @@ func (d *delivery) askTriggers() {
 }
 
 // decide has the core decide about a session and remembers the offer to be made. The decision
-// uses the machine as this process last saw it; claim decides again with the stored one. Only
+// uses the machine as this process last saw it; claimOffer decides again with the stored one. Only
 // the holder of the lease logs and counts a match without an offer, so that it counts once.
 func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	var m assistance.Machine

@@ -102,9 +102,9 @@ type incoming struct {
 // link returns the link of the event's conversation.
 func (in *incoming) link() Link { return Link{in.desk.Name, in.event.ConversationID} }
 
-// claim returns the link that the webhook asks for.
-func (in *incoming) claim() claim {
-	return claim{productID: in.productID, Link: in.link(), by: byWebhook, at: in.event.At}
+// linkClaim returns the link that the webhook asks for.
+func (in *incoming) linkClaim() linkClaim {
+	return linkClaim{productID: in.productID, Link: in.link(), by: byWebhook, at: in.event.At}
 }
 
 // receipt is the record of a received webhook and its answer: a document under each of
