@@ -15,7 +15,7 @@
 // of the document, the log and the time, stores the write in the outbox, sends it to the desk
 // and settles the outcome. Each of these changes is a compare-and-set. A desk that is down for
 // hours costs a few hundred bytes per conversation, because the log holds the actions for its
-// notes.
+// notes. The comment in job.go has the pipeline and its terms.
 //
 // A link, a message or a waiting link is committed to its documents together with a notice in
 // the log. Every server follows the log, so the holder of the lease learns of each change

@@ -30,7 +30,6 @@ type labelsRequest struct {
 	ActionCount    *int   `json:"action_count"`
 }
 
-// labelsAnswer is the answer to it.
 type labelsAnswer struct {
 	Labels []string `json:"labels"`
 }

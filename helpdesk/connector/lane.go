@@ -69,7 +69,6 @@ type memo struct {
 	refused  int                // the account's accepted at its last refusal, plus one; zero for none, see isOwn
 }
 
-// link returns the conversation's link.
 func (l *lane) link() Link { return linkOf(l.key) }
 
 // session returns the session with that ID, or nil.

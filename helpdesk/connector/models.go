@@ -58,7 +58,7 @@ func (j *job) compose(s *step, q Question, sessions []session) {
 			case ctx.Err() == nil:
 				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
 				if first, _ := m.fail(answers, 0); first {
-					d.logger.Warn("a message is answered late", "desk", q.Desk, "conversation_id", q.ConversationID, "err", err)
+					d.logger.Warn("no reply was composed; retrying", "desk", q.Desk, "conversation_id", q.ConversationID, "err", err)
 				}
 			}
 		}

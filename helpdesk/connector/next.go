@@ -44,7 +44,6 @@ const (
 	classes
 )
 
-// class returns the class of the kind.
 func (k kind) class() class {
 	switch k {
 	case kindNote, kindSummary, kindRedaction, kindDraft:

@@ -91,7 +91,6 @@ type record struct {
 	conversation
 }
 
-// link returns the conversation's link.
 func (r *record) link() Link { return linkOf(strings.TrimPrefix(r.doc.Name, conversationPrefix)) }
 
 // read returns a conversation, empty if there is none or it cannot be read. An error means that

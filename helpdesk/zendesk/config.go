@@ -93,7 +93,6 @@ func (c Config) tolerance() time.Duration { return time.Duration(c.SignatureTole
 // mistakes collects the mistakes in a configuration.
 type mistakes []error
 
-// add adds the mistake in a field.
 func (m *mistakes) add(field, problem string) {
 	*m = append(*m, &helpdesk.ConfigError{Field: field, Problem: problem})
 }

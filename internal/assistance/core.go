@@ -173,7 +173,6 @@ func (c *Core) Rest() time.Duration {
 	return WindowSpan + r.InteractionTimeout + r.Cooldown
 }
 
-// rulesOf returns the rules for a product's machines.
 func rulesOf(c proactive.Config) Rules {
 	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
 		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}

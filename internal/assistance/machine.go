@@ -21,7 +21,6 @@ const (
 	Conservative State = "conservative_assistance" // holding back after a dismissal
 )
 
-// moves are the possible moves.
 var moves = map[State][]State{
 	Thinking:     {Proactive, Reactive, Conservative},
 	Proactive:    {Guidance, Conservative, Thinking, Reactive},
