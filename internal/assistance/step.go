@@ -15,7 +15,7 @@ import (
 func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error) {
 	s := step{Machine: m, rules: r, now: instantOf(now)}
 	s.pass()
-	if ok, reason := s.take(e); !ok {
+	if ok, reason := s.apply(e); !ok {
 		return m, nil, &MoveError{State: s.State(), Event: e.name(), Reason: reason}
 	}
 	return s.Machine, s.effects, nil
@@ -29,8 +29,8 @@ type step struct {
 	effects []Effect
 }
 
-// do adds an effect.
-func (s *step) do(e Effect) { s.effects = append(s.effects, e) }
+// add adds an effect.
+func (s *step) add(e Effect) { s.effects = append(s.effects, e) }
 
 // enter moves to a state and reports whether that move exists. Entering the
 // current state renews its time.
@@ -40,7 +40,7 @@ func (s *step) enter(to State) bool {
 		if !from.CanMoveTo(to) {
 			return false
 		}
-		s.do(Moved{from, to})
+		s.add(Moved{from, to})
 	}
 	if s.Current, s.Since = to, s.now; to == Thinking {
 		s.Current = ""
@@ -65,12 +65,12 @@ func (s *step) pass() {
 // expired reports whether the user has had enough time to react to the offer.
 func (s *step) expired() bool { return s.now >= s.Since+instant(s.Offer.TimeoutUS) }
 
-// take applies an event and reports whether it can happen; for an offer, reason
+// apply applies an event and reports whether it can happen; for an offer, reason
 // says why not.
-func (s *step) take(e Event) (ok bool, reason Reason) {
+func (s *step) apply(e Event) (ok bool, reason Reason) {
 	switch e := e.(type) {
 	case Matched:
-		reason = s.match(e)
+		reason = s.claim(e)
 		return reason == Offered, reason
 	case Shown:
 		return s.shown(e.OfferID), ""
@@ -112,8 +112,8 @@ func (s *step) assist(e Event) bool {
 	return false
 }
 
-// match claims an offer.
-func (s *step) match(e Matched) Reason {
+// claim claims the offer of a match, unless there is a reason against it.
+func (s *step) claim(e Matched) Reason {
 	if reason := s.gate(s.now, e); reason != Offered {
 		return reason
 	}
@@ -125,7 +125,7 @@ func (s *step) match(e Matched) Reason {
 	}
 	s.Claim = claim
 	s.fire(r.TriggerID, &firing{At: s.now, Used: e.used})
-	s.do(Send{r.TriggerID, claim.quickReply(), e.SendBy})
+	s.add(Send{r.TriggerID, claim.quickReply(), e.SendBy})
 	return Offered
 }
 
@@ -177,21 +177,21 @@ func (s *step) message(text string) {
 		s.shown("")
 	}
 	label, chosen := s.Offer.label(text)
-	if !chosen || !s.open() {
+	if !chosen || !s.canChoose() {
 		s.enter(Reactive)
-		s.do(Reply{text})
+		s.add(Reply{text})
 		return
 	}
 	if !s.enter(Guidance) {
 		s.enter(Reactive)
 		s.enter(Guidance)
 	}
-	s.do(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
+	s.add(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
 }
 
-// open reports whether labels of the last offer can be chosen: the offer stays in sight for a
+// canChoose reports whether labels of the last offer can be chosen: the offer stays in sight for a
 // while after its time is over, even behind other messages, unless the user has dismissed it.
-func (s *step) open() bool {
+func (s *step) canChoose() bool {
 	switch s.State() {
 	case Thinking, Reactive:
 		return s.now < s.Offer.At.add(s.rules.idle())+instant(s.Offer.TimeoutUS)
@@ -204,10 +204,10 @@ func (s *step) open() bool {
 // removed forgets everything, and adds the last move to the effects.
 func (s *step) removed() {
 	if s.State() != Thinking {
-		s.do(Moved{s.State(), Thinking})
+		s.add(Moved{s.State(), Thinking})
 	}
 	s.Machine = Machine{}
-	s.do(Clear{})
+	s.add(Clear{})
 }
 
 // tick requests overdue effects.
@@ -217,9 +217,9 @@ func (s *step) tick() {
 		if s.Offer != nil {
 			find.After = s.Offer.At.time()
 		}
-		s.do(find)
+		s.add(find)
 	}
 	if s.State() == Proactive && s.expired() {
-		s.do(Remove{s.Offer.ID})
+		s.add(Remove{s.Offer.ID})
 	}
 }
