@@ -295,7 +295,7 @@ func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
 		time.Sleep(time.Minute)
 		f.visit(t, "forged", "x")
-		f.linkAs(t, "7", "forged", byBrowser)
+		f.linkAs(t, "7", "forged", byStranger)
 		synctest.Wait()
 		f.visit(t, "forged", "y")
 		f.visit(t, "s", "b")

@@ -79,7 +79,7 @@ func (s *session) by() linkedBy {
 	case s.Signed:
 		return bySigned
 	}
-	return byBrowser
+	return byStranger
 }
 
 // vouch records a claim to the session's link. A less trusted party only adds to the flags; it
@@ -228,7 +228,7 @@ func (c *conversation) machine() assistance.Machine {
 
 // owned reports whether anybody but strangers has linked a session to the conversation.
 func (c *conversation) owned() bool {
-	return slices.ContainsFunc(c.Sessions, func(s session) bool { return s.by() > byBrowser })
+	return slices.ContainsFunc(c.Sessions, func(s session) bool { return s.by() > byStranger })
 }
 
 // isEmpty reports whether there is nothing to store: then the document is deleted, or not
@@ -320,7 +320,7 @@ func (c *conversation) written(noteID string, now time.Time) {
 // notedAt returns the time of the conversation's newest note of actions. Sessions that only
 // strangers have linked have a time of their own.
 func (c *conversation) notedAt(s *session) *time.Time {
-	if s.by() == byBrowser {
+	if s.by() == byStranger {
 		return &c.StrangeAt
 	}
 	return &c.NotedAt

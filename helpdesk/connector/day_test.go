@@ -228,9 +228,9 @@ func (d *day) linksAgain(v *visitor) {
 	if len(v.visits) == 0 {
 		return
 	}
-	_, err := d.link(context.Background(), "zendesk", v.conversation, v.id, byBrowser, time.Now())
+	_, err := d.link(context.Background(), "zendesk", v.conversation, v.id, byStranger, time.Now())
 	require.NoError(d.t, err)
-	_, err = d.link(context.Background(), "zendesk", "elsewhere", v.id, byBrowser, time.Now())
+	_, err = d.link(context.Background(), "zendesk", "elsewhere", v.id, byStranger, time.Now())
 	require.ErrorIs(d.t, err, ErrLinked)
 }
 

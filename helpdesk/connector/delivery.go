@@ -170,7 +170,7 @@ func (d *delivery) takeOver(doc document.Document, start eventlog.ID) eventlog.I
 	l := d.lane(of, now)
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
-		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byBrowser)
+		d.join(l, s.ID, s.LinkedAt, s.Cursor.After, s.by() == byStranger)
 		start = earlierID(start, s.Cursor.After)
 	}
 	if c.Machine != nil {

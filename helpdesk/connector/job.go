@@ -125,7 +125,7 @@ func (j *job) plan() {
 	j.keepCalm()
 	for i := range c.Sessions { // one may have joined without a notice seen here
 		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.LinkedAt, s.Cursor.After,
-			s.by() == byBrowser) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
+			s.by() == byStranger) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
 		}
 	}

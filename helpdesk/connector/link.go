@@ -35,9 +35,9 @@ const (
 type linkedBy int
 
 const (
-	byBrowser linkedBy = iota // a stranger: anyone can pretend to be a page of the product
-	bySigned                  // the session's user, whose identity the product has signed
-	byWebhook                 // the desk
+	byStranger linkedBy = iota // a stranger: anyone can pretend to be a page of the product
+	bySigned                   // the session's user, whose identity the product has signed
+	byWebhook                  // the desk
 )
 
 // ErrLinked reports a session that is linked to another conversation.
@@ -115,7 +115,7 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 	switch {
 	case c.receipt != nil:
 		names = append(names, c.receipt.names...)
-	case c.by == byBrowser:
+	case c.by == byStranger:
 		names = append(names, strangersName)
 	}
 	result := linked
@@ -212,7 +212,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 		joined.vouch(c)
 		r.Sessions = append(r.Sessions, joined)
 	}
-	n.Stranger = r.session(sessionID).by() == byBrowser
+	n.Stranger = r.session(sessionID).by() == byStranger
 	put, _, err := l.change(&r)
 	if err != nil {
 		return "", err
@@ -221,7 +221,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 	switch {
 	case c.receipt != nil:
 		a.Changes = append(a.Changes, c.receipt.changes(result)...)
-	case c.by == byBrowser && result == linked:
+	case c.by == byStranger && result == linked:
 		counted, err := l.countStranger(a.Docs[1])
 		if err != nil {
 			return "", err

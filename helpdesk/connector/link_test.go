@@ -88,8 +88,8 @@ func TestLink_remembersWhetherTheDeskSaidSo(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "forged", "/a")
 	s.visit(t, "s", "/a")
-	s.linkAs(t, "7", "forged", byBrowser)
-	s.linkAs(t, "7", "s", byBrowser)
+	s.linkAs(t, "7", "forged", byStranger)
+	s.linkAs(t, "7", "s", byStranger)
 	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s"}}, s.sessions(t, "7"))
 	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook))
 	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"),
@@ -130,7 +130,7 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		if i == MaxStrangers {
 			want = ErrTooManySessions.Error()
 		}
-		require.Equal(t, want, s.linkAs(t, "7", id, byBrowser))
+		require.Equal(t, want, s.linkAs(t, "7", id, byStranger))
 	}
 	for i := range MaxSessions {
 		for by, id := range map[linkedBy]string{bySigned: fmt.Sprint("signed", i), byWebhook: fmt.Sprint("own", i)} {
@@ -141,8 +141,8 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 	for _, by := range []linkedBy{bySigned, byWebhook} {
 		id := fmt.Sprint("ada", by)
 		s.visitAs(t, id, "ada", "", time.Now(), "/a")
-		require.Equal(t, "linked", s.linkAs(t, "forged", id, byBrowser))
-		require.Equal(t, "linked to forged", s.linkAs(t, "8", id, byBrowser))
+		require.Equal(t, "linked", s.linkAs(t, "forged", id, byStranger))
+		require.Equal(t, "linked to forged", s.linkAs(t, "8", id, byStranger))
 		require.Equal(t, "linked", s.linkAs(t, "8", id, by))
 		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, bySigned))
 		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, byWebhook))
@@ -158,7 +158,7 @@ func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	s.records(t, did("alice", "a", time.Second))
 	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
 	s.records(t, did("bob", "b", 0))
-	require.Equal(t, "linked", s.linkAs(t, "7", "s", byBrowser))
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
 	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
 }
 
@@ -196,26 +196,26 @@ func TestConversation_trustsLinksThatTheDeskOrTheUserVouchesFor(t *testing.T) {
 }
 
 // Every server refuses a flood of browsers' links. Webhooks' links are not counted.
-func TestLink_boundsTheLinksOfBrowsersInAMinute(t *testing.T) {
+func TestLink_boundsTheLinksOfStrangersInAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLinks(t)
 		for i := range MaxStrangeLinks {
 			id := fmt.Sprint(i)
 			s.visit(t, id, "/a")
-			require.Equal(t, "linked", s.linkAs(t, "c"+id, id, byBrowser))
-			require.Equal(t, "already_linked", s.linkAs(t, "c"+id, id, byBrowser))
+			require.Equal(t, "linked", s.linkAs(t, "c"+id, id, byStranger))
+			require.Equal(t, "already_linked", s.linkAs(t, "c"+id, id, byStranger))
 			time.Sleep(time.Second / 2)
 		}
 		s.visit(t, "s", "/a")
-		_, err := s.link(t.Context(), "zendesk", "7", "s", byBrowser, time.Time{})
+		_, err := s.link(t.Context(), "zendesk", "7", "s", byStranger, time.Time{})
 		var quota *QuotaError
 		require.ErrorAs(t, err, &quota)
 		require.Equal(t, time.Minute-MaxStrangeLinks*time.Second/2, quota.Wait)
 		s.visit(t, "own", "/a")
 		require.Equal(t, "linked", s.linkAs(t, "8", "own", byWebhook))
 		time.Sleep(quota.Wait)
-		require.Equal(t, "linked", s.linkAs(t, "7", "s", byBrowser))
-		require.Contains(t, s.linkAs(t, "9", "own", byBrowser), "linked to 8")
+		require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
+		require.Contains(t, s.linkAs(t, "9", "own", byStranger), "linked to 8")
 	})
 }
 
@@ -415,7 +415,7 @@ func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
 	s := newLinks(t)
 	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
 	s.put(t, record{document.Document{Name: linkOf("zendesk/7").documentName()}, nearlyFull(t, 10)})
-	assert.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", "s", byBrowser))
+	assert.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", "s", byStranger))
 	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
 	require.NoError(t, err)
 	assert.Equal(t, ignored, result)

@@ -309,7 +309,7 @@ func (c *conversation) nextActions(v *view, strange bool) *step {
 		if s := c.session(other.session); s == nil || s.UserID != other.userID { // it was erased or taken over
 			continue
 		}
-		if (c.session(other.session).by() == byBrowser) == strange &&
+		if (c.session(other.session).by() == byStranger) == strange &&
 			slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
 			other.session == v.unfinished ||
 			w.session != v.unfinished && other.found[0].entry.Compare(w.found[0].entry) < 0) {
@@ -349,7 +349,7 @@ func (c *conversation) nextSummary(v *view, strange bool) *step {
 		s := &c.Sessions[i]
 		due := s.unsummed() >= v.notes.SummaryThreshold
 		switch {
-		case (s.by() == byBrowser) != strange:
+		case (s.by() == byStranger) != strange:
 		case draft != nil && draft.Text != "" && draft.session == s.ID:
 			return s.summarize(draft.sessionSummary, v.now)
 		case due && v.models && !v.modelRuns && draft.allows(s):

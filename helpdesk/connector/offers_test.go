@@ -772,10 +772,10 @@ func TestOffers_offersNoHelpForActionsOfThePreviousUser(t *testing.T) {
 
 // A page can link any session to any conversation. Such a session leads to no offer there, although
 // the desk vouches for the conversation's own session.
-func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
+func TestOffers_offersNothingForASessionThatAStrangerAdded(t *testing.T) {
 	run(t, helping, func(w *world, s *server, conversation string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
-		_, err := (&service{Connector: s.connector}).link(t.Context(), "intercom", conversation, "s2", byBrowser, time.Now())
+		_, err := (&service{Connector: s.connector}).link(t.Context(), "intercom", conversation, "s2", byStranger, time.Now())
 		require.NoError(t, err)
 		w.toAndFro("s2", "joe@acme.example", "/pricing")
 		time.Sleep(time.Second)

@@ -371,10 +371,10 @@ func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 
 // A page can link any session to any conversation. A reply composed of it would show one user
 // another's actions. If such a link prevented replies, any page could switch replies off.
-func TestReply_isComposedOfNothingThatOnlyABrowserLinked(t *testing.T) {
+func TestReply_isComposedOfNothingThatOnlyAStrangerLinked(t *testing.T) {
 	d, model := newChat(t)
 	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
-	_, err := d.link(t.Context(), "chat", "c1", "victim", byBrowser, time.Now())
+	_, err := d.link(t.Context(), "chat", "c1", "victim", byStranger, time.Now())
 	require.NoError(t, err)
 	e := userReply("d1", "c1", "What did I do?")
 	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
@@ -573,7 +573,7 @@ func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 		{activity.Signed, activity.Signed, byWebhook, false, true},
 		{activity.Claimed, activity.Claimed, bySigned, false, false},
 		{activity.Signed, activity.Signed, bySigned, false, true},
-		{activity.Signed, activity.Signed, byBrowser, true, false},
+		{activity.Signed, activity.Signed, byStranger, true, false},
 	} {
 		d, model := newChat(t)
 		known, _, _ := d.products.Product("acme")

@@ -157,7 +157,7 @@ func TestErase_tellsTheUsersOfASessionApart(t *testing.T) {
 	for first, second := range map[string]string{"alice": "bob", "bob": "alice"} {
 		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "home")
-			f.linkAs(t, "7", "s", byBrowser) // nobody is known
+			f.linkAs(t, "7", "s", byStranger) // nobody is known
 			synctest.Wait()
 			for _, user := range []string{"alice", "bob"} {
 				f.records(t, did(user, "of "+user, 0))
@@ -270,7 +270,7 @@ func TestLink_leavesAnonymousActionsToTheUserWhoSignsIn(t *testing.T) {
 func TestLink_ofAnAnonymousSessionIsOfTheFirstToSignIn(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
 		f.records(t, did("anon1", "a", 0))
-		require.Equal(t, "linked", f.linkAs(t, "7", "s", byBrowser))
+		require.Equal(t, "linked", f.linkAs(t, "7", "s", byStranger))
 		f.records(t, signsIn("anon1", "alice", 0), did("alice", "b", 0))
 		assert.Equal(t, "7", f.linkedTo(t))
 		f.records(t, did("anon2", "c", 0))

@@ -24,7 +24,7 @@ const (
 )
 
 // strangersName is the name of the document with the times of a product's new links by
-// browsers, in milliseconds since the epoch.
+// strangers, in milliseconds since the epoch.
 const strangersName = "strangers"
 
 // QuotaError reports that a product has had MaxStrangeLinks within a minute.
@@ -33,10 +33,10 @@ type QuotaError struct {
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("connector: %d new links by browsers within a minute", MaxStrangeLinks)
+	return fmt.Sprintf("connector: %d new links by strangers within a minute", MaxStrangeLinks)
 }
 
-// countStranger counts one more new link by a browser in the document. The change is committed
+// countStranger counts one more new link by a stranger in the document. The change is committed
 // with the link, so servers cannot miss each other's counts. Beyond MaxStrangeLinks the error is
 // a *QuotaError.
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
@@ -57,7 +57,7 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 // vouches for. Each party has places of its own, so strangers keep nobody out.
 func (c *conversation) isFull(by linkedBy) bool {
 	places := MaxSessions
-	if by == byBrowser {
+	if by == byStranger {
 		places = MaxStrangers
 	}
 	for i := range c.Sessions {
@@ -101,7 +101,7 @@ func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 // stranger's link does if the claim is vouched for. A link whose document is gone or cannot be
 // read does not give way.
 func (l *linker) givesWay(ctx context.Context, c linkClaim, s *directory.Session, sessionID string) (bool, error) {
-	if c.by == byBrowser {
+	if c.by == byStranger {
 		return false, nil
 	}
 	r, err := l.read(ctx, c.productID, Link{s.Desk, s.ConversationID})
@@ -109,5 +109,5 @@ func (l *linker) givesWay(ctx context.Context, c linkClaim, s *directory.Session
 		return false, err
 	}
 	other := r.session(sessionID)
-	return other != nil && other.by() == byBrowser, nil
+	return other != nil && other.by() == byStranger, nil
 }

@@ -148,8 +148,8 @@ func TestStrangers_haveATenthOfTheDesksRate(t *testing.T) {
 		want []int // notes by the end of each minute
 		most int   // requests at once
 	}{
-		"strangers":                          {byBrowser, 150, []int{15, 30, 40}, maxStrange},
-		"strangers, at a desk without limit": {byBrowser, 0, []int{40, 40, 40}, maxStrange},
+		"strangers":                          {byStranger, 150, []int{15, 30, 40}, maxStrange},
+		"strangers, at a desk without limit": {byStranger, 0, []int{40, 40, 40}, maxStrange},
 		"signed users":                       {bySigned, 150, []int{40, 40, 40}, maxInside},
 		"webhooks":                           {byWebhook, 150, []int{40, 40, 40}, maxInside},
 	} {
@@ -186,8 +186,8 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 			f.linkAs(t, "7", session, by)
 			synctest.Wait()
 		}
-		link("eve", byBrowser)
-		link("mallory", byBrowser)
+		link("eve", byStranger)
+		link("mallory", byStranger)
 		require.Len(t, f.desk.texts("7"), 1, "one request in a minute")
 		link("ada", byWebhook)
 		require.Contains(t, f.desk.texts("7")[1], "first of ada")
@@ -213,7 +213,7 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 	s := newLinks(t)
 	d := s.newDelivery("acme")
-	for by, want := range map[linkedBy][]int{byBrowser: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
+	for by, want := range map[linkedBy][]int{byStranger: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
 		key := fmt.Sprint("zendesk/", by)
 		s.visitAs(t, key, "ada", "", time.Now(), "a")
 		s.linkAs(t, key[len("zendesk/"):], key, by)
@@ -230,7 +230,7 @@ func TestStrangers_areKnownByTheirLinks(t *testing.T) {
 			return assistance.Decision{Reason: assistance.Offered}
 		})
 	}
-	match(byBrowser)
+	match(byStranger)
 	assert.Nil(t, d.lanes["zendesk/0"].memo)
 	match(byWebhook)
 	assert.NotNil(t, d.lanes["zendesk/2"].memo.match)

@@ -23,9 +23,9 @@ import (
 const (
 	// maxBytes limits a scheduler's unfinished items, but a single item may have any size.
 	maxBytes = 64 << 20
-	// LeastMaxDelay is the shortest time after which a debounced item is
+	// leastMaxDelay is the shortest time after which a debounced item is
 	// processed even if more keep arriving; see [Options.Debounce].
-	LeastMaxDelay = 10 * time.Second
+	leastMaxDelay = 10 * time.Second
 )
 
 // Work processes the items of one key: at least one, in the order in which they
@@ -342,7 +342,7 @@ func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
 	n, full := s.opts.Take(l.queue, l.failures > 0)
 	switch {
 	case n == 0:
-		return l.last.Add(LeastMaxDelay).Sub(now)
+		return l.last.Add(leastMaxDelay).Sub(now)
 	case full || n < len(l.queue) || s.opts.Debounce <= 0:
 		return 0
 	}
@@ -410,7 +410,7 @@ func (s *Scheduler[T]) release(l *lane[T], n int) {
 // whose newest arrived at last: once it has been quiet for the debounce time, but
 // at most max(10 s, 3 × debounce) after first.
 func Quiet(first, last time.Time, debounce time.Duration) time.Time {
-	due, latest := last.Add(debounce), first.Add(max(LeastMaxDelay, 3*debounce))
+	due, latest := last.Add(debounce), first.Add(max(leastMaxDelay, 3*debounce))
 	if due.After(latest) {
 		return latest
 	}
