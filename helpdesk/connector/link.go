@@ -77,7 +77,7 @@ var errNoChange = errors.New("connector: no change")
 //	webhook, no session yet     addWaiting ──▶ resolve, by the holder of the lease ──▶ link
 //	page                        link; the page itself repeats it until the session is known
 type linker struct {
-	*store
+	store    *store
 	products Products
 	count    func(productID, desk string, result status)
 }
@@ -119,7 +119,7 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 		names = append(names, strangersName)
 	}
 	result := linked
-	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *directory.Amendment) (err error) {
+	err = l.store.dir.Amend(ctx, c.productID, sessionID, names, func(a *directory.Amendment) (err error) {
 		result, err = l.amend(ctx, c, a, sessionID, product)
 		return err
 	})
@@ -152,7 +152,7 @@ func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment,
 		return "", cmp.Or(err, ErrUnknownSession)
 	}
 	if c.by == bySigned {
-		if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.now()) {
+		if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.store.now()) {
 			return "", ErrUnsigned
 		}
 		c.contact.UserID = s.UserID
@@ -162,7 +162,7 @@ func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment,
 		if err != nil || !gives {
 			return "", cmp.Or(err, ErrLinked)
 		}
-		s.GiveWay(l.now())
+		s.GiveWay(l.store.now())
 	}
 	isNew := s.ConversationID == ""
 	if isNew {
@@ -177,7 +177,7 @@ func (l *linker) isOf(ctx context.Context, c linkClaim, a *directory.Amendment, 
 	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
 		return a.Known, nil
 	}
-	full, _, err := l.dir.Session(ctx, c.productID, sessionID) // with the email address known for its user
+	full, _, err := l.store.dir.Session(ctx, c.productID, sessionID) // with the email address known for its user
 	return full.UserID == a.Session.UserID && full.IsOf(c.contact.Email, c.contact.UserID), err
 }
 
@@ -213,7 +213,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 		r.Sessions = append(r.Sessions, joined)
 	}
 	n.Stranger = r.session(sessionID).by() == byStranger
-	put, _, err := l.change(&r)
+	put, _, err := l.store.change(&r)
 	if err != nil {
 		return "", err
 	}
@@ -229,7 +229,7 @@ func (l *linker) join(ctx context.Context, c linkClaim, a *directory.Amendment, 
 		a.Changes = append(a.Changes, counted)
 	}
 	a.Write = func(ctx context.Context, changes ...document.Change) error {
-		err := l.commit(ctx, c.productID, n, changes...)
+		err := l.store.commit(ctx, c.productID, n, changes...)
 		if c.receipt != nil && err == nil {
 			c.receipt.stored = true
 		}
@@ -256,7 +256,7 @@ const clockSlack = time.Second
 // moment returns the time of a link: its webhook's time if that is plausible. Whatever the
 // desk's clock says, it is neither later than now nor earlier than MaxWait ago.
 func (l *linker) moment(at time.Time) time.Time {
-	now := l.now()
+	now := l.store.now()
 	if at.IsZero() || at.After(now) {
 		return now
 	}
@@ -333,7 +333,7 @@ func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (
 // known by another address.
 func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	if contact.Email != "" {
-		sessionID, found, err := l.dir.SessionOf(ctx, productID, contact.Email)
+		sessionID, found, err := l.store.dir.SessionOf(ctx, productID, contact.Email)
 		if found || err != nil {
 			return sessionID, err
 		}
@@ -341,12 +341,12 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 	if contact.UserID == "" {
 		return "", nil
 	}
-	found, err := l.log.Activity().Recent(ctx, productID, recent.Subject{UserID: contact.UserID}, 1)
+	found, err := l.store.log.Activity().Recent(ctx, productID, recent.Subject{UserID: contact.UserID}, 1)
 	if err != nil || len(found.Records) == 0 || found.Records[0].Session == "" {
 		return "", err
 	}
 	sessionID := found.Records[0].Session
-	session, known, err := l.dir.Session(ctx, productID, sessionID)
+	session, known, err := l.store.dir.Session(ctx, productID, sessionID)
 	if err != nil || !known || contact.Email != "" && session.Email != "" {
 		return "", err
 	}
@@ -360,7 +360,7 @@ func (l *linker) addWaiting(ctx context.Context, c linkClaim, w Waiting) (status
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
 	}
 	n := notice{Type: noticeType, Link: c.Link, Waiting: &w}
-	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
+	err = l.store.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
 	if document.IsConflict(err) {
 		return pending, nil // it waits already
 	}
@@ -392,7 +392,7 @@ func (l *linker) resolve(ctx context.Context, productID string, links []Waiting)
 // or was erased links nothing.
 func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	of := linkOf(w.Conversation)
-	docs, err := l.docs.Get(ctx, productID, w.documentName())
+	docs, err := l.store.docs.Get(ctx, productID, w.documentName())
 	if err != nil {
 		return err
 	}
@@ -405,7 +405,7 @@ func (l *linker) resolveOne(ctx context.Context, productID string, w Waiting, se
 		}
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: noticeType, Link: of, Waiting: &w, Over: true}, change)
+	err = l.store.commit(ctx, productID, notice{Type: noticeType, Link: of, Waiting: &w, Over: true}, change)
 	if document.IsConflict(err) {
 		return nil // left to the next look
 	}

@@ -40,7 +40,7 @@ func (e *QuotaError) Error() string {
 // with the link, so servers cannot miss each other's counts. Beyond MaxStrangeLinks the error is
 // a *QuotaError.
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
-	now := l.now()
+	now := l.store.now()
 	var at []int64
 	if json.Unmarshal(doc.Value, &at) != nil {
 		at = nil // there is none, or it is damaged: the count starts over
@@ -81,7 +81,7 @@ func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 			ids = append(ids, s.ID)
 		}
 	}
-	known, err := l.dir.Sessions(ctx, c.productID, ids...)
+	known, err := l.store.dir.Sessions(ctx, c.productID, ids...)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (l *linker) givesWay(ctx context.Context, c linkClaim, s *directory.Session
 	if c.by == byStranger {
 		return false, nil
 	}
-	r, err := l.read(ctx, c.productID, Link{s.Desk, s.ConversationID})
+	r, err := l.store.read(ctx, c.productID, Link{s.Desk, s.ConversationID})
 	if err != nil {
 		return false, err
 	}
