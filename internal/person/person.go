@@ -48,7 +48,7 @@ func New(log eventlog.Log, dir *directory.Directory, desks *connector.Connector,
 type found struct {
 	userIDs, emails []string  // emails in lower case
 	sessions        []session // sorted by ID, without duplicates
-	others          []session // sessions with the person's IDs, but as visitors who were others
+	notTheirs       []session // sessions with the person's IDs, but as visitors who were others
 	outside         recent.Records
 }
 
@@ -56,12 +56,12 @@ type found struct {
 type session struct {
 	id      string
 	known   directory.Session
-	kept    []string // user IDs with which others' actions were appended; sorted
+	others  []string // user IDs with which others' actions were appended; sorted
 	actions recent.Records
 }
 
 // isShared reports whether others also acted in the session.
-func (s *session) isShared() bool { return len(s.kept) > 0 }
+func (s *session) isShared() bool { return len(s.others) > 0 }
 
 // find finds a person: the sessions of the user ID, or of all users with the address. The
 // addresses of those users, and those stated in the sessions, also belong to the person, but
@@ -210,8 +210,8 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 			return err
 		}
 		s := session{id: id, known: known[i], actions: recorded.Records}
-		if s.kept = f.keptIn(&s); f.isOthers(&s) {
-			f.others = append(f.others, s)
+		if s.others = f.othersIn(&s); f.isOthers(&s) {
+			f.notTheirs = append(f.notTheirs, s)
 			continue
 		}
 		for _, said := range f.statements(&s) {
@@ -219,7 +219,7 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 		}
 		f.sessions = append(f.sessions, s)
 	}
-	if len(f.others) > 0 && len(f.sessions)+len(f.outside) == 0 { // the addresses belong to those others as well
+	if len(f.notTheirs) > 0 && len(f.sessions)+len(f.outside) == 0 { // the addresses belong to those others as well
 		f.emails = nil
 	}
 	return nil
@@ -266,15 +266,15 @@ func (f *found) visitors() (ids []string) {
 // isOthers reports whether everything that one of the person's IDs did in a session belongs to
 // somebody else, identified later, and nothing else there is the person's.
 func (f *found) isOthers(s *session) bool {
-	return slices.ContainsFunc(s.kept, f.hasUser) && len(f.own(s)) == 0 &&
+	return slices.ContainsFunc(s.others, f.hasUser) && len(f.own(s)) == 0 &&
 		!f.hasUser(s.known.UserID) && !slices.ContainsFunc(s.known.Identified(), f.hasUser)
 }
 
-// keptIn returns the user IDs with which other users' actions in a session were appended. An ID
+// othersIn returns the user IDs with which other users' actions in a session were appended. An ID
 // with an action by the person belongs to nobody else: it was a visitor's, before the session
 // named the person. An ID that the directory has counts even without actions, because the store
 // may have dropped them while the log still has them.
-func (f *found) keptIn(s *session) (others []string) {
+func (f *found) othersIn(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {
 			others = append(others, id)
@@ -298,7 +298,7 @@ func (f *found) hasUser(id string) bool { return id != "" && slices.Contains(f.u
 // own returns the session's actions except for others' actions.
 func (f *found) own(s *session) (own recent.Records) {
 	for _, r := range s.actions {
-		if !slices.Contains(s.kept, r.As) {
+		if !slices.Contains(s.others, r.As) {
 			own = append(own, r)
 		}
 	}
@@ -316,7 +316,7 @@ func (f *found) erasure(productID string) *activity.Erasure {
 			if e.Kept == nil {
 				e.Kept = map[string][]string{}
 			}
-			e.Kept[s.id] = s.kept
+			e.Kept[s.id] = s.others
 		}
 	}
 	return e
@@ -360,8 +360,8 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 // erasure.
 func (f *found) keptAs(userID string) map[string][]string {
 	kept := map[string][]string{}
-	for _, s := range slices.Concat(f.sessions, f.others) {
-		if userID != "" && slices.Contains(s.kept, userID) {
+	for _, s := range slices.Concat(f.sessions, f.notTheirs) {
+		if userID != "" && slices.Contains(s.others, userID) {
 			kept[s.id] = []string{userID}
 		}
 	}
@@ -384,7 +384,7 @@ func (f *found) links() connector.Person {
 	for i := range f.sessions {
 		s := &f.sessions[i]
 		links.SessionIDs = append(links.SessionIDs, s.id)
-		links.Others[s.id] = s.kept
+		links.Others[s.id] = s.others
 		conversations := s.known.Conversations()
 		if s.isShared() {
 			conversations = s.known.ConversationsOf(f.userIDs, f.emails)
