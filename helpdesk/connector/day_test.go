@@ -339,7 +339,7 @@ func TestFollow_keepsItsPromisesAllDay(t *testing.T) {
 	}
 }
 
-// The day has thousands of sessions.
+// The day has many sessions.
 func TestFollow_keepsItsPromisesInACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
