@@ -73,13 +73,14 @@ func watch(root string) error {
 }
 
 // build builds the command in the module's folder into dir, without data that only a debugger
-// needs.
+// needs. go run links a command once and keeps it for the tests of other packages, and passes it
+// to cp here.
 func (c *Command) build(root, folder, dir string) error {
 	if err := watch(root); err != nil {
 		return err
 	}
 	c.path = filepath.Join(dir, "command")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", c.path, ".")
+	cmd := exec.Command("go", "run", "-exec=cp", "-ldflags=-s -w", ".", c.path)
 	cmd.Dir = filepath.Join(root, folder)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the command: %w\n%s", err, out)
