@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,25 +32,19 @@ func largeLog(t *testing.T) (dir string) {
 	log, err := boltlog.Open(dir, nil)
 	require.NoError(t, err)
 	now := activity.Seconds(time.Now())
-	entries := make([]eventlog.Entry, 0, largeEntries/4)
-	for n := range largeEntries {
-		b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: fmt.Sprint("s", n),
-			UserID: fmt.Sprint("u", n), ForwardedAt: now}
-		e := eventlog.Entry{SessionID: b.SessionID}
-		for i := range 50 {
-			a := activity.NewAction(activity.TypePageview, activity.Target{},
-				fmt.Sprintf("https://app.example.com/%d/%s", i, strings.Repeat("x", 200)))
-			a.TimestampStart, a.TimestampEnd = now, now
-			b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: b.UserID})
-			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, " ", i)))
-		}
-		b.Count = len(b.Actions)
-		e.Data, err = jsontext.Marshal(&b)
-		require.NoError(t, err)
-		if entries = append(entries, e); len(entries) == cap(entries) {
-			require.NoError(t, log.Append(t.Context(), "acme", entries))
-			entries = entries[:0]
-		}
+	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s", UserID: "u", ForwardedAt: now}
+	for i := range 50 {
+		a := activity.NewAction(activity.TypePageview, activity.Target{},
+			fmt.Sprintf("https://app.example.com/%d/%s", i, strings.Repeat("x", 200)))
+		a.TimestampStart, a.TimestampEnd = now, now
+		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: b.UserID})
+	}
+	b.Count = len(b.Actions)
+	data, err := jsontext.Marshal(&b)
+	require.NoError(t, err)
+	entries := slices.Repeat([]eventlog.Entry{{SessionID: b.SessionID, Data: data}}, largeEntries)
+	for portion := range slices.Chunk(entries, largeEntries/4) {
+		require.NoError(t, log.Append(t.Context(), "acme", portion))
 	}
 	require.NoError(t, log.Release())
 	return dir
