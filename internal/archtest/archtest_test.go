@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -60,43 +62,61 @@ func isOurs(path string) bool { return path == module || strings.HasPrefix(path,
 // list returns the packages of the module.
 func list(t *testing.T) []pkg {
 	t.Helper()
+	all, err := listed()
+	require.NoError(t, err)
+	return all
+}
+
+// listed asks go list once.
+var listed = sync.OnceValues(func() ([]pkg, error) {
+	return goList[pkg]("-json=ImportPath,Imports,TestImports,XTestImports,Deps")
+})
+
+// goList returns what go list says of the packages of the module, each as a T.
+func goList[T any](args ...string) (all []T, err error) {
 	const root = "../.."
-	watch(t, root)
+	if err := watch(root); err != nil {
+		return nil, err
+	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.Command("go", append(append([]string{"list"}, args...), "./...")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &stdout, &stderr
-	require.NoError(t, cmd.Run(), "%s", &stderr)
-	var all []pkg
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, &stderr)
+	}
 	for decoder := json.NewDecoder(&stdout); ; {
-		var p pkg
+		var p T
 		err := decoder.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		}
-		require.NoError(t, err)
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, p)
 	}
 }
 
 // watch looks at every source file, so that go test does not repeat a result
 // of older sources from its cache.
-func watch(t *testing.T, root string) {
-	t.Helper()
-	eachFile(t, root, func(path string) error {
+func watch(root string) error {
+	return eachFile(root, func(path string) error {
 		_, err := os.Stat(path)
 		return err
 	})
 }
 
 // eachFile visits every source file.
-func eachFile(t *testing.T, root string, visit func(path string) error) {
-	t.Helper()
-	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+func eachFile(root string, visit func(path string) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
+			return filepath.SkipDir
+		}
 		if err == nil && strings.HasSuffix(path, ".go") {
 			err = visit(path)
 		}
 		return err
-	}))
+	})
 }
 
 func find(t *testing.T, all []pkg, name string) pkg {
@@ -226,24 +246,26 @@ func TestExamplesImportNothingInternal(t *testing.T) {
 // testify's Eventually runs its condition on another goroutine, where a require cannot end the
 // test, and each call sets a limit of its own. waittest.Until does neither.
 func TestTestsWaitByWaittest(t *testing.T) {
-	eachFile(t, "../..", func(path string) error {
+	require.NoError(t, eachFile("../..", func(path string) error {
 		source, err := os.ReadFile(path)
 		for _, testify := range []string{"assert", "require"} {
 			assert.NotContains(t, string(source), testify+".Eventually", path)
 		}
 		return err
-	})
+	}))
 }
 
 // A line of Go fits beside a second one on a screen. A tab counts as one column.
 func TestLinesFitOnAScreen(t *testing.T) {
-	eachFile(t, "../..", func(path string) error {
+	require.NoError(t, eachFile("../..", func(path string) error {
 		source, err := os.ReadFile(path)
 		for i, line := range strings.Split(string(source), "\n") {
-			assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", path, i+1)
+			if columns := utf8.RuneCountInString(line); columns > 120 {
+				t.Errorf("%s:%d has %d columns", path, i+1, columns)
+			}
 		}
 		return err
-	})
+	}))
 }
 
 func TestLayer(t *testing.T) {

@@ -1,8 +1,6 @@
 package archtest
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -13,7 +11,6 @@ import (
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -120,29 +117,24 @@ type exports struct {
 	importer types.Importer // reads each file once
 }
 
-// exported returns the packages that the module depends on.
+// exported returns the packages that the module depends on. With -race, they are those that the
+// tests are compiled with.
 func exported(t *testing.T) exports {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Name,Export", "./...")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", &stdout, &stderr
-	require.NoError(t, cmd.Run(), "%s", &stderr)
+	type compiled struct{ ImportPath, Name, Export string }
+	packages, err := goList[compiled]("-race", "-export", "-deps", "-json=ImportPath,Name,Export")
+	require.NoError(t, err)
 	all := exports{files: map[string]string{}, named: map[string]string{}, set: token.NewFileSet()}
 	all.importer = importer.ForCompiler(all.set, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(all.files[path])
 	})
-	for decoder := json.NewDecoder(&stdout); ; {
-		var p struct{ ImportPath, Name, Export string }
-		err := decoder.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		require.NoError(t, err)
+	for _, p := range packages {
 		all.files[p.ImportPath] = p.Export
 		if _, known := all.named[p.Name]; !known || isOurs(p.ImportPath) || p.Name == p.ImportPath {
 			all.named[p.Name] = p.ImportPath
 		}
 	}
+	return all
 }
 
 // check parses code as statements or as declarations, and type-checks it with the
