@@ -93,8 +93,21 @@ func openChat(tab *browsertest.Tab) string {
 	return tab.Texts("#chat-log .bubble.bot > p")
 }
 
-func TestBridge_givesTheWidgetThePersonsActions(t *testing.T) {
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+func TestBridge(t *testing.T) {
+	browser := browsertest.Start(t)
+	for name, test := range map[string]func(*testing.T, *portal, *browsertest.Tab){
+		"gives the widget the person's actions":     givesTheWidgetThePersonsActions,
+		"every view works":                          everyViewWorks,
+		"what is reported stays text":               whatIsReportedStaysText,
+		"its policy lets no markup through":         itsPolicyLetsNoMarkupThrough,
+		"the page is kind while the bridge is down": thePageIsKindWhileTheBridgeIsDown,
+		"the page fits its window":                  thePageFitsItsWindow,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, startPortal(t), browsertest.Open(t, browser)) })
+	}
+}
+
+func givesTheWidgetThePersonsActions(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	session := openPortal(tab, portal)
 	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)),
 		chromedp.WaitVisible(named("h1", "Acme Supplies")))
@@ -132,8 +145,7 @@ func TestBridge_givesTheWidgetThePersonsActions(t *testing.T) {
 	assert.Empty(t, portal.failures())
 }
 
-func TestBridge_everyViewWorks(t *testing.T) {
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+func everyViewWorks(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	session := openPortal(tab, portal)
 	tab.Do("see what is missing", chromedp.Click(named("a", "Documents")),
 		chromedp.WaitVisible(named("h1", "Missing documents")),
@@ -159,9 +171,8 @@ func TestBridge_everyViewWorks(t *testing.T) {
 	assert.Empty(t, portal.failures())
 }
 
-func TestBridge_whatIsReportedStaysText(t *testing.T) {
+func whatIsReportedStaysText(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	const markup = `<img src=x onerror="document.title='owned'">`
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
 	session := openPortal(tab, portal)
 	quoted := fmt.Sprintf("%q", markup)
 	portal.post(`{"session_id":"` + session + `","title":` + quoted + `,"description":` + quoted + `,
@@ -182,15 +193,13 @@ func TestBridge_whatIsReportedStaysText(t *testing.T) {
 	assert.Empty(t, tab.Complaints())
 }
 
-func TestBridge_itsPolicyLetsNoMarkupThrough(t *testing.T) {
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+func itsPolicyLetsNoMarkupThrough(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	openPortal(tab, portal)
 	assert.Equal(t, "TypeError", tab.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch `+
 		`(e) { return e.name } })()`))
 }
 
-func TestBridge_thePageIsKindWhileTheBridgeIsDown(t *testing.T) {
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+func thePageIsKindWhileTheBridgeIsDown(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	session := openPortal(tab, portal)
 	portal.down.Store(true)
 	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)),
@@ -209,8 +218,7 @@ func TestBridge_thePageIsKindWhileTheBridgeIsDown(t *testing.T) {
 	assert.Len(t, portal.bridge.Context(session).Actions, 2, "what was done meanwhile was sent, once")
 }
 
-func TestBridge_thePageFitsItsWindow(t *testing.T) {
-	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+func thePageFitsItsWindow(t *testing.T, portal *portal, tab *browsertest.Tab) {
 	openPortal(tab, portal)
 	for _, width := range []int64{390, 820, 1280} {
 		for _, view := range []string{"vendors", "vendors/acme-supplies", "documents", "activity"} {

@@ -57,6 +57,7 @@ func (s *service) eventIDs() (ids []string) {
 // each reported event once, under the user who identifies in the visit, and has no typed text.
 func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	const typedText = "typed-s3cr3t"
+	browser := browsertest.Start(t)
 	for _, sdk := range []struct {
 		name, strategy, file string
 		clicks               []string // the clicks and changes of the first page
@@ -74,7 +75,7 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			s := startService(t)
 			stream := s.startReader()
 			shop := s.startSDKShop(sdk.file, sdk.name, sdk.strategy)
-			tab := browsertest.Open(t, browsertest.Start(t))
+			tab := browsertest.Open(t, browser)
 			tab.Do("come to the shop", chromedp.Navigate(shop+"/kettles"))
 			tab.Await("the SDK is there", `document.title === "loaded"`)
 			tab.Do("act", chromedp.Evaluate[chromedp.Void](`sdk.page()`),
