@@ -164,13 +164,22 @@ func TestTool_errors(t *testing.T) {
 		"another product's key":   {"other", `{"product_id":"acme","user_id":"ada"}`, "API key does not match product_id"},
 		"limit with a fraction":   {"key", `{"product_id":"acme","user_id":"ada","limit":2.5}`, "limit must be an integer."},
 		"limit a string":          {"key", `{"product_id":"acme","user_id":"ada","limit":"2"}`, "limit must be an integer."},
+		"limit a boolean":         {"key", `{"user_id":"ada","limit":true}`, "limit must be an integer."},
+		"limit an object":         {"key", `{"user_id":"ada","limit":{}}`, "limit must be an integer."},
 		"no user":                 {"key", `{"product_id":"acme"}`, "user_id is required and must not be empty."},
+		"empty user":              {"key", `{"user_id":""}`, "user_id is required and must not be empty."},
+		"user an array":           {"key", `{"user_id":["ada"]}`, "user_id must be a string."},
 		"no arguments":            {"key", `{}`, "user_id is required and must not be empty."},
+		"nothing":                 {"key", ``, "user_id is required and must not be empty."},
+		"null":                    {"key", `null`, "user_id is required and must not be empty."},
+		"an array":                {"key", `[]`, "The arguments must be a JSON object."},
+		"a string":                {"key", `"acme"`, "The arguments must be a JSON object."},
+		"a number":                {"key", `7`, "The arguments must be a JSON object."},
 		"product id not a string": {"key", `{"product_id":["acme"],"user_id":"ada"}`, "product_id must be a string."},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := post(call(tt.arguments))
+			r := post(strings.Replace(call(tt.arguments), `,"arguments":}`, `}`, 1))
 			r.Header.Set("Authorization", "Bearer "+tt.key)
 			w := serve(h, r)
 			assert.Equal(t, http.StatusOK, w.Code)
@@ -273,11 +282,13 @@ func TestHandler_accepts(t *testing.T) {
 	for accept, want := range map[string]int{
 		"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "application/json, text/event-stream": 200,
 		"text/event-stream, application/json;q=0.5": 200, "text/html, */*;q=0.1": 200,
-		"text/event-stream": 400, "text/html": 400,
+		"application/json; charset=utf-8": 200, "text/html,application/xhtml+xml,*/*;q=0.8": 200,
+		"text/event-stream|application/json": 200, // two headers
+		"text/event-stream":                  400, "text/html": 400, "text/html|image/png": 400,
 	} {
 		t.Run(accept, func(t *testing.T) {
 			r := post(call(`{"product_id":"acme","user_id":"ada"}`))
-			r.Header.Set("Accept", accept)
+			r.Header["Accept"] = strings.Split(accept, "|")
 			w := serve(h, r)
 			if want == 200 {
 				assert.Empty(t, decode(t, w).message(t))
