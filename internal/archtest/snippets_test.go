@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
