@@ -14,7 +14,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // changed returns the names of the documents that a book would change.
@@ -111,24 +110,6 @@ func TestBook_ofNothingChangesNothing(t *testing.T) {
 	assert.Empty(t, changed(t, b), "an address of nobody, outside any session")
 }
 
-func TestBook_changesEachDocumentOnce(t *testing.T) {
-	d := newDirectory(0)
-	var events []activity.Event
-	for i := range 10 {
-		events = append(events, seen(i, "s", "ada", fmt.Sprint(i%2, "@x.example")))
-	}
-	b := d.open(t, events...)
-	for _, e := range events {
-		learn(t, b, e)
-		b.Count("s", 1)
-	}
-	assert.ElementsMatch(t, []string{"session/s", "user/ada", "email/0@x.example", "email/1@x.example"}, changed(t, b))
-	require.NoError(t, d.close(t, b))
-	s, _ := d.session(t, "s")
-	assert.Equal(t, 10, s.Actions)
-	assert.Equal(t, "1@x.example", s.Email)
-}
-
 func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 	cases := []struct {
 		name          string
@@ -162,29 +143,6 @@ func TestBook_conflictsWithAnotherBookThatLearnedTheSame(t *testing.T) {
 			assert.Equal(t, c.second.Email, s.Email)
 		})
 	}
-}
-
-func TestBook_losesNothingUnderConcurrency(t *testing.T) {
-	const books, actions = 8, 25
-	d := newDirectory(0)
-	waittest.Together(books, func(w int) {
-		e := seen(w, "s", fmt.Sprint("user", w), "ada@x.example")
-		for n := 0; n < actions; {
-			b, err := d.Open(t.Context(), "acme", []activity.Event{e})
-			if !assert.NoError(t, err) {
-				return
-			}
-			_, err = b.Learn(t.Context(), "s", []activity.Event{e})
-			assert.NoError(t, err)
-			b.Count("s", 1)
-			if _, err = d.docs.Write(t.Context(), "acme", b.Changes()...); err == nil {
-				n++
-			}
-		}
-	})
-	s, _ := d.session(t, "s")
-	assert.Equal(t, books*actions, s.Actions)
-	assert.Equal(t, fmt.Sprint("user", books-1), s.UserID, "the newest event's")
 }
 
 // The newest event decides a user's and an address's facts. A late event changes nothing, however
