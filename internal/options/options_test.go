@@ -28,14 +28,6 @@ func TestMistakes_areReportedAllAtOnceAndTyped(t *testing.T) {
 	assert.Equal(t, &option.Error{Package: "stream", Option: "write", Problem: "must not be nil"}, first)
 }
 
-func TestMistakes_withoutAnyAreNoError(t *testing.T) {
-	var m options.Mistakes
-	m.Add(nil)
-	assert.Equal(t, 7, options.Default(&m, "A", 0, 7))
-	assert.Equal(t, 3, options.Default(&m, "B", 3, 7))
-	require.NoError(t, m.Err())
-}
-
 func TestDefault_refusesNaN(t *testing.T) {
 	var m options.Mistakes
 	options.Default(&m, "A", math.NaN(), 1)
