@@ -271,21 +271,6 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	}
 }
 
-// A person may have an "Email" from one tool beside the "email" of another.
-func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
-	for name, traits := range map[string]string{
-		"before": `"Email":"old@example.com","EMAIL":"older@example.com","email":"ada@example.com"`,
-		"after":  `"email":"ada@example.com","Email":"old@example.com","EMAIL":"older@example.com"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			body := `{"event":` + string(marshal(t, click(nil))) + `,"person":{"properties":{` + traits + `}}}`
-			requireCounts(t, s.post(webhookDoor, []byte(body)), 1, 0)
-			assert.Equal(t, "ada@example.com", s.requireOneEvent(t).Email)
-		})
-	}
-}
-
 // These events make no action. They only tell the session's user.
 func TestForms_eventsThatCarryIdentity(t *testing.T) {
 	address := object{"email": "ada@example.com"}

@@ -83,14 +83,6 @@ func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 	assert.NotContains(t, log.String(), "Export CSV")
 }
 
-func TestHandlers_shareAMetricsRegistry(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	for range 2 {
-		_, err := intake.New(&sink{}, products, &intake.Options{Metrics: reg})
-		require.NoError(t, err)
-	}
-}
-
 func TestIntake_reportsEveryMistake(t *testing.T) {
 	taken := prometheus.NewRegistry()
 	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
