@@ -318,7 +318,7 @@ func asksOneAtATime(t *testing.T, browser context.Context) {
 			mu.Lock()
 			defer mu.Unlock()
 			assert.LessOrEqual(t, most[at[1]], 1, at[1])
-			return asked[at[1]] > 3 || t.Failed()
+			return asked[at[1]] > 2 || t.Failed()
 		})
 		tab.Do("leave", chromedp.Navigate("about:blank"))
 	}

@@ -27,7 +27,9 @@ const (
 // takes long to reach or does not keep.
 type fake struct {
 	mu       sync.Mutex
-	rows     []map[string]any // newest first
+	rows     []map[string]any // newest first, once act's are sorted
+	acted    bool             // since they were sorted
+	byID     map[string]map[string]any
 	details  map[string]map[string]any
 	flow     map[string]any
 	status   int                      // of every answer, but for 0
@@ -38,7 +40,8 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{details: map[string]map[string]any{}, readers: map[chan []byte]struct{}{}}
+	return &fake{details: map[string]map[string]any{}, byID: map[string]map[string]any{},
+		readers: map[chan []byte]struct{}{}}
 }
 
 func (f *fake) handler() http.Handler {
@@ -93,6 +96,12 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request) error {
 	from, _ := strconv.Atoi(query.Get("after"))
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.acted {
+		slices.SortStableFunc(f.rows, func(a, b map[string]any) int {
+			return cmp.Compare(b["last_seen"].(float64), a["last_seen"].(float64))
+		})
+		f.acted = false
+	}
 	found, at := []map[string]any{}, from
 	for ; at < min(len(f.rows), from+examined) && len(found) < limit; at++ {
 		for _, name := range []string{"email", "user_id", "session_id"} {
@@ -217,15 +226,20 @@ func (f *fake) act(sessionID, userID, email, description, url string, index int)
 		panic(err) // strings and numbers always encode
 	}
 	f.mu.Lock()
-	i := slices.IndexFunc(f.rows, func(row map[string]any) bool { return row["session_id"] == sessionID })
-	row := map[string]any{"session_id": sessionID, "first_seen": at}
-	if i >= 0 {
-		row = f.rows[i]
-		f.rows = slices.Delete(f.rows, i, i+1)
+	if len(f.byID) != len(f.rows) { // the test has put others
+		f.byID = map[string]map[string]any{}
+		for _, row := range f.rows {
+			f.byID[row["session_id"].(string)] = row
+		}
+	}
+	row := f.byID[sessionID]
+	if row == nil {
+		row = map[string]any{"session_id": sessionID, "first_seen": at}
+		f.rows, f.byID[sessionID] = append(f.rows, row), row
 	}
 	row["user_id"], row["email"], row["page"], row["canonical_url"] = userID, email, activity.PageName(url), url
 	row["last_action"], row["last_seen"], row["actions"] = description, at, index+1
-	f.rows = slices.Insert(f.rows, 0, row)
+	f.acted = true
 	f.mu.Unlock()
 	f.send("message", string(batch))
 }
