@@ -190,7 +190,7 @@ func TestPool_underLoad(t *testing.T) {
 	var all atomic.Int64
 	waittest.Together(64, func(i int) {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
-		for range 300 {
+		for range 100 {
 			key, n := rng.IntN(len(held)), 1+rng.Int64N(30)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
 			release, err := p.Acquire(ctx, time.Now().Add(time.Hour), fmt.Sprint(key), n, 1)

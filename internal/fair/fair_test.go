@@ -358,7 +358,7 @@ func TestCache_costsItsStatedSize(t *testing.T) {
 	for name, fill := range map[string]func(c *cache){
 		"one product after another": func(c *cache) {
 			for p := range products {
-				for i := range 10_000 {
+				for i := range 4000 {
 					key := fmt.Sprint(p, "/", i)
 					c.Put(fmt.Sprint(p), key, "", item(key))
 					c.Trim(fmt.Sprint(p))
@@ -366,20 +366,20 @@ func TestCache_costsItsStatedSize(t *testing.T) {
 			}
 		},
 		"long keys": func(c *cache) {
-			for i := range 20_000 {
+			for i := range 5000 {
 				key := fmt.Sprint(strings.Repeat("k", 1000), i)
 				c.Put(fmt.Sprint(i%products), key, "", item(key))
 				c.Trim(fmt.Sprint(i % products))
 			}
 		},
 		"many products": func(c *cache) {
-			for i := range 25_000 {
+			for i := range 12_000 {
 				c.Put(fmt.Sprint(strings.Repeat("p", 100), i), "k", "", item("k"))
 				c.Trim(fmt.Sprint(strings.Repeat("p", 100), i))
 			}
 		},
 		"many removed": func(c *cache) {
-			for i := range 100_000 {
+			for i := range 30_000 {
 				c.Put("p", fmt.Sprint(i), "", item("1234567"))
 				if i >= 1000 {
 					c.Remove("p", fmt.Sprint(i-1000))
