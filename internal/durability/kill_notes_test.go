@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -296,8 +295,6 @@ func (k *noteKiller) wanted() map[string][]string {
 	return want
 }
 
-var notedPage = regexp.MustCompile(`(?m)^\[\d+\] User landed on the step ([a-j]+ [a-j]+) page$`)
-
 // noted returns the names of the pages that are in notes, by ticket and session.
 func (k *noteKiller) noted() map[string][]string {
 	got := map[string][]string{}
@@ -305,8 +302,11 @@ func (k *noteKiller) noted() map[string][]string {
 		for _, note := range k.desk.Notes(v.ticket) {
 			header, _, _ := strings.Cut(note, "\n")
 			key := v.ticket + " " + strings.TrimPrefix(header, "session_id: ")
-			for _, match := range notedPage.FindAllStringSubmatch(note, -1) {
-				got[key] = append(got[key], match[1])
+			for line := range strings.SplitSeq(note, "\n") {
+				number, page, _ := strings.Cut(line, "] User landed on the step ")
+				if name, ok := strings.CutSuffix(page, " page"); ok && strings.HasPrefix(number, "[") {
+					got[key] = append(got[key], name)
+				}
 			}
 		}
 	}
