@@ -35,7 +35,6 @@ func TestKill_redis(t *testing.T) {
 		start   func(*testing.T) []*redistest.Server
 		faults  uint64
 	}{
-		{"2 servers", 2, single, defaultFaults},
 		{"3 servers", 3, single, defaultFaults},
 		{"2 servers on a cluster", 2, cluster, defaultFaults / 2},
 	} {
