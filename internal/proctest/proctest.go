@@ -73,8 +73,7 @@ func watch(root string) error {
 }
 
 // build builds the command in the module's folder into dir, without data that only a debugger
-// needs. go run links a command once and keeps it for the tests of other packages, and passes it
-// to cp here.
+// needs. go run links it once for the tests of all packages, and runs cp with it.
 func (c *Command) build(root, folder, dir string) error {
 	if err := watch(root); err != nil {
 		return err
