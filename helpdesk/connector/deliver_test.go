@@ -148,7 +148,8 @@ func TestFollow_writesBesideConversationsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		log := before(musttest.New(memorylog.New(nil)), func(op watchtest.Op) error {
-			if full.Load() && op.Name != "get" && strings.HasPrefix(strings.Join(op.Documents, ""), "conversations/zendesk/full") {
+			ofFull := strings.HasPrefix(strings.Join(op.Documents, ""), "conversations/zendesk/full")
+			if full.Load() && op.Name != "get" && ofFull {
 				return document.ErrInvalid
 			}
 			return nil
