@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/summary"
 	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // digested is a history whose actions are all in the digest.
@@ -35,6 +37,11 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			Description: "User visited a"}, kept: true}}}}
 	}
 	linked := []session{{ID: "s", ByWebhook: true}}
+	both := append(linked, session{ID: "s2", ByWebhook: true})
+	unfinished := func(v *view) { // s2, while s has waited longer
+		v.wants, v.unfinished, v.calm = append(pages(), pages()...), "s2", now.Add(time.Second)
+		v.wants[1].session, v.wants[1].found[0].entry = "s2", eventlog.IDAt(now)
+	}
 	asked := []message{{ID: "m", Text: "Hi", At: now}}
 	unsure := []message{{ID: "m", Text: "Hi", At: now, Reply: "Hello", Begun: now.Add(-time.Minute)}}
 	for name, tt := range map[string]struct {
@@ -51,6 +58,9 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			change: func(v *view) { v.wants = pages() }, want: kindNote},
 		"actions while it is calm": {c: conversation{Sessions: linked},
 			change: func(v *view) { v.wants, v.calm = pages(), now.Add(time.Second) }, none: true, due: time.Second},
+		"the rest of a long note while it is calm": {c: conversation{Sessions: both}, change: unfinished, want: kindNote},
+		"the rest of a long note that was found first": {c: conversation{Sessions: both},
+			change: func(v *view) { unfinished(v); slices.Reverse(v.wants) }, want: kindNote},
 		"a note in doubt": {c: conversation{Writing: &writing{}}, want: kindNote, doubt: true},
 		"a note that another has just begun": {c: conversation{Writing: &writing{Begun: now}},
 			change: func(v *view) { v.settled = now.Add(time.Second) }, none: true, due: time.Second},
