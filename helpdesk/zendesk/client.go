@@ -74,7 +74,7 @@ func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 
 // Note writes the text as an internal note and returns the comment's ID.
 func (c *Client) Note(ctx context.Context, ticketID, text string) (string, error) {
-	return c.comment(ctx, "write note", ticketID, text, false)
+	return c.comment(ctx, "write note", ticketID, text, asNote)
 }
 
 // ConversationURL implements [helpdesk.Addresser].
@@ -85,8 +85,10 @@ func (c *Client) ConversationURL(ticketID string) (string, bool) {
 // Reply writes the text as a public comment and returns its ID. Zendesk sends it
 // to the requester.
 func (c *Client) Reply(ctx context.Context, ticketID, text string) (string, error) {
-	return c.comment(ctx, "write reply", ticketID, text, true)
+	return c.comment(ctx, "write reply", ticketID, text, asReply)
 }
+
+const asNote, asReply = false, true // for the parameters public
 
 // comment writes a comment and returns its ID. With Retries, it looks for a comment whose answer
 // was lost before it repeats the write.

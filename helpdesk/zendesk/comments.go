@@ -82,12 +82,12 @@ func (c *Client) list(ctx context.Context, op, path string, query url.Values, se
 
 // FindNote implements [helpdesk.Finder].
 func (c *Client) FindNote(ctx context.Context, ticketID, text, after string, since time.Time) (string, bool, error) {
-	return c.find(ctx, ticketID, text, false, after, since)
+	return c.find(ctx, ticketID, text, asNote, after, since)
 }
 
 // FindReply implements [helpdesk.Replier].
 func (c *Client) FindReply(ctx context.Context, ticketID, text string, since time.Time) (bool, error) {
-	_, found, err := c.find(ctx, ticketID, text, true, "", since)
+	_, found, err := c.find(ctx, ticketID, text, asReply, "", since)
 	return found, err
 }
 

@@ -60,7 +60,6 @@ func (s *Secrets) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(s))
 }
 
-// maxTolerance is a day.
 const maxTolerance = 24 * time.Hour
 
 // Validate returns all mistakes in the configuration, each a
