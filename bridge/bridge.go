@@ -117,7 +117,7 @@ func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range e.SessionIDs {
-		b.sessions.Remove(owner, id)
+		b.sessions.Remove(fair.NoProduct, id)
 	}
 	return nil
 }

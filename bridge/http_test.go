@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 )
 
-func TestServeContext_answersTextToAClientThatPrefersIt(t *testing.T) {
+func TestContext_answersTextToAClientThatPrefersIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		accept []string
 		text   bool
@@ -182,7 +182,7 @@ func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
 }
 
 // Browsers send bodies of these types for any page without asking first.
-func TestServeActions_takesNoFormOfAnotherOrigin(t *testing.T) {
+func TestActions_takesNoFormOfAnotherOrigin(t *testing.T) {
 	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example"}})
 	const json, text = "application/json; charset=utf-8", "text/plain"
 	for _, tt := range []struct {
@@ -225,7 +225,7 @@ func TestNew_copiesTheOrigins(t *testing.T) {
 	assert.Empty(t, corsHeaders(w))
 }
 
-func TestServePage_servesEveryFile(t *testing.T) {
+func TestPage_servesEveryFile(t *testing.T) {
 	b := newBridge(nil)
 	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
 		"js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}

@@ -18,7 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 )
 
-func TestServeActions_makesTheAction(t *testing.T) {
+func TestActions_makesTheAction(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("word ", 200))
 	longest, word := strings.Repeat("s", 1024), strings.Repeat("w", 32)
 	page := "https://p.example/" + strings.Repeat("p", 2030)
@@ -83,7 +83,7 @@ func TestServeActions_makesTheAction(t *testing.T) {
 	}
 }
 
-func TestServeActions_makesTheVendor(t *testing.T) {
+func TestActions_makesTheVendor(t *testing.T) {
 	fifty := strings.TrimSuffix(strings.Repeat(`"d",`, 50), ",")
 	for name, tt := range map[string]struct {
 		vendor string
@@ -117,7 +117,7 @@ func TestServeActions_makesTheVendor(t *testing.T) {
 	}
 }
 
-func TestServeActions_refuses(t *testing.T) {
+func TestActions_refuses(t *testing.T) {
 	const statuses = "vendor.status must be one of pending, in_review, blocked, approved."
 	vendor := func(fields string) string { return `{"session_id":"s","title":"t","vendor":{` + fields + `}}` }
 	for name, tt := range map[string]struct{ body, want string }{
@@ -177,7 +177,7 @@ func TestServeActions_refuses(t *testing.T) {
 	}
 }
 
-func TestServeActions_limitsTheBody(t *testing.T) {
+func TestActions_limitsTheBody(t *testing.T) {
 	const frame, limit = `{"session_id":"s","title":"t","extra":""}`, 64 << 10
 	b := newBridge(nil)
 	body := strings.Replace(frame, `""`, `"`+strings.Repeat("x", limit-len(frame))+`"`, 1)
@@ -190,7 +190,7 @@ func TestServeActions_limitsTheBody(t *testing.T) {
 	requireDetail(t, http.StatusRequestEntityTooLarge, w)
 }
 
-func TestServeActions_ofABodyThatBreaksOffIs400(t *testing.T) {
+func TestActions_ofABodyThatBreaksOffIs400(t *testing.T) {
 	w := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`{"session_id"`), iotest.ErrReader(errors.New("reset by 10.0.0.7")))
 	newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/demo/actions", body))
@@ -205,9 +205,9 @@ func encodeAll(id string) string {
 	return b.String()
 }
 
-// FuzzServeActions: every posted body is accepted, or refused with a sentence. An accepted action
+// FuzzActions: every posted body is accepted, or refused with a sentence. An accepted action
 // is within its limits and can be read back.
-func FuzzServeActions(f *testing.F) {
+func FuzzActions(f *testing.F) {
 	for _, body := range []string{
 		`{"session_id":"s","title":"Click Approve vendor","type":"click","description":"d","url":"https://a.example/#/x/1"}`,
 		`{"session_id":"..","title":"t"}`,

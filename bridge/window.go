@@ -11,9 +11,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// owner is the single product that owns all sessions.
-const owner = ""
-
 // window holds a session's newest actions and its vendor. A window in the cache
 // has at least one action.
 type window struct {
@@ -42,7 +39,7 @@ func (b *Bridge) record(session string, a activity.Action, vendor *Vendor) int {
 // open returns the session's window without its expired actions, or a new
 // window.
 func (b *Bridge) open(session string, now time.Time) *window {
-	if s, ok := b.sessions.Get(owner, session); ok {
+	if s, ok := b.sessions.Get(fair.NoProduct, session); ok {
 		if s.expire(b.oldest(now)); len(s.actions) > 0 {
 			return s
 		}
@@ -53,7 +50,8 @@ func (b *Bridge) open(session string, now time.Time) *window {
 // keep stores the session, under a copy of its ID, as the one reported on most recently.
 // It frees sessions that have expired or exceed the limits.
 func (b *Bridge) keep(session string, s *window, now time.Time) {
-	b.sessions.Put(owner, strings.Clone(session), s, fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: b.due(s)})
+	item := fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: b.due(s)}
+	b.sessions.Put(fair.NoProduct, strings.Clone(session), s, item)
 	for {
 		expired := b.sessions.Due(now.UnixMicro())
 		if expired == nil {
@@ -61,7 +59,7 @@ func (b *Bridge) keep(session string, s *window, now time.Time) {
 		}
 		expired.Remove()
 	}
-	b.sessions.Trim(owner)
+	b.sessions.Trim(fair.NoProduct)
 }
 
 // due returns when the window's last action expires, in microseconds since the

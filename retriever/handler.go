@@ -60,9 +60,7 @@ func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 	wrong := options.Mistakes{Package: "retriever"}
 	wrong.Require(store != nil, "store", "must not be nil")
 	wrong.Require(strings.TrimSpace(o.APIKey) == o.APIKey, "APIKey", "must not start or end with white space")
-	if o.KeyBy == "" {
-		o.KeyBy = KeyBySession
-	}
+	o.KeyBy = cmp.Or(o.KeyBy, KeyBySession)
 	_, err := ParseKeyBy(string(o.KeyBy))
 	wrong.Require(err == nil, "KeyBy", fmt.Sprintf("must be %s or %s", KeyBySession, KeyByEmail))
 	if err := wrong.Err(); err != nil {

@@ -105,9 +105,6 @@ func NewStore(opts *StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// owner is the single product that owns all sessions.
-const owner = ""
-
 // keep stores the session as the most recently used one.
 func (s *Store) keep(ss *session) {
 	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
@@ -116,8 +113,8 @@ func (s *Store) keep(ss *session) {
 		item.Bytes += fair.Size(len(c.text))
 		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
 	}
-	s.sessions.Put(owner, ss.id, ss, item)
-	s.sessions.Trim(owner)
+	s.sessions.Put(fair.NoProduct, ss.id, ss, item)
+	s.sessions.Trim(fair.NoProduct)
 }
 
 // Learning returns a handler for [stream.Handlers].Deliver that passes each batch
@@ -159,9 +156,9 @@ func (s *Store) Learn(b activity.Batch) {
 func (s *Store) unlearn(e stream.Erasure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.emails.Each(owner, func(held *fair.Entry[string, seen]) bool {
+	s.emails.Each(fair.NoProduct, func(held *fair.Entry[string, seen]) bool {
 		if e.Erases(held.Value.session, held.Value.user) || e.HasEmail(held.Key()) {
-			s.emails.Remove(owner, held.Key())
+			s.emails.Remove(fair.NoProduct, held.Key())
 		}
 		return true
 	})
@@ -174,13 +171,13 @@ func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range e.SessionIDs {
-		ss, ok := s.sessions.Get(owner, id)
+		ss, ok := s.sessions.Get(fair.NoProduct, id)
 		if !ok {
 			continue
 		}
 		ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.user == "" || e.Erases(id, c.user) })
 		if len(ss.chunks) == 0 {
-			s.sessions.Remove(owner, id)
+			s.sessions.Remove(fair.NoProduct, id)
 		} else {
 			ss.beginAnew()
 			s.keep(ss)
@@ -302,22 +299,22 @@ func (s *Store) open(id string, now time.Time) *session {
 
 // find returns the session, or nil if it is not held or has completely expired.
 func (s *Store) find(id string, now time.Time) *session {
-	ss, ok := s.sessions.Get(owner, id)
-	if !ok || s.forget(ss, now) {
+	ss, ok := s.sessions.Get(fair.NoProduct, id)
+	if !ok || s.expire(ss, now) {
 		return nil
 	}
 	return ss
 }
 
-// forget drops the expired chunks of a session, and the session itself once it
+// expire drops the expired chunks of a session, and the session itself once it
 // is empty. It reports whether it dropped the session.
-func (s *Store) forget(ss *session, now time.Time) bool {
+func (s *Store) expire(ss *session, now time.Time) bool {
 	oldest := now.Add(-s.ttl).UnixMicro()
 	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.at < oldest })
 	if len(ss.chunks) > 0 {
 		return false
 	}
-	s.sessions.Remove(owner, ss.id)
+	s.sessions.Remove(fair.NoProduct, ss.id)
 	return true
 }
 
@@ -334,9 +331,9 @@ func (s *Store) index(email string, in seen) {
 
 // keepEmail stores the address as the most recently used one.
 func (s *Store) keepEmail(email string, in seen) {
-	s.emails.Put(owner, email, in, fair.Item{
+	s.emails.Put(fair.NoProduct, email, in, fair.Item{
 		Bytes: fair.Size(len(email)) + fair.Size(len(in.session)) + fair.Size(len(in.user))})
-	s.emails.Trim(owner)
+	s.emails.Trim(fair.NoProduct)
 }
 
 // foldEmail returns the form of an email address under which it is stored.
@@ -372,7 +369,7 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	email = foldEmail(email)
-	last, ok := s.emails.Get(owner, email)
+	last, ok := s.emails.Get(fair.NoProduct, email)
 	if !ok {
 		return "", false
 	}

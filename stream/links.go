@@ -29,22 +29,18 @@ func newLinks(maxBytes int64) links {
 // of returns the link of a session, created if it is missing. Call put after a
 // change.
 func (k links) of(sessionID string) *link {
-	l, ok := k.sessions.Get(anyProduct, sessionID)
+	l, ok := k.sessions.Get(fair.NoProduct, sessionID)
 	if !ok {
 		l = &link{}
 	}
 	return l
 }
 
-// anyProduct is the cache's product for every link: a link has a session id, but no
-// product.
-const anyProduct = ""
-
 // forget drops a session's link and the batches that wait for it. Held deliveries that
 // are still in the log are redelivered.
 func (k links) forget(sessionID string) {
-	if l, ok := k.sessions.Get(anyProduct, sessionID); ok {
-		k.sessions.Remove(anyProduct, sessionID)
+	if l, ok := k.sessions.Get(fair.NoProduct, sessionID); ok {
+		k.sessions.Remove(fair.NoProduct, sessionID)
 		if l.resume != nil {
 			go l.resume() // it takes the consumer's locks
 		}
@@ -60,8 +56,8 @@ func (k links) put(sessionID string, l *link) {
 	if l.resume != nil {
 		size += resume
 	}
-	k.sessions.Put(anyProduct, sessionID, l, fair.Item{Bytes: size})
-	k.sessions.Trim(anyProduct)
+	k.sessions.Put(fair.NoProduct, sessionID, l, fair.Item{Bytes: size})
+	k.sessions.Trim(fair.NoProduct)
 }
 
 // link returns the conversation of a session, empty while unknown. It links a session without one to

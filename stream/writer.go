@@ -183,7 +183,7 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 		return ctx.Err()
 	}
 	p := piece{batch: b, delivery: d, joined: d.More, now: frees || d.again && !d.More}
-	return w.take(ctx, linked(p, conversationID), len(d.Data))
+	return w.queue(ctx, linked(p, conversationID), len(d.Data))
 }
 
 // deliverErasure accepts the erasure of a session, or of a user outside any.
@@ -199,12 +199,12 @@ func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
 		w.links.forget(d.SessionID)
 		w.mu.Unlock()
 	}
-	return w.take(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
+	return w.queue(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
 }
 
-// take queues a piece. A batch passed to Add that frees others by its link does not
+// queue queues a piece. A batch passed to Add that frees others by its link does not
 // wait for room.
-func (w *Writer) take(ctx context.Context, p piece, size int) error {
+func (w *Writer) queue(ctx context.Context, p piece, size int) error {
 	if p.now && p.delivery == nil {
 		w.scheduler.Put(w.keyOf(p.batch), p, size)
 		return nil
@@ -258,7 +258,7 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 			return nil
 		}
 	}
-	return w.take(ctx, linked(piece{batch: b, now: frees}, conversationID), sizeOf(b))
+	return w.queue(ctx, linked(piece{batch: b, now: frees}, conversationID), sizeOf(b))
 }
 
 // sizeOf returns the approximate memory of a batch.

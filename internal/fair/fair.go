@@ -52,6 +52,9 @@ type Cache[K comparable, V any] struct {
 	length   int // values of all products
 }
 
+// NoProduct is the product of all values in a cache of values without one.
+const NoProduct = ""
+
 // Item states the cost and the lifetime of a value.
 type Item struct {
 	Bytes  int64 // the cost of the value and everything it refers to

@@ -252,9 +252,9 @@ func (c *client) explain(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &other): // may wrap a partial APIError
-		return c.refusal(other.HTTPStatusCode, "")
+		return c.statusError(other.HTTPStatusCode, "")
 	case errors.As(err, &refused):
-		return c.refusal(refused.HTTPStatusCode, cmp.Or(code(refused.Code), code(refused.Type)))
+		return c.statusError(refused.HTTPStatusCode, cmp.Or(code(refused.Code), code(refused.Type)))
 	case errors.As(err, &transport): // its URL may be a redirect's target
 		return fmt.Errorf("llm: ask %s: %w", c.baseURL, transport.Err)
 	case errors.As(err, &tooLarge):
@@ -263,9 +263,9 @@ func (c *client) explain(err error) error {
 	return fmt.Errorf("llm: %w", err)
 }
 
-// refusal returns the error for a status, with the code unless that could be the
+// statusError returns the error for a status, with the code unless that could be the
 // key.
-func (c *client) refusal(status int, code string) error {
+func (c *client) statusError(status int, code string) error {
 	text := fmt.Sprintf("llm: the endpoint answers %d %s for model %q", status, http.StatusText(status), c.model)
 	if code == "" || c.apiKey != "" && strings.Contains(code, c.apiKey) {
 		return errors.New(text)
