@@ -93,7 +93,7 @@
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
 //	liveactivity:{p:acme}:erased       stream  the "erase" entries of the log: d data
-//	liveactivity:{p:acme}:torn         hash    version of the last commit: how to take it back, were it torn
+//	liveactivity:{p:acme}:torn         hash    version of the last commit: how to roll it back if it is torn
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
 //	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, 2^52 later unless they yield,

@@ -1,21 +1,21 @@
--- Files and erases the actions of a product. It comes after shared.lua and before commit.lua.
+-- Files and erases the actions of a product: the part of a commit between shared.lua and commit.lua.
 --
 -- A session has a hash of its actions, whose values begin with the order of arrival and the
--- start, and a user a sorted set of sessions by the newest start.
+-- start. A user has a sorted set of sessions by the start of the newest action.
 --
 -- ARGV  4 most actions of a user
 
 local max_events, oldest = tonumber(ARGV[4]), micros - ttl * 1000
 local max_held, max_identities = math.max(200, 8 * max_events), 8
 
--- Counts the bytes that a version writes under a name of activity.
+-- Moves a name to the end of the order of activity. It returns bytes, plus the name's own if it is new.
 local function count(name, version, bytes)
   local is_new = call('ZADD', active, version, name) == 1
   keep(activity_key(name))
   return bytes + (is_new and key_cost + 2 * #name or 0)
 end
 
--- Adds to an identity its record, and what that says.
+-- Adds its record to an identity, with the standing and the visitor in it.
 local function read_identity(said, record)
   said.record, said.standing, said.visitor = record, 0, string.sub(record, 2)
   if #record > 2 and string.byte(record, 2) == 0 then
@@ -23,7 +23,7 @@ local function read_identity(said, record)
   end
 end
 
--- Returns how much is lost with an identity, see below.
+-- Rates the information that would be lost with an identity, as HeldIdentity.tells of package recent does.
 local function tells(said)
   local before, after = said.before, said.after
   if not after then return 3 end
@@ -31,8 +31,8 @@ local function tells(said)
   return before and before.user == said.user and 0 or 1
 end
 
--- Drops of a session's identities those that tell least, until there are not too many, as
--- Held.dropIdentity of the package recent does. It returns how many bytes that frees.
+-- Drops a session's least informative identities beyond the maximum, as Held.dropIdentity of
+-- package recent does. It returns the number of bytes freed.
 local function drop_identities(held, all)
   table.sort(all, function(a, b)
     if a.standing ~= b.standing then return a.standing < b.standing end
@@ -69,9 +69,9 @@ local function drop_identities(held, all)
   return freed
 end
 
--- Removes the oldest of a session's actions but so many of each user and of all, and
--- identities beyond their number, and returns how many bytes they have. It is done again
--- when as many have come as a user keeps.
+-- Removes a session's oldest actions beyond the maximum of each user and of all, and the
+-- identities beyond theirs. It returns the number of bytes freed. It runs again after as many
+-- new actions as are kept of a user.
 local function compact(held)
   local all, found, identities = call('HGETALL', held), {}, {}
   for i = 1, #all, 2 do
@@ -134,8 +134,8 @@ local function file_run(user, session, version, first, last)
   return bytes + count('u' .. user, version, added * session_cost)
 end
 
--- Removes from a session what is the user's and, where the session is the person's, all,
--- but for what is kept for others. It returns how many bytes that frees.
+-- Removes the user's actions from a session or, if the session is the person's, all actions. Those
+-- of the users in kept stay. It returns the number of bytes freed.
 local function erase_in(held, user, kept, whole)
   local all, gone, freed, left = call('HGETALL', base .. 'held:' .. held), {}, 0, false
   for i = 1, #all, 2 do
@@ -157,7 +157,7 @@ local function erase_in(held, user, kept, whole)
   return freed
 end
 
--- Removes what the data of an "erase" entry names, and returns how many bytes that frees.
+-- Removes the actions that an "erase" entry with these data covers, and returns the number of bytes freed.
 local function erase(data)
   local e, freed = cjson.decode(data), 0
   local function kept_in(held)

@@ -1,25 +1,24 @@
--- Commits one call's changes to a product: documents, entries of the log and
--- actions of users, all of them or none. An "erase" entry removes actions. It comes
--- after activity.lua.
+-- Commits one call's changes to a product, all or none: documents, entries of the log and
+-- actions of users. An "erase" entry removes actions. The script continues activity.lua.
 --
 -- ARGV  5 channel to publish on
 --       6 product                       7, 8 newest ID known to the caller
 --       9 newest version known to the caller
---       10, 11, 12 how many there are of each in
+--       10, 11, 12 number of documents, of entries, and of runs of actions in
 --       13 generation of the product that the call belongs to, 0 for any
 --       14 and so on:
 --       documents: operation, name, version ("0" for none), time to live in
---         milliseconds (0 for ever), value, the distance of its score from the version
+--         milliseconds (0 for no expiry), value, number to add to the version for its score
 --       entries: session, data, keys of 16 bytes each
---       runs of actions: user, session, number of actions, and for each a
---         7-digit number that grows and its key, start in microseconds, and the
---         record: length of the user and user, and then JSON that begins with {
---         or, of an identity, i and the anonymous id
+--       runs of actions: user, session, number of actions, and for each action its
+--         7-digit number, which grows, with its key, its start in microseconds, and its
+--         record: the length of the user, the user, and JSON that begins with "{" or, for
+--         an identity, "i" and the anonymous ID
 --
--- Returns {0, newest ID before, lost ones included (2 numbers), ID of the first entry (2 numbers),
--- version of the documents put, floor, ranges lost}, or {1, name} when a document is not at its
--- version, or {2, positions of keys...} when the log has keys already, or {3, ''} when
--- the generation is over. The entries' IDs are consecutive.
+-- Returns {0, newest ID before the call, lost ones included (2 numbers), ID of the first entry (2
+-- numbers), version of the documents put, floor, lost ranges}; {1, name} if a document is not at
+-- its version; {2, positions of keys...} if the log has keys already; or {3, ''} if the
+-- generation is over. The entries' IDs are consecutive.
 
 local generation = tonumber(ARGV[13])
 if generation > 0 and generation <= number('over') then return {3, ''} end
@@ -31,7 +30,7 @@ local first_run = first_entry + 3 * entries
 
 -- 1. Documents must be at the versions named.
 
-local former, deleted = {}, {} -- those to be put or deleted as they were, and names of the latter
+local former, deleted = {}, {} -- states of the documents to put or delete; names of those to delete
 for i = first_document, first_entry - 1, 6 do
   local name, stored = args[i + 1], nil
   if args[i] == '0' or args[i] == '1' then
@@ -44,17 +43,16 @@ for i = first_document, first_entry - 1, 6 do
   if (string.match(stored, '^(%d+) ') or '0') ~= args[i + 2] then return {1, name} end
 end
 
--- Versions keep their distance from the time, even when that comes from a clock
--- that was ahead: a replica that is promoted without the last writes does not
--- give their versions again.
+-- Versions keep their distance from the time, even if that distance comes from a clock that was
+-- ahead. So a replica that is promoted without the last writes does not assign their versions again.
 local ahead = number('ahead')
 local version = math.max(number('version') + 1, tonumber(ARGV[9]) + 1, micros + ahead)
 local version_text = digits(version)
 change('version', version_text)
 if version > micros + ahead then change('ahead', digits(version - micros)) end
 
--- Records how to take the commit back, before anything of it is written, and returns
--- the version before, whose record is no longer needed.
+-- Records how to roll the commit back, before anything of it is written, and returns the
+-- previous version, whose record is no longer needed.
 local function begin(ids)
   local previous = state.done
   change('done', version_text)
@@ -72,23 +70,22 @@ end
 
 local previous
 
--- 2. Entries, unless the log has one of their keys. The keys of expired entries
--- are free.
+-- 2. Entries, unless the log has one of their keys. Keys of expired entries do not count.
 
 local previous_ms, previous_seq, ms, seq = 0, 0, 0, 0
 
--- Finds the newest ID, those included that are lost but known to the caller.
+-- Finds the newest ID, including lost ones that the caller knows.
 local function find_newest()
   local known_ms, known_seq = tonumber(ARGV[7]), tonumber(ARGV[8])
   local is_new = not state.newest
   if is_new then previous_ms = millis else previous_ms, previous_seq = parse_id(state.newest) end
   local lost = before(previous_ms, previous_seq, known_ms, known_seq)
   if lost then previous_ms, previous_seq = known_ms, known_seq end
-  if is_new then -- or was lost: its past is unknown
+  if is_new then -- or lost as a whole: its past is unknown
     local born = make_id(previous_ms, previous_seq)
     change('born', born)
     change('floor', born)
-  elseif lost then -- the entries between
+  elseif lost then -- the entries in between are lost
     change('gaps', lose(state.gaps, state.floor, state.newest, make_id(known_ms, known_seq)))
   end
 end
@@ -159,12 +156,12 @@ end
 
 -- 3. Documents.
 
--- Makes a change, and returns by how many bytes the documents grow.
+-- Makes a change, and returns the number of bytes by which the documents grow.
 local function write_document(operation, name, existed, lives, value, order)
   local key = document_key(name)
   local size = existed and document_size(name) or 0
   if operation == '1' then
-    call('SET', key, version_text, 'PX', digits(lifetime)) -- until the next commit, so that it can be taken back
+    call('SET', key, version_text, 'PX', digits(lifetime)) -- until the next commit, for a roll-back
     call('ZREM', docs, name)
     call('ZREM', names, name)
     return -size
@@ -178,7 +175,7 @@ local function write_document(operation, name, existed, lives, value, order)
   end
   local is_new = call('ZADD', docs, lives > 0 and digits(version + tonumber(order)) or '+inf', name) == 1
   if is_new then call('ZADD', names, '0', name) end
-  -- One that has expired is still counted.
+  -- An expired document is still counted.
   return (existed or is_new) and document_size(name) - size or 0
 end
 
@@ -191,7 +188,7 @@ if documents > 0 then
   end
   add('docs', bytes)
   evict(docs, 'docs', document_size, remove_documents, bytes)
-  -- Names live as long as the documents do.
+  -- Names expire with the last document.
   if longest == math.huge then
     call('PERSIST', names)
     call('PERSIST', docs)
@@ -202,7 +199,7 @@ if documents > 0 then
   end
 end
 
--- 4. Actions, and what "erase" entries leave of them.
+-- 4. Actions, and the removals of "erase" entries.
 
 local at, bytes = first_run, 0
 for _ = 1, runs do
@@ -223,7 +220,7 @@ if #deleted > 0 then change('deleted', cmsgpack.pack(deleted)) end
 save()
 if previous then call('HDEL', torn, previous) end
 if entries > 0 then
-  -- Readers look by themselves now and then, so a refusal is no failure.
+  -- Readers also look on their own from time to time, so a refusal is no failure.
   redis.pcall('PUBLISH', ARGV[5], state.newest .. ' ' .. ARGV[6])
 end
 return {0, previous_ms, previous_seq, ms, seq, version, state.floor or '', state.gaps or ''}

@@ -1,13 +1,13 @@
--- Removes a bounded part of a product, but for the newest ID and version, from
--- which the next ones grow. The log goes at once.
+-- Removes a bounded part of a product. The newest ID and version stay, because the next ones must
+-- be greater. The first call removes the whole log.
 --
 -- ARGV  4 channel to publish on   5 product   6, 7 newest ID known to the caller
 --       8 the last generation to end, 0 for none
 --
--- Nothing is removed where that generation is over, unless a removal was given up
--- half-way: the next generation may have begun.
+-- If that generation is over, the script only completes an interrupted removal: the next
+-- generation may have begun.
 --
--- Returns {1 when there is more or else 0, newest ID, which is also the floor}.
+-- Returns {1 if there is more, else 0, newest ID, which is also the floor}.
 
 local known_ms, known_seq = tonumber(ARGV[6]), tonumber(ARGV[7])
 local newest, through = state.newest, tonumber(ARGV[8])

@@ -1,11 +1,11 @@
--- Lists documents by name. Names whose documents are over are forgotten.
+-- Lists documents by name, and removes names whose documents have expired.
 --
 -- KEYS  1 meta, 2 names, 3 docs
 -- ARGV  1 least name, 2 greatest name, as ZRANGEBYLEX takes them
 --       3 most documents   4 bytes of values after which to stop
 --
--- Returns {name from which to go on, or false when there are no more,
--- documents}; each document is its name and its stored value.
+-- Returns {name after which to continue, or false at the end, documents}. Each document is
+-- its name and its stored value.
 
 local call = redis.call
 local base = string.sub(KEYS[1], 1, -5)

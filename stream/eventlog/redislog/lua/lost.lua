@@ -1,4 +1,4 @@
--- IDs, and the ranges of them whose entries Redis has lost: see the package comment.
+-- IDs, and the ranges of IDs whose entries Redis has lost: see the package comment.
 
 local function parse_id(id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
@@ -14,15 +14,15 @@ local function precedes(id, other)
   return before(ms, seq, parse_id(other))
 end
 
--- A list of ranges is a text of the ID before each and of its last one, in order.
+-- A list of ranges is a text: for each range, in order, the ID before it and its last ID.
 local range, most_ranges = '(%S+) (%S+)', 16
 
--- Returns a list with one more range, in which no entries are. It forgets ranges that the
--- log is trimmed to, and the oldest of too many.
+-- Returns a list with one more range, which has no entries. It leaves out ranges before the floor,
+-- to which the log is trimmed, and the oldest ranges beyond the maximum.
 local function lose(list, floor, from, to)
   local ranges, texts = {}, {}
   for first, last in string.gmatch(list or '', range) do
-    if precedes(first, to) and not precedes(last, to) then return list end -- it is known
+    if precedes(first, to) and not precedes(last, to) then return list end -- it is in the list
     if last == from then
       from = first
     elseif precedes(floor, last) and (precedes(first, from) or precedes(to, last)) then

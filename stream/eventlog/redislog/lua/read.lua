@@ -8,11 +8,10 @@
 --       6 ID of the newest entry that the caller has in memory, 0-0 for none
 --       7 newest "erase" entry that the caller knows
 --
--- Returns {newest ID, floor, oldest ID, entries, ranges lost, "erase" entries after the
--- known one, each its ID and data}. For the bounds, and where entries
--- after the ID are no longer retained, there are no entries, and oldest is the ID
--- of the first after floor, or "" without one; else oldest is false. Each entry is
--- its ID, session, data and keys.
+-- Returns {newest ID, floor, oldest ID, entries, lost ranges, "erase" entries after the known
+-- one}. An entry is its ID, session, data and keys, an "erase" entry its ID and data. For the
+-- bounds, and if entries after the ID are no longer retained, there are no entries, and oldest
+-- is the ID of the first entry after floor, "" for none. Otherwise oldest is false.
 
 local call = redis.call
 local meta, log = KEYS[1], KEYS[2]
@@ -39,9 +38,9 @@ if not newest then -- the product starts now
 end
 if count > 0 and after == '0-0' and floor == born then after = born end -- nothing was ever dropped
 
--- An ID beyond the newest comes from before a failover that lost the entries between.
--- IDs go on from there, unless a cursor is no ID of any time. An entry that others have
--- gone beyond, without having heard of it, is lost if it is not there.
+-- An ID beyond the newest is from before a failover that lost the entries in between. IDs
+-- continue after it, unless it is a cursor too far in the future. The caller's newest entry is
+-- lost, too, if it is after the floor and not in the log.
 local known, held = ARGV[5], ARGV[6]
 if precedes(known, after) and parse_id(after) <= now + 60000 then known = after end
 if precedes(newest, known) then
@@ -54,7 +53,7 @@ elseif precedes(floor, held) and not call('XRANGE', log, held, held)[1] then
   call('HSET', meta, 'gaps', lost)
 end
 
--- Returns that entries up to an ID are gone.
+-- Returns the reply for a reader whose entries up to an ID are gone.
 local function gap(up_to)
   local first = call('XRANGE', log, '(' .. up_to, '+', 'COUNT', 1)[1]
   return {newest, up_to, first and first[1] or '', {}, lost or '', erasures}

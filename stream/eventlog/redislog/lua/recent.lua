@@ -1,6 +1,6 @@
--- Returns the version of the product's newest commit, and the sessions of a user, the
--- one of the newest action first, or one session: of each its name and what it holds.
--- Behind the one with which the values exceed 1 MiB, sessions are left out.
+-- Returns the version of the product's newest commit and, for each session of a user or for
+-- one session, its name and its values. The session with the newest action comes first.
+-- Sessions after the one with which the values exceed 1 MiB are left out.
 --
 -- KEYS  1 the user's sessions, or a session
 -- ARGV  1 retention in milliseconds     2 most sessions of the user

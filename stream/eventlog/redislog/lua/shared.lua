@@ -16,8 +16,8 @@ local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local millis = math.floor(micros / 1000)
 
--- The most values given to one call, and the most that one script removes beyond
--- as much as it adds: it keeps Redis busy for about a millisecond.
+-- Bounds of the values in one call, and of the removals of one script beyond as much as it
+-- adds, which keep Redis busy for about a millisecond.
 local chunk, most, most_bytes = 1000, 256, 1048576
 
 -- Numbers up to 2^53 are exact in Lua, and IDs and versions stay below that.
@@ -65,7 +65,7 @@ local function save()
   if #changes > 0 then call('HSET', meta, unpack(changes)) end
 end
 
--- Keys live for 9/8 of the retention after the last write, give or take 1/16.
+-- Keys expire 9/8 of the retention after the last write, or up to 1/16 of it earlier.
 local lifetime = math.floor(ttl * 9 / 8) + 1000
 
 local function keep(key)
@@ -79,9 +79,9 @@ local function entry_size(session, data, packed) return 48 + #session + #data + 
 
 local function appended_at(entry) return tonumber(entry[2][8]) or (parse_id(entry[1])) end
 
--- Removes the oldest entries while they have expired or there are too many bytes,
--- but the newest only when it has expired: at least as many bytes as were added,
--- if need be. It returns whether there is more to remove.
+-- Removes the oldest entries while they have expired or the log has too many bytes: if
+-- necessary, at least as many bytes as were added. The newest entry stays until it expires.
+-- It returns whether there is more to remove.
 local function trim_log(added)
   local bytes, cutoff = number('bytes'), millis - ttl - 1
   if bytes == 0 or number('oldest') > cutoff and bytes <= max_bytes then return false end
@@ -101,7 +101,7 @@ local function trim_log(added)
       if at > cutoff then dropped = dropped + 1 end
       append_keys(keys, fields[6])
     end
-    if #page < 16 and not oldest then -- it has expired as a whole
+    if #page < 16 and not oldest then -- the whole log has expired
       floor, bytes, oldest, more = state.newest, 0, 0, false
     end
   end
@@ -120,9 +120,9 @@ local function trim_log(added)
   return more
 end
 
--- Documents and activity. Each has an order: a sorted set of names by the version
--- of the last write, of documents that do not yield by as much more. Its size is counted in meta. Expired ones count until the sizes
--- are added up again, or for the mean when one is found before.
+-- Documents and activity. Each has an order: a sorted set of names by the version of the last
+-- write, plus a constant for documents that do not yield. meta has its size in bytes. Expired
+-- names count until tidy.lua adds up the sizes again; one found earlier is subtracted as the mean.
 
 local function document_key(name) return base .. 'doc:' .. name end
 
@@ -140,13 +140,13 @@ local function remove_documents(gone)
   call_chunked('ZREM', names, gone)
 end
 
--- A name of activity is u and a user, or s and a session.
+-- A name in the order of activity is "u" and a user, or "s" and the name of a session.
 local function activity_key(name)
   return base .. (string.sub(name, 1, 1) == 'u' and 'user:' or 'held:') .. string.sub(name, 2)
 end
 
--- What Redis needs, in bytes, as measured: for a session of a user, for an action
--- beside its record, and for a key.
+-- Memory of Redis in bytes, as measured: of a session in a user's set, of an action
+-- in addition to its record, and of a key.
 local session_cost, action_cost, key_cost = 116, 130, 400
 
 local function activity_size(name)
@@ -164,8 +164,8 @@ local function remove_activity(gone)
   call_chunked('ZREM', active, gone)
 end
 
--- Removes from the beginning of an order the expired ones, and the rest while there
--- is too much: at least as many bytes as were added, if need be.
+-- Removes names from the beginning of an order, while they have expired or the rest is too
+-- large: if necessary, at least as many bytes as were added. It returns whether there is more.
 local function evict(order, field, size_of, remove, added)
   local held, removed, freed, evicted = number(field), 0, 0, 0
   local done, count = false, nil
@@ -190,17 +190,17 @@ local function evict(order, field, size_of, remove, added)
   return held > max_state and removed >= most
 end
 
--- A commit is all or nothing even where Redis keeps a part of it: when a command
--- fails, or when Redis is killed twice. A kill may cut a transaction short in the
--- append-only file. Redis forgets the torn one, but leaves the beginning in the
--- file, and carries that out when it is started once more. So a commit first
--- records, under its version, how to take it back. The next commit removes the
--- record; one of another version than meta says is done is of a torn commit.
+-- A commit is all or nothing even if Redis keeps only a part of it, because a command failed
+-- or because Redis was killed twice: the first kill cuts the transaction short in the append-only
+-- file; Redis discards it when it starts, but leaves its beginning in the file, and executes that
+-- at the next start. So a commit first records, under its version, how to roll it back. The
+-- next commit removes the record. A record of any other version than the one that meta has as
+-- done belongs to a torn commit.
 
 local torn = base .. 'torn'
 
--- Appends how a document is: its name, what is stored, when that expires in
--- milliseconds, and its place in the order. What is left of a deletion is nothing.
+-- Appends the present state of a document: its name, the stored value, its expiry in
+-- milliseconds, and its score in the order. A deleted document has no value.
 local function append_former(former, name, stored)
   local n, expiry, score = #former, '', ''
   if not string.find(stored, ' ', 1, true) then
@@ -213,7 +213,7 @@ local function append_former(former, name, stored)
   former[n + 1], former[n + 2], former[n + 3], former[n + 4] = name, stored, expiry, score
 end
 
--- Removes what the last commit has left of the documents that it deleted: its version.
+-- Removes the versions that the last commit has left in place of the documents it deleted.
 local function bury()
   for _, name in ipairs(cmsgpack.unpack(state.deleted)) do
     local key = document_key(name)
@@ -222,10 +222,10 @@ local function bury()
   call('HDEL', meta, 'deleted')
 end
 
--- Takes a commit back, but not what was written since. ids are those of its first
--- and its last entry, former how the documents were that it put or deleted, filed the
--- name of each session in it and the keys of its actions.
-local function take_back(version, ids, former, filed)
+-- Rolls a commit back, but nothing that was written since. ids are the IDs of its first and its
+-- last entry; former has the earlier states of the documents that it put or deleted; filed has
+-- the name of each session in it and the keys of its actions.
+local function roll_back(version, ids, former, filed)
   local gone, keys = {}, {}
   for _, entry in ipairs(ids[1] and call('XRANGE', log, ids[1], ids[2]) or {}) do
     gone[#gone + 1] = entry[1]
@@ -270,7 +270,7 @@ end
 
 for _, version in ipairs(call('HKEYS', torn)) do
   if version ~= state.done then
-    take_back(version, unpack(cmsgpack.unpack(call('HGET', torn, version))))
+    roll_back(version, unpack(cmsgpack.unpack(call('HGET', torn, version))))
     call('HDEL', torn, version)
   end
 end

@@ -2,10 +2,10 @@
 -- up the sizes of a part of its documents or its activity.
 --
 -- ARGV  4 1 to add up documents, 2 activity, 0 neither
---       5 how many of them were added up before   6 their bytes
+--       5 number of them added up before   6 their bytes
 --
--- Returns {1 when there is more to remove or else 0, floor, how many were added up
--- or -1 at the end, their bytes}.
+-- Returns {1 if there is more to remove, else 0, floor, number added up or -1 at the end,
+-- their bytes}.
 
 local more = trim_log(0)
 more = evict(docs, 'docs', document_size, remove_documents, 0) or more
