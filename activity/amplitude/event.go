@@ -126,14 +126,14 @@ var ofProperties = intake.Fields[event]{
 func proof(e *event) *intake.Proof { return &e.proof }
 
 // hierarchy reads the elements from the target outwards, at most maxElements of them.
-func hierarchy(r *intake.Reader, p *event) {
+func hierarchy(r *intake.Reader, e *event) {
 	if r.Kind() == '[' {
-		p.elements = p.elements[:0]
+		e.elements = e.elements[:0]
 	}
 	r.Array(maxElements, func() {
-		var e element.Element
-		ofElement.Read(r, &e)
-		p.elements = append(p.elements, e)
+		var one element.Element
+		ofElement.Read(r, &one)
+		e.elements = append(e.elements, one)
 	})
 }
 

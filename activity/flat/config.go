@@ -48,8 +48,8 @@ type Fields struct {
 // paths returns the fields' paths by their names.
 func (f *Fields) paths() map[string]string {
 	return map[string]string{"event": f.Event, "id": f.ID, "time": f.Time, "user_id": f.UserID,
-		"anonymous_id": f.AnonymousID,
-		"session_id":   f.SessionID, "email": f.Email, "url": f.URL, "label": f.Label, "properties": f.Properties}
+		"anonymous_id": f.AnonymousID, "session_id": f.SessionID, "email": f.Email, "url": f.URL, "label": f.Label,
+		"properties": f.Properties}
 }
 
 // maxPath is the length of the longest path, in bytes.

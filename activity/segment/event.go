@@ -43,7 +43,7 @@ var types = map[string]bool{typePage: true, typeScreen: true, typeIdentify: true
 type event struct {
 	typ               string
 	name              string // of a page or screen
-	did               string // of track: the name of the event
+	track             string // the name of a track event
 	from, to          int64  // where the JSON of the properties begins and ends
 	id                string // messageId
 	anonymousID       string
@@ -94,7 +94,7 @@ func keyID(writeKey string) string {
 var fields = intake.Fields[event]{
 	"type":              func(r *intake.Reader, e *event) { r.SetString(&e.typ, intake.MaxText) },
 	"name":              func(r *intake.Reader, e *event) { r.SetString(&e.name, intake.MaxText) },
-	"event":             func(r *intake.Reader, e *event) { r.SetString(&e.did, intake.MaxText) },
+	"event":             func(r *intake.Reader, e *event) { r.SetString(&e.track, intake.MaxText) },
 	"messageId":         func(r *intake.Reader, e *event) { r.SetText(&e.id) },
 	"anonymousId":       func(r *intake.Reader, e *event) { r.SetText(&e.anonymousID) },
 	"userId":            func(r *intake.Reader, e *event) { r.SetText(&e.userID) },
@@ -149,9 +149,9 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		}
 		m.Reason = intake.ReasonMalformed
 	case typeTrack:
-		if rule := from.Events.Find(e.did); rule != nil && e.did != intake.EventException {
+		if rule := from.Events.Find(e.track); rule != nil && e.track != intake.EventException {
 			page := cmp.Or(e.context.pageURL, e.properties.tabURL, e.properties.url)
-			m.Action = rule.Action(e.did, d.Reader, e.from, e.to, page)
+			m.Action = rule.Action(e.track, d.Reader, e.from, e.to, page)
 			break
 		}
 		m.Reason = intake.ReasonOther

@@ -24,6 +24,7 @@ import (
 	"maps"
 	"math"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -310,6 +311,20 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 			return e
 		}
 		c.due.Set(&e.slot, time.Unix(0, e.due))
+	}
+}
+
+// Sweep calls step with the lock held until step reports that nothing is left. It releases the
+// lock after every 1000 calls, so that others need not wait for all of them.
+func Sweep(lock sync.Locker, step func() (more bool)) {
+	for more := true; more; {
+		func() {
+			lock.Lock()
+			defer lock.Unlock()
+			for n := 0; more && n < 1000; n++ {
+				more = step()
+			}
+		}()
 	}
 }
 

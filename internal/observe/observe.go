@@ -119,8 +119,8 @@ func (o *Observer) done(r *http.Request, route string, w *statusWriter, took tim
 		return
 	}
 	attrs := []slog.Attr{slog.String("request_id", w.requestID), slog.String("method", r.Method),
-		slog.String("route", route),
-		slog.Int("status", code), slog.Duration("took", took), slog.String("remote", r.RemoteAddr)}
+		slog.String("route", route), slog.Int("status", code), slog.Duration("took", took),
+		slog.String("remote", r.RemoteAddr)}
 	if w.err != nil {
 		attrs = append(attrs, slog.String("detail", w.err.Detail))
 		if w.err.Cause != nil {
