@@ -54,7 +54,7 @@ func put(t *testing.T, docs document.Store, kind string, n, size int, ttl time.D
 // Documents of any size take at most a quarter more memory in Redis than their bound. The oldest go
 // first, and documents without a time to live never go.
 func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
-	const limit = 4 << 20
+	const limit = 1 << 20
 	for _, size := range []int{0, 100, 3000} {
 		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
@@ -77,15 +77,15 @@ func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
 }
 
 func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
-	const limit = 4 << 20
+	const limit = 1 << 20
 	for _, each := range []int{1, 20} {
 		t.Run(fmt.Sprint(each, " actions of a user"), func(t *testing.T) {
 			server := redistest.Start(t, "--appendonly", "no")
 			client := server.Client()
 			log := open(t, server.URL(), &Options{Prefix: "la",
-				Retention: eventlog.Retention{StateMaxBytes: 2 * limit, MaxBytes: 1 << 20}})
+				Retention: eventlog.Retention{StateMaxBytes: 2 * limit, MaxBytes: 256 << 10}})
 			appendOne(t, log, entry("session of first", slices.Repeat([]string{"first"}, each)...))
-			for i := 0; i < 10_000/each; i += 20 {
+			for i := 0; i < 2500/each; i += 20 {
 				var entries []eventlog.Entry
 				for n := range 20 {
 					user := fmt.Sprintf("user%08d", i+n)
@@ -93,9 +93,9 @@ func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
 				}
 				require.NoError(t, log.Append(t.Context(), acme, entries))
 			}
-			require.Less(t, used(t, client), int64(limit*5/4+3<<20), "and the log")
+			require.Less(t, used(t, client), int64(limit*5/4+3<<18), "and the log")
 			require.Empty(t, labels(t, log, "first"))
-			require.Len(t, labels(t, log, fmt.Sprintf("user%08d", 10_000/each-1)), each)
+			require.Len(t, labels(t, log, fmt.Sprintf("user%08d", 2500/each-1)), each)
 		})
 	}
 }

@@ -153,7 +153,7 @@ func TestOutage_keepsNoCallerWaitingForOthers(t *testing.T) {
 // entries in order.
 func TestOutage_losesNothing(t *testing.T) {
 	t.Parallel()
-	const n, each = 150, 3
+	const n, each = 80, 3
 	for _, outage := range outages {
 		t.Run(outage.name, func(t *testing.T) {
 			server := redistest.Start(t, "--appendfsync", "always")

@@ -51,8 +51,14 @@ func run(t testing.TB, log *Log) {
 // onEach runs the test on every kind of Redis that there is: a single server,
 // a cluster, and Valkey where it is installed.
 func onEach(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("single", func(t *testing.T) { test(t, redistest.Start(t).URL()) })
+	onSingle(t, test)
 	t.Run("cluster", func(t *testing.T) { test(t, redistest.Cluster(t)[0].URL()) })
+}
+
+// onSingle is onEach without a cluster. A node of a cluster runs the same scripts, and finds the
+// keys that TestLog and TestDocuments use wherever it may find any.
+func onSingle(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("single", func(t *testing.T) { test(t, redistest.Start(t).URL()) })
 	if valkey, err := exec.LookPath("valkey-server"); err == nil {
 		t.Run("valkey", func(t *testing.T) { test(t, redistest.StartBinary(t, valkey).URL()) })
 	}
@@ -60,7 +66,7 @@ func onEach(t *testing.T, test func(t *testing.T, url string)) {
 
 func TestLog(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, url string) {
+	onSingle(t, func(t *testing.T, url string) {
 		eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
 			return open(t, url, &Options{Retention: r})
 		})
@@ -69,9 +75,9 @@ func TestLog(t *testing.T) {
 
 // A process that does not run its log, and has hardly any of it in memory, reads the rest from
 // Redis, with the same outcome.
-func TestLog_isReadFromRedis(t *testing.T) {
+func TestLog_isReadFromACluster(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
+	url := redistest.Cluster(t)[0].URL()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
 		return opened(t, url, &Options{Retention: r, Prefix: t.Name(), TailBytes: 1})
 	})
@@ -79,7 +85,7 @@ func TestLog_isReadFromRedis(t *testing.T) {
 
 func TestActivity(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, url string) {
+	onSingle(t, func(t *testing.T, url string) {
 		eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
 			return open(t, url, &Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
 				MaxEvents: o.MaxEvents})
@@ -89,7 +95,7 @@ func TestActivity(t *testing.T) {
 
 func TestState(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, url string) {
+	onSingle(t, func(t *testing.T, url string) {
 		eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
 			return open(t, url, &Options{Retention: r})
 		})
@@ -98,7 +104,7 @@ func TestState(t *testing.T) {
 
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, url string) {
+	onSingle(t, func(t *testing.T, url string) {
 		eventlogtest.TestStorage(t, "redis", func(t *testing.T, r eventlog.Retention) eventlog.Log {
 			return open(t, url, &Options{Retention: r})
 		})
