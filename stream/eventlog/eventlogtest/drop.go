@@ -25,7 +25,7 @@ func generation(ctx context.Context, g document.Version) context.Context {
 }
 
 // rounds is how many generations follow each other under load.
-const rounds = 30
+const rounds = 10
 
 // succession drops generation g by several concurrent calls, while others write in it, and then
 // writes in generation g+1. It returns the number of old entries and documents that remain, and

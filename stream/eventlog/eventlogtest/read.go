@@ -117,7 +117,7 @@ var retentionTests = []test{
 	{name: "by size keeps the entries that fit, and bounds the kept ones", retention: small, run: func(f fixture) {
 		const fit = smallLog / 1024 / 4
 		start := f.bounds().Newest
-		for n := range 32 * fit {
+		for n := range 16 * fit {
 			f.append(Sized(Entry("a", n), 1024))
 			if n == fit-1 {
 				require.Len(f, f.readAll(start, 100), fit)
@@ -157,7 +157,7 @@ var boundsTests = []test{
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for n := range 8 * smallLog / 1024 {
+			for n := range 4 * smallLog / 1024 {
 				err := f.log.Append(f.Context(), product, []eventlog.Entry{Sized(Entry("a", n), 1024)})
 				if !assert.NoError(f, err) {
 					return
