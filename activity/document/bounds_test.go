@@ -17,7 +17,7 @@ import (
 
 // All products together stay within the bound, for writes of any kind.
 func TestMemory_staysWithinItsTotalBound(t *testing.T) {
-	const total, products, writes = 8 << 20, 10, 50_000
+	const total, products, writes = 1 << 20, 10, 6250
 	for name, doc := range map[string]func(i int) document.Document{
 		"tiny": func(i int) document.Document { return document.Document{Name: fmt.Sprint(i)} },
 		"long names": func(i int) document.Document {

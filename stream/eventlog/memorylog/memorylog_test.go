@@ -128,7 +128,7 @@ func TestLog_isGapAfterRestart(t *testing.T) {
 
 // The logs of all products together stay within the bound, for entries of any kind.
 func TestLog_takesNoMoreThanItMay(t *testing.T) {
-	const total, products, entries = 4 << 20, 10, 30_000
+	const total, products, entries = 2 << 20, 10, 15_000
 	for name, of := range map[string]func(i int) eventlog.Entry{
 		"tiny": func(i int) eventlog.Entry { return eventlog.Entry{Data: []byte(`{}`)} },
 		"long sessions": func(i int) eventlog.Entry {
