@@ -633,7 +633,7 @@ func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 
 // The kernel holds the bytes that a stalled reader has not read; the process does not.
 func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
-	const limit, total = 1 << 20, 32 << 20
+	const limit, total = 1 << 20, 16 << 20
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: limit}}))
 	s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, Coalesce: time.Millisecond})
 	for range 10 {
@@ -657,12 +657,12 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 // A reader that does not read costs a buffer, for entries of any size and wherever the log keeps
 // them.
 func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
-	const readers, limit = 64, 64 << 10
+	const readers, limit = 24, 64 << 10
 	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10,
 		"larger": 300 << 10} {
 		for engine, log := range map[string]eventlog.Log{"memory": newMemoryLog(), "bbolt": openBolt(t, t.TempDir(), 0)} {
 			t.Run(name+" entries, "+engine, func(t *testing.T) {
-				for n := range (4 << 20) / size / 16 {
+				for n := range (1<<20)/size/16 + 1 {
 					var entries []eventlog.Entry
 					for i := range 16 {
 						entries = append(entries, eventlogtest.Sized(eventlogtest.Entry("a", 16*n+i), size))

@@ -284,13 +284,13 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 		lively := s.subscribe(t, "", nil).record()
 		synctest.Wait()
 		stall := time.Now()
-		for n := range 512 { // 16 MiB: more than any client takes in by itself
+		for n := range 192 { // 6 MiB: more than any client takes in by itself
 			eventlogtest.Append(t, s.log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
 		}
 		require.Zero(t, time.Since(stall), "nobody who writes waits for a reader")
 		time.Sleep(eventlog.DefaultCoalesce)
 		synctest.Wait()
-		require.Len(t, lively.take(), 512, "a reader does not wait for another")
+		require.Len(t, lively.take(), 192, "a reader does not wait for another")
 		require.Equal(t, 2, s.readers(t))
 		time.Sleep(eventlog.DefaultWriteTimeout)
 		synctest.Wait()
