@@ -63,7 +63,7 @@ func shared(conversations []string, owner string) (strangers int, excess float64
 	return strangers, excess
 }
 
-// At each of two desks, an owner is busy while 1,500 links are forged.
+// At each of two desks, an owner is busy while twice as many links are forged as are taken.
 func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1,
@@ -82,7 +82,7 @@ func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 		f.linkAs(t, own, "ada", byWebhook)
 		_, err = f.link(t.Context(), "chat", "own", "bob", byWebhook, time.Now())
 		require.NoError(t, err)
-		forged := make([]string, 1500)
+		forged := make([]string, 2*MaxStrangeLinks)
 		for i := range forged {
 			ticket, _ := tickets.NewTicket("/", "eve@acme.example", "Hi")
 			forged[i] = fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":%q,"desk":"%s"}`, i,
