@@ -231,7 +231,7 @@ func (d *day) linksAgain(v *visitor) {
 	_, err := d.link(context.Background(), "zendesk", v.conversation, v.id, byStranger, time.Now())
 	require.NoError(d.t, err)
 	_, err = d.link(context.Background(), "zendesk", "elsewhere", v.id, byStranger, time.Now())
-	require.ErrorIs(d.t, err, ErrLinked)
+	require.ErrorIs(d.t, err, errLinked)
 }
 
 // live lets the day pass.

@@ -40,19 +40,19 @@ const (
 	byWebhook                  // the desk
 )
 
-// ErrLinked reports a session that is linked to another conversation.
-var ErrLinked = errors.New("connector: the session is linked to another conversation")
+// errLinked reports a session that is linked to another conversation.
+var errLinked = errors.New("connector: the session is linked to another conversation")
 
-// ErrUnknownSession reports a link of a session that has not appeared, or that belongs to a
+// errUnknownSession reports a link of a session that has not appeared, or that belongs to a
 // person other than the contact.
-var ErrUnknownSession = errors.New("connector: the session is unknown")
+var errUnknownSession = errors.New("connector: the session is unknown")
 
-// ErrUnsigned reports a link whose proof does not sign the session's user.
-var ErrUnsigned = errors.New("connector: the user of the session is not signed")
+// errUnsigned reports a link whose proof does not sign the session's user.
+var errUnsigned = errors.New("connector: the user of the session is not signed")
 
-// ErrTooManySessions reports a link to a conversation that is full. It has MaxSessions linked by
+// errTooManySessions reports a link to a conversation that is full. It has MaxSessions linked by
 // webhooks, as many by signed users, or MaxStrangers by strangers, or its document has no room.
-var ErrTooManySessions = errors.New("connector: the conversation has too many sessions")
+var errTooManySessions = errors.New("connector: the conversation has too many sessions")
 
 // Bounds of a link.
 const (
@@ -99,10 +99,10 @@ type linkClaim struct {
 }
 
 // link links a session to a conversation. The first link of a session is final: a link to
-// another conversation gets ErrLinked, while a repeated one succeeds. But a stranger's link
+// another conversation gets errLinked, while a repeated one succeeds. But a stranger's link
 // gives way to one that is vouched for.
 //
-// The error is also ErrUnknownSession, ErrUnsigned, ErrTooManySessions, a *QuotaError or
+// The error is also errUnknownSession, errUnsigned, errTooManySessions, a *quotaError or
 // storage's. After an error of storage the link may have been stored; after any other,
 // nothing has changed. A claim whose receipt is stored already has no effect, and the
 // status is the former answer.
@@ -124,9 +124,9 @@ func (l *linker) link(ctx context.Context, c linkClaim, sessionID string) (statu
 		return err
 	})
 	if errors.Is(err, document.ErrInvalid) { // its document would be too long
-		err = ErrTooManySessions
+		err = errTooManySessions
 	}
-	if errors.Is(err, ErrLinked) || errors.Is(err, ErrTooManySessions) {
+	if errors.Is(err, errLinked) || errors.Is(err, errTooManySessions) {
 		l.count(c.productID, c.Desk, "refused")
 	}
 	if err != nil && !errors.Is(err, errNoChange) {
@@ -149,18 +149,18 @@ func (l *linker) amend(ctx context.Context, c linkClaim, a *directory.Amendment,
 		return "", errNoChange
 	}
 	if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
-		return "", cmp.Or(err, ErrUnknownSession)
+		return "", cmp.Or(err, errUnknownSession)
 	}
 	if c.by == bySigned {
 		if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.store.now()) {
-			return "", ErrUnsigned
+			return "", errUnsigned
 		}
 		c.contact.UserID = s.UserID
 	}
 	if s.ConversationID != "" && (s.Desk != c.Desk || s.ConversationID != c.ConversationID) {
 		gives, err := l.givesWay(ctx, c, s, sessionID)
 		if err != nil || !gives {
-			return "", cmp.Or(err, ErrLinked)
+			return "", cmp.Or(err, errLinked)
 		}
 		s.GiveWay(l.store.now())
 	}
@@ -318,11 +318,11 @@ func (l *linker) linkKnown(ctx context.Context, c linkClaim, contact helpdesk.Co
 func (l *linker) linkFound(ctx context.Context, c linkClaim, sessionID string) (status, error) {
 	result, err := l.link(ctx, c, sessionID)
 	switch {
-	case errors.Is(err, ErrLinked):
+	case errors.Is(err, errLinked):
 		return alreadyLinked, nil
-	case errors.Is(err, ErrTooManySessions):
+	case errors.Is(err, errTooManySessions):
 		return ignored, nil
-	case errors.Is(err, ErrUnknownSession): // it has just expired, or is another user's by now
+	case errors.Is(err, errUnknownSession): // it has just expired, or is another user's by now
 		return "", nil
 	}
 	return result, err

@@ -32,7 +32,7 @@ func (s *service) linkAs(t testing.TB, conversationID, sessionID string, by link
 	t.Helper()
 	result, err := s.link(t.Context(), "zendesk", conversationID, sessionID, by, time.Time{})
 	switch {
-	case errors.Is(err, ErrLinked):
+	case errors.Is(err, errLinked):
 		known, _, err := s.store.dir.Session(t.Context(), "acme", sessionID)
 		require.NoError(t, err)
 		return "linked to " + known.ConversationID
@@ -108,7 +108,7 @@ func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 		time.Sleep(activity.DefaultTTL - time.Minute)
 		s.visit(t, id(0), "/b")
 		s.visit(t, id(MaxSessions), "/a")
-		require.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", id(MaxSessions), byWebhook))
+		require.Equal(t, errTooManySessions.Error(), s.linkAs(t, "7", id(MaxSessions), byWebhook))
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, "linked", s.linkAs(t, "7", id(MaxSessions), byWebhook))
 		sessions := s.sessions(t, "7")
@@ -128,7 +128,7 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		s.visit(t, id, "/a")
 		want := "linked"
 		if i == MaxStrangers {
-			want = ErrTooManySessions.Error()
+			want = errTooManySessions.Error()
 		}
 		require.Equal(t, want, s.linkAs(t, "7", id, byStranger))
 	}
@@ -208,7 +208,7 @@ func TestLink_boundsTheLinksOfStrangersInAMinute(t *testing.T) {
 		}
 		s.visit(t, "s", "/a")
 		_, err := s.link(t.Context(), "zendesk", "7", "s", byStranger, time.Time{})
-		var quota *QuotaError
+		var quota *quotaError
 		require.ErrorAs(t, err, &quota)
 		require.Equal(t, time.Minute-MaxStrangeLinks*time.Second/2, quota.Wait)
 		s.visit(t, "own", "/a")
@@ -266,7 +266,7 @@ func TestLink_endsWhenItsConversationDoes(t *testing.T) {
 	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/8"), "s"))
 	assert.Equal(t, "linked to 7", s.linkAs(t, "9", "s", byWebhook))
 	_, err := s.link(t.Context(), "intercom", "7", "s", byWebhook, time.Now())
-	require.ErrorIs(t, err, ErrLinked, "of the same ID at another desk")
+	require.ErrorIs(t, err, errLinked, "of the same ID at another desk")
 	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/7"), "s"))
 	assert.Equal(t, "linked", s.linkAs(t, "9", "s", byWebhook))
 }
@@ -415,7 +415,7 @@ func TestLink_toAConversationWithoutRoomIsRefused(t *testing.T) {
 	s := newLinks(t)
 	s.visitAs(t, "s", "ada", "ada@x.example", time.Now(), "/a")
 	s.put(t, record{document.Document{Name: linkOf("zendesk/7").documentName()}, nearlyFull(t, 10)})
-	assert.Equal(t, ErrTooManySessions.Error(), s.linkAs(t, "7", "s", byStranger))
+	assert.Equal(t, errTooManySessions.Error(), s.linkAs(t, "7", "s", byStranger))
 	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{Email: "ada@x.example"})
 	require.NoError(t, err)
 	assert.Equal(t, ignored, result)

@@ -172,22 +172,22 @@ func chooseDesk(product Product, name string) (string, error) {
 // linkFailed returns the answer to a failed link, and nil for no error. Any error that is not
 // one of the linker's own comes from storage and gets a 503.
 func linkFailed(err error) error {
-	var quota *QuotaError
+	var quota *quotaError
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrUnsigned):
+	case errors.Is(err, errUnsigned):
 		return httpx.Unauthorized("The signature of the session's user is wrong or has expired.", "")
-	case errors.Is(err, ErrLinked):
+	case errors.Is(err, errLinked):
 		return httpx.Errorf(http.StatusConflict, "The session is linked to another conversation.")
-	case errors.Is(err, ErrTooManySessions):
+	case errors.Is(err, errTooManySessions):
 		return httpx.Errorf(http.StatusConflict, "Pages have linked too many sessions to the conversation already.")
 	case errors.As(err, &quota):
 		e := httpx.Errorf(http.StatusTooManyRequests, "Pages have linked %d sessions of the product within a minute.",
 			MaxStrangeLinks)
 		e.Header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(quota.Wait.Seconds())))}}
 		return e
-	case errors.Is(err, ErrUnknownSession):
+	case errors.Is(err, errUnknownSession):
 		return httpx.NotFound("Unknown session: nothing has been reported of it yet.")
 	}
 	return httpx.Unavailable(err)

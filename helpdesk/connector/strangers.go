@@ -27,18 +27,18 @@ const (
 // strangers, in milliseconds since the epoch.
 const strangersName = "strangers"
 
-// QuotaError reports that a product has had MaxStrangeLinks within a minute.
-type QuotaError struct {
+// quotaError reports that a product has had MaxStrangeLinks within a minute.
+type quotaError struct {
 	Wait time.Duration // until there is room for the next one
 }
 
-func (e *QuotaError) Error() string {
+func (e *quotaError) Error() string {
 	return fmt.Sprintf("connector: %d new links by strangers within a minute", MaxStrangeLinks)
 }
 
 // countStranger counts one more new link by a stranger in the document. The change is committed
 // with the link, so servers cannot miss each other's counts. Beyond MaxStrangeLinks the error is
-// a *QuotaError.
+// a *quotaError.
 func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	now := l.store.now()
 	var at []int64
@@ -47,7 +47,7 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	}
 	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)) >= time.Minute })
 	if len(at) >= MaxStrangeLinks {
-		return document.Change{}, &QuotaError{time.UnixMilli(at[0]).Add(time.Minute).Sub(now)}
+		return document.Change{}, &quotaError{time.UnixMilli(at[0]).Add(time.Minute).Sub(now)}
 	}
 	value, err := json.Marshal(append(at, now.UnixMilli()))
 	return document.Put(doc, value, time.Minute), err
@@ -70,7 +70,7 @@ func (c *conversation) isFull(by linkedBy) bool {
 
 // makeRoom removes a session from a conversation that is full: the oldest one whose link the
 // directory has forgotten. Nothing has happened there for as long as actions are kept, and no
-// erasure would find it. The error is ErrTooManySessions if there is none, or storage's.
+// erasure would find it. The error is errTooManySessions if there is none, or storage's.
 func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 	if !r.isFull(c.by) {
 		return nil
@@ -91,7 +91,7 @@ func (l *linker) makeRoom(ctx context.Context, c linkClaim, r *record) error {
 		})
 	})
 	if forgotten < 0 {
-		return ErrTooManySessions
+		return errTooManySessions
 	}
 	r.Sessions = slices.DeleteFunc(slices.Clone(r.Sessions), func(s session) bool { return s.ID == ids[forgotten] })
 	return nil
