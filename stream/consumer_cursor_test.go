@@ -270,7 +270,7 @@ func TestConsumer_remembersFinishedEntriesBeyondAStuckOne(t *testing.T) {
 // its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		data := make([]string, 20_000)
+		data := make([]string, 5000)
 		for i := range data {
 			data[i] = fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i)
 		}
@@ -302,7 +302,7 @@ func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		inBubble(t, name, func(t *testing.T) {
-			const entries = 3000
+			const entries = 1000
 			data := make([]string, entries)
 			for i := range data {
 				session := fmt.Sprint("s", i)

@@ -221,7 +221,7 @@ func (m *meter) Read(p []byte) (int, error) {
 func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, maxPending := range []int{1, 2, 100} {
 		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {
-			const entries = 20_000
+			const entries = 5000
 			data := make([]string, entries)
 			for i := range data {
 				data[i] = fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
