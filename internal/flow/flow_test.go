@@ -74,11 +74,12 @@ func (s *server) register(version document.Version, products ...string) {
 	s.version, s.products = version, products
 }
 
-// run runs the server's meter in a bubble, and returns a function that ends it at once.
-func (s *server) run(t *testing.T) (kill func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	go s.Run(ctx)
-	return cancel
+// run runs the server's meter, and returns a function that ends it at once.
+func (s *server) run(t *testing.T) (kill func() error) {
+	return waittest.Run(t, func(ctx context.Context) error {
+		s.Run(ctx)
+		return nil
+	})
 }
 
 func (s *server) sum(t *testing.T) Sum {
@@ -180,9 +181,7 @@ func TestMeter_ignoresUnknownProducts(t *testing.T) {
 
 func TestMeter_isSafeForConcurrentUse(t *testing.T) {
 	s := newServer(newDocuments(), "acme")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go s.Run(ctx)
+	defer s.run(t)()
 	waittest.Together(8, func(int) {
 		for range 1000 {
 			s.Count("acme", accepted(1))

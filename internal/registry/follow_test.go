@@ -20,10 +20,10 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newWatchedLog()
 		here, there := attached(t, log), registryOn(log)
-		register(t, here, "first", false)
+		first := register(t, here, "first", false)
 		run(t, there)
 		synctest.Wait()
-		require.Equal(t, []string{"first"}, there.IDs())
+		assertOpen(t, there, first, "first")
 		log.bounds.Store(0)
 		log.lists.Store(0)
 		time.Sleep(time.Hour)
@@ -34,6 +34,7 @@ func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
 		require.NoError(t, here.Unregister(t.Context(), "first"))
 		synctest.Wait()
 		assert.Len(t, there.IDs(), 300)
+		assertVoid(t, there, first, "first")
 		assert.Zero(t, log.lists.Load(), "the entries say which registrations to read")
 	})
 }

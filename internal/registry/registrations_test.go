@@ -120,15 +120,9 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 func run(t *testing.T, r *Registry) *logtest.Buffer {
 	t.Helper()
 	logged := logTo(r)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	waittest.Run(t, func(ctx context.Context) error {
 		r.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
+		return nil
 	})
 	return logged
 }

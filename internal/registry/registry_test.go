@@ -176,38 +176,30 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 	}
 }
 
-func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
-	f := file()
-	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
-	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
-	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex",
-		AllowedOrigins: []string{"https://globex.example"}}, "", false)
-	require.NoError(t, err)
-	for id, want := range map[string][]string{
-		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,
-	} {
-		got, _, err := r.ProductOfID(id)
-		require.NoError(t, err)
-		assert.Equal(t, want, got.AllowedOrigins, id)
-	}
-}
-
-func TestProduct_hasItsTrust(t *testing.T) {
+func TestProduct_hasItsOriginsAndTrust(t *testing.T) {
 	f := file()
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
 	f.Products[0].LinkHosts = []string{"help.acme.test"}
 	f.Products[0].Identity.Unverified = productfile.UnverifiedReplies
 	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog())
 	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex"}, "", false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex",
+		AllowedOrigins: []string{"https://globex.example"}}, "", false)
 	require.NoError(t, err)
-	acme, _, err := r.Product("acme")
-	require.NoError(t, err)
-	assert.Equal(t, []string{"*.acme.example", "help.acme.test"}, acme.LinkHosts)
-	assert.True(t, acme.TakesClaims)
-	globex, _, err := r.Product("globex")
-	require.NoError(t, err)
-	assert.Empty(t, globex.LinkHosts)
-	assert.False(t, globex.TakesClaims, "by default claims are for notes only")
+	for id, want := range map[string]struct {
+		origins, hosts []string
+		takesClaims    bool
+	}{
+		"acme":   {[]string{"https://*.acme.example", "null"}, []string{"*.acme.example", "help.acme.test"}, true},
+		"globex": {[]string{"https://globex.example"}, []string{"globex.example"}, false}, // by default for notes only
+		"none":   {},
+	} {
+		got, _, err := r.ProductOfID(id)
+		require.NoError(t, err)
+		assert.Equal(t, want.origins, got.AllowedOrigins, id)
+		product, _, err := r.Product(id)
+		require.NoError(t, err)
+		assert.Equal(t, want.hosts, product.LinkHosts, id)
+		assert.Equal(t, want.takesClaims, product.TakesClaims, id)
+	}
 }

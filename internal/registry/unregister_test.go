@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,20 +43,6 @@ func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), ErrFixed)
 	require.ErrorIs(t, r.Unregister(t.Context(), "none"), ErrUnknown)
-}
-
-func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := newMemoryLog()
-		here, there := attached(t, log), attached(t, log)
-		c := register(t, here, "acme", false)
-		run(t, there)
-		synctest.Wait()
-		assertOpen(t, there, c, "acme")
-		require.NoError(t, here.Unregister(t.Context(), "acme"))
-		synctest.Wait()
-		assertVoid(t, there, c, "acme")
-	})
 }
 
 // The next call removes the documents that storage could not remove. A new registration removes
