@@ -18,7 +18,7 @@ import (
 
 // All products together hold no more than the bound, for actions of any kind.
 func TestMemory_takesNoMoreThanItMay(t *testing.T) {
-	const total, products, batches = 1 << 20, 10, 2_500
+	const total, products, batches = 1 << 19, 10, 1_250
 	long := strings.Repeat("x", 1000)
 	for name, of := range map[string]func(i int) (session, user, url string){
 		"unique everything": func(i int) (string, string, string) {
