@@ -64,17 +64,8 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 	})
 }
 
-func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
-	at(t, noon, func(t *testing.T) { // a repeated request has a new header
-		s := newService(intake.Options{})
-		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}),
-			"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
-		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
-	})
-}
-
-// A sender can vouch for its times. An event that another clock stamped earlier then keeps its
-// time.
+// The header tells the sender's clock, since a repeated request has a new one. A sender can vouch for its times: an
+// event that another clock stamped earlier then keeps its time.
 func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 	for _, c := range []struct {
 		options any
@@ -87,7 +78,8 @@ func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
 	} {
 		at(t, noon, func(t *testing.T) {
 			s := newService(intake.Options{})
-			w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", object{"options": c.options})}}),
+			w := s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z",
+				"batch": []any{v1Event("u1", object{"options": c.options})}}),
 				"PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 			assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
 			assert.Equal(t, noon.Add(c.want), s.requireOneEvent(t).Time.UTC(), "%v", c.options)
