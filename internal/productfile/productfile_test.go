@@ -476,13 +476,6 @@ func TestLoad_warnsOfSuspiciousSettings(t *testing.T) {
 	}
 }
 
-func TestLoad_takesAVariableWithoutBracesAsItStands(t *testing.T) {
-	file, _, err := Load(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"),
-		NewExtensions(nil, nil))
-	require.NoError(t, err)
-	assert.Equal(t, "$A", file.Products[0].WebhookSecret)
-}
-
 func TestLoad_namesAFileItCannotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"missing": filepath.Join(dir, "none.json"), "a folder": dir} {
