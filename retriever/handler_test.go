@@ -192,7 +192,7 @@ func TestParseKeyBy(t *testing.T) {
 }
 
 // Readers get whole answers of one session only, also during writes.
-func TestHandler_readersDuringWrites(t *testing.T) {
+func TestHandler_readsWholeAnswersDuringWrites(t *testing.T) {
 	const sessions, writes, maxChunks = 4, 300, 5
 	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: maxChunks, MaxSessions: sessions - 1}))
 	mux := newMux(s, nil)

@@ -469,7 +469,7 @@ func TestConsumer_asksForAnEventStream(t *testing.T) {
 }
 
 // The first request and the later ones each begin at the right place.
-func TestConsumer_begins(t *testing.T) {
+func TestConsumer_beginsAtTheRightPlace(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 09:00:00 GMT" // of the server, whose clock is not ours
 	const dated = "946717199"
 	tests := map[string]struct {

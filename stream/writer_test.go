@@ -389,7 +389,7 @@ func TestWriter_takesNothingForACallerThatHasGone(t *testing.T) {
 	})
 }
 
-func TestWriter_Flush(t *testing.T) {
+func TestWriter_flushesWhatWaits(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Minute}, func(t *testing.T, w *writing) {
 		require.NoError(t, w.Flush(t.Context()), "of nothing")
 		w.takes["s1"], w.takes["s2"] = 2*time.Second, 3*time.Second

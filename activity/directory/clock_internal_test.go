@@ -35,7 +35,7 @@ func stored(t testing.TB, c clock) clock {
 	return reread(t, Session{clock: c}).clock
 }
 
-func TestClock_settle(t *testing.T) {
+func TestClock_settlesTheTimes(t *testing.T) {
 	const none, tiny = -1, 1e-6
 	type request struct {
 		stamps         []float64

@@ -277,7 +277,7 @@ func TestHandler_answersAnUnauthorizedCallWithAToolError(t *testing.T) {
 	}
 }
 
-func TestHandler_accepts(t *testing.T) {
+func TestHandler_answersWhoAcceptsJSON(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for accept, want := range map[string]int{
 		"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "application/json, text/event-stream": 200,

@@ -61,7 +61,7 @@ func TestSessionsTool_returnsTheListing(t *testing.T) {
 	}
 }
 
-func TestSessionsTool_errors(t *testing.T) {
+func TestSessionsTool_namesWhatIsWrong(t *testing.T) {
 	opts, _ := lists(sessions.Listing{}, &activity.QueryError{Param: "after", Problem: "must be good"})
 	h := serving(t, filled(t, 1), opts)
 	for arguments, want := range map[string]string{

@@ -175,7 +175,7 @@ func TestBadInput_mistakeIsLocated(t *testing.T) {
 }
 
 // The client's connection ends, or its framing is broken.
-func TestBadInput_bodyThatBreaksOff(t *testing.T) {
+func TestBadInput_mayBreakOff(t *testing.T) {
 	for _, d := range append(doors, door{name: "replay", path: "/s/"}, door{name: "flags", path: "/flags/"}) {
 		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF,
 			"reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
@@ -196,7 +196,7 @@ var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `12345678901234567
 	`[]`, `[[]]`, `[null]`, `{}`, `{"email":{}}`, `{"":null}`, `[{"tag_name":[]}]`}
 
 // A field of a wrong type costs at most its own event. The good event beside it is kept.
-func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
+func TestBadInput_costsOnlyItsOwnEvent(t *testing.T) {
 	good := string(marshal(t, click(object{"uuid": "good"})))
 	var fields []string
 	for _, name := range []string{"uuid", "event", "distinct_id", "properties", "timestamp", "offset", "sent_at", "$set",
@@ -249,7 +249,7 @@ func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
 	}
 }
 
-func TestBadInput_oddButFine(t *testing.T) {
+func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	token := `"api_key":"` + shopToken + `"`
 	cases := []struct {

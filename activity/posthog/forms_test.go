@@ -173,7 +173,7 @@ func TestForms_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 	}
 }
 
-func TestForms_webhookDefaultBody(t *testing.T) {
+func TestForms_takeTheWebhooksDefaultBody(t *testing.T) {
 	at(t, time.Date(2026, 11, 20, 9, 38, 0, 0, time.UTC), func(t *testing.T) {
 		s := newService(intake.Options{})
 		w := s.post(webhookDoor, testdata(t, "webhook_default_body.json"))
@@ -317,7 +317,7 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 
 // An SDK's request may carry a webhook's body. Fields beside the event fill in those that the event
 // lacks.
-func TestForms_whatStandsBesideAnEvent(t *testing.T) {
+func TestForms_takeWhatStandsBesideAnEvent(t *testing.T) {
 	person := func(email string) object { return object{"properties": object{"email": email}} }
 	inner := click(object{"properties.token": nil, "person": person("inside@example.com")})
 	for name, tt := range map[string]struct {

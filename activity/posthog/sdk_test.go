@@ -71,7 +71,7 @@ func (s *service) call(method, target string, header ...string) *httptest.Respon
 	return s.send(method, door{path: target}, nil, header...)
 }
 
-func TestSDK_methods(t *testing.T) {
+func TestSDK_servesOnlyItsMethods(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/e/", "/i/v0/e/", "/batch", "/flags/", "/decide", "/s/"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "PATCH"} {
@@ -95,7 +95,7 @@ func TestSDK_methods(t *testing.T) {
 }
 
 // A preflight passes from any origin, because the token that decides comes with the request.
-func TestSDK_preflight(t *testing.T) {
+func TestSDK_passesPreflights(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/i/v1/analytics/events",
 		"/static/array.js",
@@ -174,7 +174,7 @@ func TestWebhook_isNotForPages(t *testing.T) {
 	assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
 }
 
-func TestSDK_flagsAndDecide(t *testing.T) {
+func TestSDK_answersFlagsToAnyBody(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide",
 		"/ingest/flags/"} {
@@ -290,7 +290,7 @@ func TestMetrics_countEventsByOutcome(t *testing.T) {
 
 // posthog-js and server SDKs ask for more than events. They get empty answers in their own form, so
 // that they log no errors and keep calling.
-func TestSDK_emptyAnswers(t *testing.T) {
+func TestSDK_answersEmptyLists(t *testing.T) {
 	s := newService(intake.Options{})
 	for _, c := range []struct{ method, path, answer string }{
 		{"GET", "/api/surveys/?token=phc_x", `{"surveys":[]}`},

@@ -83,7 +83,7 @@ func TestNobody_hasNoUserID(t *testing.T) {
 
 // An event without a user and a session is ignored, and the answer says so. Actions of cookieless
 // visitors are the exception and go to the stream.
-func TestNobody_withoutASession(t *testing.T) {
+func TestNobody_isIgnoredWithoutASession(t *testing.T) {
 	s := newService(intake.Options{})
 	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous",
 		"properties.$session_id": nil})))

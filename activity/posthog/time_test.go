@@ -132,7 +132,7 @@ func TestID_ofAnEvent(t *testing.T) {
 
 // Without a uuid, the same event has the same ID at any time and in any form, and different events
 // have different IDs.
-func TestID_digest(t *testing.T) {
+func TestID_isADigestWithoutUUID(t *testing.T) {
 	s := newService(intake.Options{})
 	idOf := func(body string) string {
 		t.Helper()

@@ -89,7 +89,7 @@ func TestLookup_answersWithExactlyTheFields(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "?a=1&b=<2>", "URLs stay readable")
 }
 
-func TestLookup_limits(t *testing.T) {
+func TestLookup_capsItsLimit(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 100}))
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Hour), 80)
 	cases := []struct {

@@ -27,7 +27,7 @@ func TestMemory_isBoundedFairly(t *testing.T) {
 	})
 }
 
-func TestMemory_defaults(t *testing.T) {
+func TestMemory_hasDefaults(t *testing.T) {
 	for name, opts := range map[string]*recent.MemoryOptions{
 		"no options": nil, "no option set": {},
 	} {

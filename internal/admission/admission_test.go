@@ -184,7 +184,7 @@ func TestPool_holdsNothingForACallerThatGaveUp(t *testing.T) {
 }
 
 // Under concurrent use the bounds hold and nothing is lost.
-func TestPool_underLoad(t *testing.T) {
+func TestPool_keepsItsBoundsUnderLoad(t *testing.T) {
 	p := admission.NewPool(100, 30, 1<<30)
 	var held [4]atomic.Int64
 	var all atomic.Int64

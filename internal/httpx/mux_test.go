@@ -33,7 +33,7 @@ func newMux(fallback http.Handler) *httpx.Mux {
 	return m
 }
 
-func TestMux_serves(t *testing.T) {
+func TestMux_servesTheRouteOfThePath(t *testing.T) {
 	tests := map[string]struct{ method, target, want, route string }{
 		"GET":                        {"GET", "/a/1", "get a 1", "GET /a/{x}"},
 		"HEAD as GET":                {"HEAD", "/a/1", "get a 1", "GET /a/{x}"},

@@ -100,7 +100,7 @@ func TestNew_takes(t *testing.T) {
 	}
 }
 
-func TestModel_sends(t *testing.T) {
+func TestModel_sendsThePromptAndKey(t *testing.T) {
 	for name, key := range map[string]string{"with a key": apiKey, "without a key": ""} {
 		t.Run(name, func(t *testing.T) {
 			headers := make(chan http.Header, 1)

@@ -42,7 +42,7 @@ func newMemoryLog() *memorylog.Log {
 }
 
 // The bytes on the wire are part of the contract.
-func TestHandler_frames(t *testing.T) {
+func TestHandler_writesFramesByteForByte(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
 	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0),

@@ -513,7 +513,7 @@ func TestServer_sendsUnreadEventsWhenItCloses(t *testing.T) {
 	nothingRuns(t)
 }
 
-func TestServer_afterClose(t *testing.T) {
+func TestServer_doesNothingOnceClosed(t *testing.T) {
 	s := musttest.New(streamtest.NewServer(nil))
 	waiting := make(chan error)
 	go func() { waiting <- s.WaitConnected(context.Background()) }()
@@ -614,7 +614,7 @@ func TestServer_closesWhileReadersComeAndGo(t *testing.T) {
 }
 
 // In a bubble hours pass at once, and the test sees every heartbeat.
-func TestServer_inMemory(t *testing.T) {
+func TestServer_runsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &streamtest.ServerOptions{InMemory: true})
 		began := time.Now()

@@ -207,7 +207,7 @@ func requireCall(t *testing.T, call func(context.Context) error, works bool) {
 }
 
 // A server may start before its Redis.
-func TestOutage_atTheStart(t *testing.T) {
+func TestOutage_mayBeAtTheStart(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
 	log := open(t, server.URL(), nil)

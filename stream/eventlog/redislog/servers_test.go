@@ -160,7 +160,7 @@ func testCloseOne(t *testing.T, a, b *Log) {
 }
 
 // A session has one story, whichever recorder and server record it.
-func TestRecorder_onTwoServers(t *testing.T) {
+func TestRecorder_tellsOneStoryOnTwoServers(t *testing.T) {
 	a, b := pair(t, redistest.Start(t).URL(), nil)
 	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil)),
 		musttest.New(eventlog.NewRecorder(b, nil))}
