@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -150,13 +149,4 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.Await("the page reports to the new server",
 		fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
 	v.console("User landed on the shop page")
-}
-
-func TestDemo_isNotThereWithAProductFile(t *testing.T) {
-	t.Parallel()
-	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
-	for _, path := range []string{"/demo/", "/demo/config", "/demo/static/icon.svg"} {
-		status, _ := proctest.Request(t, http.MethodGet, url+path, "")
-		assert.Equal(t, http.StatusNotFound, status, path)
-	}
 }

@@ -112,15 +112,18 @@ func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
 	}
 }
 
-func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
+func TestStart_withAProductFileMakesNoDemo(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{"ACME_KEY=" + key}, anyPort, "--config="+productFile(t,
 		`{"products": [{"product_id": "acme"}], "keys": [{"key": "${ACME_KEY}", "external_id": "acme"}]}`))
 	url := p.URL()
 	status, _ := proctest.Request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
 	assert.Equal(t, http.StatusOK, status)
-	status, _ = proctest.Request(t, http.MethodPost, url+"/webhook/demo", "{}")
-	assert.Equal(t, http.StatusNotFound, status)
+	for _, request := range []string{"POST /webhook/demo", "GET /demo/", "GET /demo/config", "GET /demo/static/icon.svg"} {
+		method, path, _ := strings.Cut(request, " ")
+		status, _ = proctest.Request(t, method, url+path, "{}")
+		assert.Equal(t, http.StatusNotFound, status, request)
+	}
 	p.Stop()
 	assert.NotContains(t, p.Stdout.String(), "demo")
 	assert.NotContains(t, p.Stdout.String(), "s3cr3t")
