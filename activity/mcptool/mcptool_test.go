@@ -283,8 +283,8 @@ func TestHandler_answersWhoAcceptsJSON(t *testing.T) {
 		"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "application/json, text/event-stream": 200,
 		"text/event-stream, application/json;q=0.5": 200, "text/html, */*;q=0.1": 200,
 		"application/json; charset=utf-8": 200, "text/html,application/xhtml+xml,*/*;q=0.8": 200,
-		"text/event-stream|application/json": 200, // two headers
-		"text/event-stream":                  400, "text/html": 400, "text/html|image/png": 400,
+		"text/html|application/json": 200, // two headers
+		"text/event-stream":          400, "text/html": 400, "text/html|image/png": 400,
 	} {
 		t.Run(accept, func(t *testing.T) {
 			r := post(call(`{"product_id":"acme","user_id":"ada"}`))
