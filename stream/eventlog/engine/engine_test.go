@@ -196,3 +196,12 @@ func TestErasures_DropUpTo_keepsLaterOnes(t *testing.T) {
 		assert.Equal(t, c.left, []bool{isErased("u10"), isErased("u20"), isErased("u30")}, "up to %d", c.upTo)
 	}
 }
+
+// An erasure that is kept and files nothing would leave the person in every answer.
+func TestFilings_refusesADamagedEntry(t *testing.T) {
+	for _, typ := range []string{activity.IdentityType, activity.EraseType} {
+		e := eventlog.Entry{Data: fmt.Appendf(nil, `{"type":%q,"user_id":7,"session_ids":7}`, typ)}
+		_, err := engine.Filings([]eventlog.Entry{e})
+		assert.ErrorIs(t, err, eventlog.ErrInvalid, typ)
+	}
+}
