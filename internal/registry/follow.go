@@ -243,7 +243,7 @@ func (r *Registry) Run(ctx context.Context) {
 			failures = 1
 		} else if ctx.Err() == nil {
 			r.deskOptions.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
-			again = time.After(pauses.After(failures))
+			again = time.After(pauses.Even(failures))
 			select {
 			case <-r.loaded:
 				failures++
