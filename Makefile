@@ -4,14 +4,14 @@ GO      ?= go
 TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 BENCH   ?= .
 FUZZTIME ?= 30s
-# Many tests wait more than they compute, so three times as many run as there
-# are processors. The lint target vets. The race detector's pause at the exit of
-# a package is cut from a second.
-JOBS    ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
+# Many tests wait more than they compute, so twice as many run as there are
+# processors. The lint target vets. The race detector's pause at the
+# exit of a package is cut from a second.
+JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # The packages whose tests take longest begin first, so that they are not left to
 # end alone.
-LONGEST  = . ./internal/e2e ./cmd/liveactivity-server ./internal/console ./internal/durability ./stream/eventlog/redislog \
-	./stream/eventlog/boltlog ./helpdesk/connector ./stream
+LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e ./cmd/liveactivity-server ./stream/eventlog/boltlog \
+	./helpdesk/connector ./stream
 
 .PHONY: test
 test: deps ## Run every test, as CI does.
