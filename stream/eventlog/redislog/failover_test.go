@@ -29,7 +29,8 @@ func promoted(t *testing.T, before, lose func(master *redistest.Server)) *redist
 	master := redistest.Start(t)
 	before(master)
 	host, port, _ := net.SplitHostPort(master.Addr)
-	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	// After it has synchronized, a child process of the replica would rewrite an append-only file.
+	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0", "--appendonly", "no")
 	client := replica.Client()
 	waittest.Until(t, "the replica follows", func() bool {
 		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
