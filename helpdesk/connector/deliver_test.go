@@ -772,11 +772,11 @@ func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 	})
 }
 
-// Actions that wait for the debounce time are written when the log is closed, since a log in memory
-// is gone afterwards.
+// Actions that wait for the debounce time, or for the interval between notes, are written when the log
+// is closed, since a log in memory is gone afterwards.
 func TestFollow_writesTheRestWhenTheLogIsClosed(t *testing.T) {
 	notes := promptNotes()
-	notes.Debounce = time.Minute
+	notes.Debounce, notes.Interval = time.Minute, 30*time.Second
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		f.many(t, 10)
 		f.desk.takes = func() time.Duration { return 2 * time.Second }

@@ -139,7 +139,7 @@ func (j *job) plan() {
 
 // keepCalm determines, from the times in the document, until when the conversation gets no
 // further note of actions. Without an Interval, and once the delivery is closing, it leaves calm
-// and strange unchanged.
+// and strange unchanged. The caller holds the delivery's mutex.
 func (j *job) keepCalm() {
 	if interval := j.product.Notes.Interval; interval > 0 && !j.d.closing {
 		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
