@@ -54,7 +54,7 @@ func module(t *testing.T, source string, environment []string, args ...string) s
 // node runs Node.js, which must end without an error, and returns its output.
 func node(t *testing.T, environment []string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*waittest.Patience) // some scripts start programs of their own
 	defer cancel()
 	cmd := exec.CommandContext(ctx, depstest.Command(t, "node"), args...)
 	cmd.Env = append(os.Environ(), environment...)
