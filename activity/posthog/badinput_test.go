@@ -3,13 +3,10 @@ package posthog_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -43,12 +40,9 @@ func TestBadInput_isRefused(t *testing.T) {
 		header []string
 	}{
 		{"empty", "", 400, `empty`, nil},
-		{"white space", " \r\n\t ", 400, `empty`, nil},
-		{"byte order mark alone", "\xef\xbb\xbf", 400, `empty`, nil},
 		{"gzip of nothing", string(gzipped(nil)), 400, `empty`, nil},
 		{"a number", "42", 400, `JSON`, nil},
 		{"a string", `"event"`, 400, `JSON object or array`, nil},
-		{"null", "null", 400, `JSON`, nil},
 		{"a number in base64", "data=NDI=", 400, `must be a JSON object or array`, nil},
 		{"a sentence", "hello there, world!", 400, `JSON object or array`, nil},
 		{"HTML", "<html></html>", 400, `JSON object or array`, nil},
@@ -56,14 +50,12 @@ func TestBadInput_isRefused(t *testing.T) {
 		{"cut in the middle", event[:len(event)/2], 400, `breaks off`, nil},
 		{"cut in the middle of a batch", `{"batch":[` + event[:len(event)/2], 400, `breaks off`, nil},
 		{"trailing comma", `[` + event + `,]`, 400, `byte \d+`, nil},
+		{"a mistake in the second event of a batch", string(gzipped([]byte(`{"batch":[{},{"event":?"rest":1}]}`))), 400,
+			`byte 2[123]\b`, nil},
 		{"a second object", event + event, 400, `follows the end of the JSON in the request body, at byte \d+`, nil},
 		{"a word after a batch", `{"batch":[]} x`, 400, `follows the end of the JSON in the request body, at byte 13`, nil},
 		{"an object as batch", `{"batch":{"a":` + event + `}}`, 400, `batch must be an array`, nil},
-		{"null as batch", `{"batch":null}`, 400, `batch must be an array`, nil},
-		{"a string as batch", `{"batch":"[]"}`, 400, `batch must be an array`, nil},
 		{"deep arrays", strings.Repeat("[", 100_000), 400, `JSON`, nil},
-		{"deep objects", strings.Repeat(`{"a":`, 100_000), 400, `JSON`, nil},
-		{"deep and closed", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, `JSON`, nil},
 		{"deep below a property", `{"event":"$pageview","properties":{"x":` + strings.Repeat("[", 100_000) +
 			strings.Repeat("]", 100_000) + `}}`, 400, `JSON`, nil},
 
@@ -75,21 +67,16 @@ func TestBadInput_isRefused(t *testing.T) {
 		{"gzip of gzip", string(gzipped(gzipped([]byte(event)))), 400, `JSON`, nil},
 		{"gzip bomb", string(bomb), 413, `limit of 8388608 bytes`, nil},
 		{"Content-Encoding br", event, 415, `Content-Encoding`, []string{"Content-Encoding", "br"}},
-		{"Content-Encoding twice", event, 415, `Content-Encoding`, []string{"Content-Encoding", "gzip, gzip"}},
 
 		{"form without data", "a=b&c=d", 400, `base64`, nil},
 		{"form with empty data", "data=", 400, `base64`, nil},
 		{"form with a bad escape", "data=%zz", 400, `damaged escape`, nil},
-		{"form with half an escape", "data=%4", 400, `damaged escape`, nil},
-		{"form with an empty escape", "data=%", 400, `damaged escape`, nil},
 		{"form of what is no base64", "data=%00%01***", 400, `base64`, nil},
-		{"form of base64 cut short", "data=e", 400, `base64`, nil},
 		{"form of white space", "data=ICAg", 400, `empty|breaks off`, nil},
 		{"form of half an event", "data=" + escaped([]byte(event[:40])), 400, `breaks off`, nil},
 		{"form of lz-string cut short", "compression=lz64&data=N4IghiBcIOYE4DeD", 400, `lz-string`, nil},
 		{"form of damaged gzip", "data=" + escaped([]byte("\x1f\x8b\x08")), 400, `gzip`, nil},
 
-		{"larger than a mebibyte", strings.Repeat(" ", 1<<20) + event, 413, `limit of 1048576 bytes`, nil},
 		{"one byte larger", event + strings.Repeat(" ", 1<<20+1-len(event)), 413, `limit of 1048576 bytes`, nil},
 		{"one event too many", `{"batch":[` + strings.Repeat(`{},`, posthog.MaxEvents) + `{}]}`, 413,
 			`limit of 10000 events`, nil},
@@ -115,22 +102,11 @@ func padded(object string, n int) []byte {
 		strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
 }
 
-// Input at each limit is still taken.
-func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
-	event := string(marshal(t, click(nil)))
-	for _, c := range []struct {
-		name, body        string
-		accepted, ignored int
-	}{
-		{"a mebibyte", event + strings.Repeat(" ", 1<<20-len(event)), 1, 0},
-		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event +
-			strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			requireCounts(t, s.post(captureDoor, []byte(c.body)), c.accepted, c.ignored)
-		})
-	}
+func TestBadInput_tenThousandEventsAreTaken(t *testing.T) {
+	s := newService(intake.Options{})
+	body := `{"api_key":"` + shopToken + `","batch":[` + string(marshal(t, click(nil))) +
+		strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`
+	requireCounts(t, s.post(captureDoor, []byte(body)), 1, posthog.MaxEvents-1)
 }
 
 func TestBadInput_limitsAreOptions(t *testing.T) {
@@ -148,54 +124,13 @@ func TestBadInput_limitsAreOptions(t *testing.T) {
 	}
 }
 
-// The sentence names the byte of the mistake in the JSON, counted after decompression.
-func TestBadInput_mistakeIsLocated(t *testing.T) {
-	event := string(marshal(t, click(nil)))
-	for name, before := range map[string]string{
-		"at the start":                  `{"a":`,
-		"in an event":                   `{"event":"$pageview","properties":{"a":1,"b":[1,2,{"c":`,
-		"in an array":                   `[`,
-		"in the third event":            `[` + event + `, ` + event + `,{"event":`,
-		"in a batch":                    `{"api_key":"x","sent_at":"y","batch":[{"event":`,
-		"in the hundredth event":        `{"batch":[` + strings.Repeat(event+",\n", 99) + `{"event":`,
-		"behind a batch":                `{"batch":[` + strings.Repeat(event+",", 99) + event + `],"api_key":`,
-		"behind a thousand tiny events": `[` + strings.Repeat("{},", 1000) + `{"a":`,
-	} {
-		throughDoors(t, name, func(t *testing.T, d door) {
-			s := newService(intake.Options{})
-			w := s.post(d, gzipped([]byte(before+`?"rest":1}]}`)))
-			detail := requireError(t, w, http.StatusBadRequest)
-			m := regexp.MustCompile(`byte (\d+)`).FindStringSubmatch(detail)
-			require.Len(t, m, 2, detail)
-			offset, err := strconv.Atoi(m[1])
-			require.NoError(t, err)
-			assert.InDelta(t, len(before), offset, 1, detail)
-		})
-	}
-}
-
-// The client's connection ends, or its framing is broken.
-func TestBadInput_mayBreakOff(t *testing.T) {
-	for _, d := range append(doors, door{name: "replay", path: "/s/"}, door{name: "flags", path: "/flags/"}) {
-		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF,
-			"reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
-			t.Run(d.name+"/"+name, func(t *testing.T) {
-				s := newService(intake.Options{})
-				body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(err))
-				detail := requireError(t, s.send(http.MethodPost, d, body), http.StatusBadRequest)
-				assert.Regexp(t, `br(eaks|oke) off`, detail)
-				s.requireStillWorks(t)
-			})
-		}
-	}
-}
-
 // junk is one value of each kind in JSON, and a few extreme ones.
 var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `123456789012345678901234567890`, `""`, `"x"`, `"\u0000"`,
 	`"\ud800"`, `"` + strings.Repeat("x", 5000) + `"`,
 	`[]`, `[[]]`, `[null]`, `{}`, `{"email":{}}`, `{"":null}`, `[{"tag_name":[]}]`}
 
-// A field of a wrong type costs at most its own event. The good event beside it is kept.
+// A field of a wrong type costs at most its own event. The good event beside it is kept, whatever the envelope says
+// beside the token.
 func TestBadInput_costsOnlyItsOwnEvent(t *testing.T) {
 	good := string(marshal(t, click(object{"uuid": "good"})))
 	var fields []string
@@ -222,7 +157,8 @@ func TestBadInput_costsOnlyItsOwnEvent(t *testing.T) {
 			for _, value := range junk {
 				bad := strings.Replace(field, "%s", value, 1)
 				s := newService(intake.Options{})
-				w := s.post(captureDoor, []byte(`{"api_key":"`+shopToken+`","batch":[`+bad+`,`+good+`]}`))
+				w := s.post(captureDoor, []byte(`{"api_key":"`+shopToken+`","sent_at":`+value+`,"":`+value+`,"batch":[`+
+					bad+`,`+good+`]}`))
 				counts := requireOK(t, w)
 				require.Equal(t, 2, counts.Accepted+counts.Ignored, bad)
 				ids := s.ids(shop)
@@ -236,22 +172,9 @@ func TestBadInput_costsOnlyItsOwnEvent(t *testing.T) {
 	}
 }
 
-// Of the envelope only the token matters.
-func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
-	event := string(marshal(t, click(nil)))
-	for _, value := range junk {
-		t.Run(value[:min(len(value), 20)], func(t *testing.T) {
-			s := newService(intake.Options{})
-			body := `{"token":"` + shopToken + `","sent_at":` + value + `,"historical_migration":` + value + `,"":` + value +
-				`,"batch":[` + event + `]}`
-			requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
-		})
-	}
-}
-
 func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 	event := string(marshal(t, click(nil)))
-	token := `"api_key":"` + shopToken + `"`
+	token, own := `"api_key":"`+shopToken+`"`, `"token":"`+shopToken+`"`
 	cases := []struct {
 		name, body        string
 		accepted, ignored int
@@ -261,8 +184,8 @@ func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 		{"an object that is no event", `{` + token + `}`, 0, 1},
 		{"duplicate keys in an event", strings.Replace(event, `"event":`, `"event":"$pageleave","uuid":"x","event":`, 1),
 			1, 0},
+		{"tokens in other letter case", strings.Replace(event, own, `"Token":"a",`+own+`,"TOKEN":"b"`, 1), 1, 0},
 		{"duplicate tokens", `{"api_key":"phc_unknown",` + token + `,"batch":[` + event + `]}`, 1, 0},
-		{"two batches", `{` + token + `,"batch":[` + event + `],"batch":[]}`, 1, 0},
 		{"an event and a batch", `{` + token + `,"event":"$pageview","batch":[` + event + `]}`, 1, 0},
 		{"invalid UTF-8 in a value", strings.Replace(event, "Export CSV", "Export \xff\xfe CSV", 2), 1, 0},
 		{"invalid UTF-8 in a key", strings.Replace(event, `"uuid"`, "\"\xff\":1,\"uuid\"", 1), 1, 0},
@@ -281,7 +204,6 @@ func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 				assert.Equal(t, strings.ToValidUTF8(e.Action.Title, ""), e.Action.Title)
 				assert.NotContains(t, e.Action.Description, "\x00")
 			}
-			s.requireStillWorks(t)
 		})
 	}
 }
@@ -304,10 +226,6 @@ func TestBadInput_takesTimeInProportion(t *testing.T) {
 		"properties":                   `{"event":"$autocapture","properties":{` + fill(`"k":1,`) + `"k":1}}`,
 		"elements": `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` +
 			fill(`{},`) + `{}]}}`,
-		"a long chain": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
-			fill(`a:text=\"x\";`) + `"}`,
-		"a chain of colons": `{"event":"$autocapture","distinct_id":"u","elements_chain":"` +
-			fill(`:attr__`) + `"}`,
 		"a long label": `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` +
 			fill(`x `) + `"}}`,
 		"a long URL": `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` +

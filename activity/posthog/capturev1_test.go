@@ -101,11 +101,3 @@ func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
 	requireCounts(t, s.post(door{path: "/ingest/i/v1/analytics/events/"}, body, "Authorization", "bearer "+shopToken),
 		1, 0)
 }
-
-func TestCaptureV1_refusesPagesThatAreNotListed(t *testing.T) {
-	s := newService(intake.Options{})
-	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Authorization", "Bearer "+bankToken,
-		"Origin", "https://evil.example")
-	requireRefusal(t, w)
-	assert.Empty(t, s.sink.events)
-}

@@ -45,19 +45,10 @@ func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
 		{"none in a batch", object{"batch": []any{bare()}}, false},
 		{"an empty array", []any{}, false},
 		{"an empty object", object{}, false},
-		{"empty", object{"api_key": "", "batch": []any{bare()}}, false},
 		{"unknown", object{"api_key": "phc_unknown", "batch": []any{bare()}}, false},
-		{"unknown in the properties", click(object{"properties.token": "phc_unknown"}), false},
 		{"unknown, though an event's own is known", object{"api_key": "phc_unknown", "batch": []any{click(nil)}}, false},
-		{"in other letter case", object{"api_key": strings.ToUpper(shopToken), "batch": []any{bare()}}, false},
-		{"with a space", object{"api_key": shopToken + " ", "batch": []any{bare()}}, false},
-		{"a prefix", object{"api_key": shopToken[:8], "batch": []any{bare()}}, false},
 		{"one that begins like the longest", object{"api_key": longestToken + "x", "batch": []any{bare()}}, false},
 		{"a number", object{"api_key": 5, "batch": []any{bare()}}, false},
-		{"an array", object{"api_key": []any{shopToken}, "batch": []any{bare()}}, false},
-		{"null", object{"api_key": nil, "batch": []any{bare()}}, false},
-		{"a webhook secret", object{"api_key": shopSecret, "batch": []any{bare()}}, false},
-		{"a product id", object{"api_key": shop, "batch": []any{bare()}}, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,21 +72,6 @@ func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
 	body := marshal(t, click(object{"properties.token": nil}))
 	w := s.post(door{path: "/e/?api_key=" + shopToken + "&token=" + shopToken}, body, "Authorization", "Bearer "+shopToken)
 	requireError(t, w, http.StatusUnauthorized)
-}
-
-// Names of properties are case sensitive, and pages register properties of their own.
-func TestToken_customPropertiesAreNotTheToken(t *testing.T) {
-	const own = `"token":"` + shopToken + `"`
-	for name, properties := range map[string]string{
-		"before": `"Token":"a","TOKEN":"b",` + own,
-		"after":  own + `,"Token":"a","TOKEN":"b"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newService(intake.Options{})
-			event := strings.Replace(string(marshal(t, click(nil))), own, properties, 1)
-			requireCounts(t, s.post(captureDoor, []byte(event)), 1, 0)
-		})
-	}
 }
 
 // An event with another product's token is ignored and reaches neither product.
@@ -168,8 +144,6 @@ func TestWebhook_secret(t *testing.T) {
 		{"no header", shop, "", 401},
 		{"wrong", shop, "wrong", 401},
 		{"a prefix", shop, shopSecret[:len(shopSecret)-1], 401},
-		{"with more behind it", shop, shopSecret + "x", 401},
-		{"in other letter case", shop, strings.ToUpper(shopSecret), 401},
 		{"of another product", shop, bankSecret, 401},
 		{"signed with another product's", shop, signature(bankSecret, body), 401},
 		{"signed with the empty secret", shop, signature("", body), 401},
@@ -178,10 +152,6 @@ func TestWebhook_secret(t *testing.T) {
 		{"signature cut short", shop, signed[:len(signed)-2], 401},
 		{"signature with an odd digit", shop, signed[:len(signed)-1], 401},
 		{"empty signature", shop, "sha256=", 401},
-		{"signature that is not hexadecimal", shop, "sha256=" + strings.Repeat("zz", 32), 401},
-		{"SHA-1", shop, "sha1=" + hexDigits[:40], 401},
-		{"as a bearer token", shop, "Bearer " + shopSecret, 401},
-		{"a project token", shop, shopToken, 401},
 
 		{"a product without a secret: no header", closed, "", 401},
 		{"a product without a secret: any header", closed, "anything", 401},
@@ -189,8 +159,6 @@ func TestWebhook_secret(t *testing.T) {
 		{"a product without a secret: the digest of nothing", closed, "sha256=", 401},
 
 		{"unknown product", "nowhere", shopSecret, 404},
-		{"unknown product, no header", "nowhere", "", 404},
-		{"product ids are case sensitive", "SHOP", shopSecret, 404},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
