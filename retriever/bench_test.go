@@ -3,7 +3,6 @@ package retriever_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -47,25 +46,6 @@ func BenchmarkEvents(b *testing.B) {
 	require.Equal(b, retriever.DefaultMaxChunks,
 		strings.Count(get(mux, target, "Authorization", bearer).Body.String(), `"title"`))
 	httpxtest.Compare(b, mux, target, http.Header{"Authorization": {bearer}})
-}
-
-// BenchmarkRetrieval is a request of Dify without the network.
-func BenchmarkRetrieval(b *testing.B) {
-	s := musttest.New(retriever.NewStore(nil))
-	for range retriever.DefaultMaxChunks {
-		add(b, s, visit(7, 2))
-	}
-	h := musttest.New(retriever.NewHandler(s, nil))
-	const body = `{"knowledge_id":"session_7","query":"What is ` +
-		`new?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
-	b.ReportAllocs()
-	for b.Loop() {
-		w := httptest.NewRecorder()
-		h.ServeRetrieval(w, httptest.NewRequest(http.MethodPost, "/retrieval", strings.NewReader(body)))
-		if w.Code != http.StatusOK {
-			b.Fatal(w.Body)
-		}
-	}
 }
 
 // BenchmarkFootprint fills a store with 100,000 sessions of 10 chunks of two actions each. It

@@ -38,19 +38,15 @@ func TestServeEvents_takesSessionOrEmail(t *testing.T) {
 		"email":                      {"email=ada@example.com", []string{"two", "one"}},
 		"email, other case":          {"email=+ADA@Example.com%20", []string{"two", "one"}},
 		"both: the session":          {"session_id=t&email=ada@example.com", []string{"other"}},
-		"both, email first":          {"email=ada@example.com&session_id=t", []string{"other"}},
 		"empty session":              {"session_id=&email=ada@example.com", []string{"two", "one"}},
 		"empty email":                {"session_id=s&email=", []string{"two", "one"}},
 		"unknown session":            {"session_id=x", []string{}},
 		"unknown session, not email": {"session_id=x&email=ada@example.com", []string{}},
-		"unknown email":              {"email=nobody@example.com", []string{}},
 		"no email at all":            {"email=s", []string{}},
 		"a session is no email":      {"session_id=ada@example.com", []string{}},
 		"session in other case":      {"session_id=S", []string{}},
-		"blank session":              {"session_id=+", []string{}},
 		"others are ignored":         {"session_id=s&limit=1&top_k=x", []string{"two", "one"}},
 		"twice: the first":           {"session_id=s&session_id=t", []string{"two", "one"}},
-		"NUL":                        {"session_id=s%00", []string{}},
 		"not UTF-8":                  {"session_id=s%ff%fe", []string{}},
 		"many":                       {strings.Repeat("x=y&", 5_000) + "session_id=s", []string{"two", "one"}},
 	}
@@ -85,16 +81,6 @@ func TestServeEvents_refuses(t *testing.T) {
 	}
 }
 
-func TestServeEvents_answersHEADWithoutABody(t *testing.T) {
-	server := httptest.NewServer(newMux(newStore(t), nil))
-	defer server.Close()
-	res, err := server.Client().Head(server.URL + "/events?session_id=s")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Positive(t, res.ContentLength)
-}
-
 const apiKey = "k€y with = and spaces"
 
 func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
@@ -108,10 +94,6 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 		"another header":       {[]string{"X-Api-Key", apiKey}, noKey},
 		"wrong key":            {[]string{"Authorization", "Bearer guess"}, wrongKey},
 		"beginning of the key": {[]string{"Authorization", "Bearer " + apiKey[:5]}, wrongKey},
-		"more than the key":    {[]string{"Authorization", "Bearer " + apiKey + "x"}, wrongKey},
-		"key in another case":  {[]string{"Authorization", "Bearer " + strings.ToUpper(apiKey)}, wrongKey},
-		"digest instead of key": {[]string{"Authorization",
-			"Bearer e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, wrongKey},
 	}
 	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
 	for name, tt := range tests {
@@ -132,18 +114,6 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 					continue
 				}
 				assert.NotContains(t, requireCode(t, http.StatusForbidden, tt.code, w), apiKey)
-			}
-		})
-	}
-}
-
-func TestHandler_withoutAKeyIsOpen(t *testing.T) {
-	for name, opts := range map[string]*retriever.HandlerOptions{"nil": nil, "zero": {}} {
-		t.Run(name, func(t *testing.T) {
-			mux := newMux(newStore(t), opts)
-			for _, header := range [][]string{nil, {"Authorization", "Bearer x"}, {"Authorization", "nonsense"}} {
-				assert.Len(t, requireRecords(t, get(mux, "/events?session_id=s", header...)), 2)
-				assert.Len(t, requireRecords(t, post(mux, `{"knowledge_id":"s"}`, header...)), 2)
 			}
 		})
 	}

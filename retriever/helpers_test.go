@@ -83,14 +83,8 @@ func do(h http.Handler, r *http.Request, headers []string) *httptest.ResponseRec
 // record is a record of an answer.
 type record struct{ Content, Title string }
 
-// failer is a [testing.T] or its stand-in in a property test.
-type failer interface {
-	require.TestingT
-	Helper()
-}
-
 // requireRecords requires an answer with records and nothing else.
-func requireRecords(tb failer, w *httptest.ResponseRecorder) []record {
+func requireRecords(tb testing.TB, w *httptest.ResponseRecorder) []record {
 	tb.Helper()
 	require.Equal(tb, http.StatusOK, w.Code, w.Body)
 	require.Equal(tb, "application/json", w.Header().Get("Content-Type"))
@@ -120,13 +114,13 @@ func said(records []record) []string {
 }
 
 // events returns the contents of a session's records.
-func events(tb failer, s *retriever.Store, sessionID string) []string {
+func events(tb testing.TB, s *retriever.Store, sessionID string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?session_id="+url.QueryEscape(sessionID))))
 }
 
 // eventsOf returns the contents of the records of the user with the email.
-func eventsOf(tb failer, s *retriever.Store, email string) []string {
+func eventsOf(tb testing.TB, s *retriever.Store, email string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?email="+url.QueryEscape(email))))
 }
