@@ -23,24 +23,26 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// Servers write notes into tickets while they are killed and paused, also in the middle of a note,
-// and while the desk is away or its answers are lost. Within seconds every acknowledged action is
-// in its ticket, once and in order.
+// Servers write notes into tickets while they and their Redis are killed and paused, also in the
+// middle of a note and for longer than leases last, and while the desk is away or its answers are
+// lost. Within seconds every acknowledged action is in its ticket, once and in order.
 func TestKill_notes(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		testKillNotes(t, 3, "--redis-url="+redistest.Start(t).URL())
+		redis := redistest.Start(t, "--appendfsync", "always")
+		testKillNotes(t, 3, "--redis-url="+redis.URL(), redis)
 	})
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
-		testKillNotes(t, 1, "--data-dir="+t.TempDir())
+		testKillNotes(t, 1, "--data-dir="+t.TempDir(), nil)
 	})
 }
 
-func testKillNotes(t *testing.T, servers int, storage string) {
+func testKillNotes(t *testing.T, servers int, storage string, redis *redistest.Server) {
 	s := newStorm(t, servers, storage)
 	s.timeout = time.Second
 	k := newNoteKiller(s)
+	k.redis = redis
 	k.startAll()
 	for i := range visitors {
 		v := k.newVisitor(i)
@@ -81,6 +83,7 @@ const (
 // noteKiller kills servers that write notes.
 type noteKiller struct {
 	*killer
+	redis    *redistest.Server // nil for a file
 	desk     *helpdesktest.Zendesk
 	visitors []*visitor
 
@@ -192,9 +195,15 @@ func (k *noteKiller) fault(paused int) {
 			k.restart(server)
 		}
 	}
-	switch k.rng.IntN(6) {
+	switch k.rng.IntN(7) {
 	case 0:
 		kill(k.rng.IntN(len(k.servers)))
+	case 6:
+		if k.redis != nil {
+			k.redis.Kill()
+			k.pause(upTo(k.rng, 500*time.Millisecond))
+			k.redis.Restart()
+		}
 	case 1, 2:
 		k.inTheMiddle(kill)
 	case 3:
