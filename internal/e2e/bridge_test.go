@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -18,47 +18,32 @@ import (
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 )
 
-// portal is a bridge with its demo page, and a record of every answer.
+// portal is a bridge with its demo page, and a record of every call.
 type portal struct {
-	t      *testing.T
-	url    string
+	service
 	bridge *bridge.Bridge
 	down   atomic.Bool // connections break off
-
-	mu      sync.Mutex
-	answers []string // "200 GET /"
 }
 
 func startPortal(t *testing.T) *portal {
 	b, err := bridge.New(nil)
 	require.NoError(t, err)
-	p := &portal{t: t, bridge: b}
-	handler := p.bridge.Handler()
+	p := &portal{service: service{t: t}, bridge: b}
+	handler := p.noting(p.bridge.Handler())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.down.Load() {
 			panic(http.ErrAbortHandler)
 		}
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		handler.ServeHTTP(answer, r)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.answers = append(p.answers, fmt.Sprint(answer.status, " ", r.Method, " ", r.URL.Path))
+		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	return p
 }
 
-// failures returns the answers that report a failure.
-func (p *portal) failures() (failed []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, answer := range p.answers {
-		if answer >= "400" {
-			failed = append(failed, answer)
-		}
-	}
-	return failed
+// failures returns the calls that were answered with a failure.
+func (p *portal) failures() []call {
+	return slices.DeleteFunc(p.calls(), func(c call) bool { return c.status < 400 })
 }
 
 // post reports an action as another page might.

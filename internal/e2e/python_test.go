@@ -222,14 +222,3 @@ func (p *python) hasReadAll() {
 		}
 	}
 }
-
-func TestPython_isRefusedWithoutAKey(t *testing.T) {
-	s := startService(t)
-	p := startPython(t, s.url, productID, "guess")
-	refused := p.awaitNote("refused", 1)[0]
-	p.Wait(waittest.Patience)
-	assert.Equal(t, map[string]any{"note": "refused", "status": 401.0, "kind": "application/json", "challenge": "Bearer",
-		"body": refused["body"]}, refused)
-	assert.JSONEq(t, `{"detail":"Invalid or missing API key"}`, refused["body"].(string))
-	assert.Empty(t, p.Stdout.String())
-}

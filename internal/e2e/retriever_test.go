@@ -45,7 +45,6 @@ func TestChain(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"what PostHog tells a chatbot can ask for":           c.testRetriever,
 		"nothing is lost or doubled when a server is killed": c.testKill,
-		"a server that forgets leaves a gap and goes on":     c.testGap,
 		"the bridge tells of what PostHog tells":             c.testBridge,
 		"the wrong key ends a reader":                        c.testRefusal,
 	} {
@@ -225,27 +224,6 @@ func (c *chain) testKill(t *testing.T) {
 	again.Stop()
 	o.Stop()
 	assert.NotContains(t, a.Stderr.String()+again.Stderr.String(), "s3cr3t")
-}
-
-func (c *chain) testGap(t *testing.T) {
-	o := c.startOrigin(t)
-	a := c.startAsker(t, o)
-	want := []string{o.visit("ada", "first")}
-	a.await("session_id=ada", want...)
-
-	o.restart()
-	a.awaitMetric("liveactivity_consumer_connects_total 2")
-	want = append(want, o.visit("ada", "second"))
-	a.await("session_id=ada", want...)
-
-	o.restart()
-	want = append(want, o.visit("ada", "third")) // most likely before it is asked
-	a.await("session_id=ada", want...)
-	want = append(want, o.visit("ada", "fourth"))
-	a.await("session_id=ada", want...)
-	a.awaitMetric("liveactivity_consumer_connects_total 3")
-	a.awaitMetric("liveactivity_consumer_gaps_total 2")
-	a.Stop()
 }
 
 func (c *chain) testBridge(t *testing.T) {

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,12 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -27,8 +22,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
-
-var shots = flag.String("shots", "", "a folder for pictures of the sign-in page")
 
 // startPublic starts the real server with one product, at a public URL.
 func startPublic(t *testing.T) (address, key string) {
@@ -61,8 +54,7 @@ func TestSignIn_inABrowser(t *testing.T) {
 	}))
 	t.Cleanup(app.Close)
 	resp, err := http.Post(address+"/oauth/register", "application/json",
-		strings.NewReader(fmt.Sprintf(`{"client_name": "Claude", "redirect_uris": [%q, "https://claude.ai/cb"]}`,
-			app.URL+"/callback")))
+		strings.NewReader(fmt.Sprintf(`{"client_name": "Claude", "redirect_uris": [%q]}`, app.URL+"/callback")))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -75,9 +67,6 @@ func TestSignIn_inABrowser(t *testing.T) {
 
 	browser := browsertest.Start(t)
 	tab := browsertest.Open(t, browser)
-	tab.Do("look", chromedp.Navigate(address+"/oauth/authorize?"+strings.Replace(q.Encode(),
-		url.QueryEscape(app.URL+"/callback"), "https://claude.ai/cb", 1)))
-	picture(t, tab, "sign-in")
 	tab.Do("open", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()))
 	tab.Await("the key is asked for", `document.activeElement.id === "key" && `+
 		`getComputedStyle(document.querySelector(".ask")).borderRadius === "16px"`)
@@ -85,7 +74,6 @@ func TestSignIn_inABrowser(t *testing.T) {
 	assert.Equal(t, app.Listener.Addr().String(), tab.Texts("p b"))
 	tab.Do("paste a wrong key", chromedp.SendKeys(chromedp.CSS("#key"), "lak_wrong"+kb.Enter))
 	tab.Await("the page says so", `document.querySelector("[role=alert]").innerText.startsWith("Wrong key")`)
-	picture(t, tab, "wrong-key")
 	for _, complaint := range tab.Complaints() {
 		assert.Contains(t, complaint, "401", "the browser's own line about the status")
 	}
@@ -121,26 +109,4 @@ func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
 	_, rest, _ := strings.Cut(p.Stdout.String(), "key ")
 	s.token = strings.Fields(rest)[0]
 	s.runScript("clients.cjs", "HOME="+t.TempDir(), "CLIENTS="+depstest.Modules(t, depstest.Clients))
-}
-
-// picture photographs the page in both colour schemes and on a phone, if a folder is named.
-func picture(t *testing.T, tab *browsertest.Tab, name string) {
-	if *shots == "" {
-		return
-	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, size := range [][2]int64{{900, 640}, {390, 844}} {
-			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
-				Value: scheme}}}
-			tab.Do("look", chromedp.EmulateViewport(size[0], size[1]),
-				chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-					_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
-					return err
-				}))
-			png, err := chromedp.Run(tab.Context(), chromedp.CaptureScreenshot())
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, size[0], scheme)),
-				png, 0o644))
-		}
-	}
 }
