@@ -112,13 +112,6 @@ func openLog(t testing.TB, dir string, opts *Options) *Log {
 	return l
 }
 
-// reopen releases the log and opens it again.
-func reopen(t testing.TB, log *Log, dir string, opts *Options) *Log {
-	t.Helper()
-	require.NoError(t, log.Release())
-	return openLog(t, dir, opts)
-}
-
 // item is an entry as a reader sees it.
 type item struct {
 	ID        eventlog.ID

@@ -100,25 +100,6 @@ func (l *Log) appends(entries []eventlog.Entry, changes ...document.Change) func
 	return func() error { return l.Append(context.Background(), acme, entries, changes...) }
 }
 
-func TestCommit_isSharedByConcurrentCalls(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		const writers = 64
-		l := openLog(t, dir, nil)
-		var calls []func() error
-		for w := range writers {
-			calls = append(calls, l.appends(eventlogtest.Entries(fmt.Sprint(w), 3)))
-		}
-		before := l.lastCommit()
-		for _, err := range together(l, (*bolt.Tx).Commit, calls...) {
-			require.NoError(t, err)
-		}
-		require.Equal(t, 2, l.lastCommit()-before, "the first, and one for all who came meanwhile")
-		require.Equal(t, 3*writers, l.Stats()[acme].Entries)
-		requireTrueMemory(t, l, dir, nil)
-	})
-}
-
 // Some of the calls that share a commit are refused, each for a reason of its own.
 func TestCommit_refusesEachCallByItself(t *testing.T) {
 	dir := t.TempDir()
@@ -126,6 +107,7 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 		l := openLog(t, dir, nil)
 		create := document.Put(document.Document{Name: "a"}, nil, 0)
 		long := string(make([]byte, 1<<16)) // too long for bbolt
+		before := l.lastCommit()
 		errs := together(l, (*bolt.Tx).Commit,
 			l.appends(eventlogtest.Entries("one", 2), create),
 			l.appends(eventlogtest.Entries("one", 1)),
@@ -148,6 +130,7 @@ func TestCommit_refusesEachCallByItself(t *testing.T) {
 		require.Error(t, errs[6])
 		require.False(t, get(t, l, long, "a")[0].Exists())
 		require.NoError(t, errs[7])
+		require.Equal(t, 2, l.lastCommit()-before, "the first, and one for all who came meanwhile")
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, 6, l.Stats()[acme].Entries)
 		requireTrueMemory(t, l, dir, nil)
@@ -331,32 +314,6 @@ func filed(t testing.TB, l *Log, user string) int {
 	found, err := l.Activity().Recent(t.Context(), acme, recent.Subject{UserID: user}, 1000)
 	require.NoError(t, err)
 	return len(found.Records)
-}
-
-// A disk may stall for longer than a request waits: its retry is a duplicate once
-// the commit is over, and then the action can be looked up.
-func TestAppend_whoseCallerGaveUpIsFiled(t *testing.T) {
-	l := openLog(t, t.TempDir(), nil)
-	stalled, goOn := make(chan struct{}), make(chan struct{})
-	l.finish = func(tx *bolt.Tx) error {
-		close(stalled)
-		<-goOn
-		l.finish = (*bolt.Tx).Commit
-		return tx.Commit()
-	}
-	e := click(t, "ada")
-	ctx, cancel := context.WithCancel(t.Context())
-	gaveUp := make(chan error, 1)
-	go func() { gaveUp <- l.Append(ctx, acme, []eventlog.Entry{e}) }()
-	<-stalled
-	cancel()
-	require.ErrorIs(t, <-gaveUp, context.Canceled)
-
-	retried := make(chan error, 1)
-	go func() { retried <- l.Append(t.Context(), acme, []eventlog.Entry{e}) }()
-	close(goOn)
-	require.ErrorAs(t, <-retried, new(*eventlog.DuplicateError))
-	require.Equal(t, 1, filed(t, l, "ada"))
 }
 
 // fileAll runs the log until everything is filed, calls meanwhile after the first report of Run, and

@@ -14,34 +14,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-// A log that is large relative to its tail reads the same from every cursor,
-// before and after a reopening, whether a read ends before, at or after the
-// place where the tail begins.
-func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
-	const entries = 200
-	dir, opts := t.TempDir(), &Options{TailBytes: 16 << 10}
-	log := openLog(t, dir, opts)
-	cursors := []eventlog.ID{eventlogtest.Bounds(t, log, acme).Newest}
-	var want []item
-	for n := range entries {
-		e := eventlogtest.Append(t, log, acme, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
-		want = append(want, items([]eventlog.Entry{e})...)
-		cursors = append(cursors, e.ID)
-	}
-	for range 2 {
-		for i, after := range cursors {
-			for _, each := range []int{1, 7, 1000} {
-				dst := make([]eventlog.Entry, each)
-				n, err := log.Read(t.Context(), acme, after, dst)
-				require.NoError(t, err)
-				require.Equal(t, min(each, entries-i, (eventlog.ReadBytes+299)/300), n, "after entry %d", i)
-				require.Equal(t, want[i:i+n], items(dst[:n]), "after entry %d", i)
-			}
-		}
-		log = reopen(t, log, dir, opts)
-	}
-}
-
 // Every reader, however far behind, sees each entry once and in order, or is sent a gap. This holds
 // also while the entries that it is about to read are being dropped.
 func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
@@ -130,5 +102,6 @@ func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	}
 	require.NoError(t, log.Expire(t.Context()))
 	require.Len(t, log.Stats(), 2)
-	require.Empty(t, reopen(t, log, dir, nil).Stats())
+	require.NoError(t, log.Release())
+	require.Empty(t, openLog(t, dir, nil).Stats())
 }

@@ -327,13 +327,14 @@ func TestState_evictsNothingOfTheSameCall(t *testing.T) {
 }
 
 // A process whose clock was a year ahead leaves IDs and documents of that time. From the moment the
-// file is opened again they last no longer than others. IDs still grow, and entries appended
-// meanwhile have their own time.
+// file is opened again they last no longer than others. IDs still grow, also once the log is empty,
+// and entries appended meanwhile have their own time.
 func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 	const ttl = 4 * time.Hour
 	dir := t.TempDir()
 	opts := &Options{Retention: eventlog.Retention{TTL: ttl}}
 	var ahead []eventlog.Entry
+	var newest eventlog.ID
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(365 * 24 * time.Hour)
 		l := openLog(t, dir, opts)
@@ -369,5 +370,15 @@ func TestOpen_limitsTheLifeOfEntriesFromAClockThatWasAhead(t *testing.T) {
 		docs := list(t, l, acme)
 		require.Len(t, docs, 1)
 		require.Equal(t, "ever", docs[0].Name)
+		newest = eventlogtest.Bounds(t, l, acme).Newest
 	})
+	for range 2 { // behind again
+		synctest.Test(t, func(t *testing.T) {
+			l := openLog(t, dir, opts)
+			require.Equal(t, newest, eventlogtest.Bounds(t, l, acme).Newest)
+			next := eventlogtest.Append(t, l, acme, eventlog.Entry{Data: []byte("{}")})[0].ID
+			require.Positive(t, next.Compare(newest), "no ID is given again, though no entry is left")
+			newest = next
+		})
+	}
 }
