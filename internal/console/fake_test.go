@@ -263,50 +263,19 @@ func sessions(n int, id, email string) (rows []map[string]any) {
 	return rows
 }
 
-// people fills the list for the pictures.
+// people fills the list with a person of many actions, a visitor, and a person with long texts.
 func people(f *fake) {
 	const app = "https://app.example.com"
-	type person struct {
-		id, user, email, action, url string
-		first, last                  time.Duration
-		conversation, state          string
-	}
-	for _, p := range []person{
-		{"0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Export CSV on the billing history page",
-			app + "/account/billing-history", 14 * time.Minute, 3 * time.Second, "215468", "proactive_assistance"},
-		{"0198c2f4-7a12", "user_7", "grace@navy.example", "User landed on the pricing page", app + "/pricing",
-			41 * time.Minute, 9 * time.Second, "", ""},
-		{"0198c2f4-7a13", "", "", "User landed on the home page", app + "/", 20 * time.Second, 12 * time.Second, "", ""},
-		{"0198c2f4-7a14", "user_1815", "", "User submitted the signup form on the signup page", app + "/signup",
-			3 * time.Minute, 31 * time.Second, "", ""},
-		{"0198c2f4-7a15", "user_99", "katherine.johnson@langley.example",
-			"User clicked Recalculate trajectory on the projects detail page", app + "/projects/:id",
-			2*time.Hour + 5*time.Minute, 48 * time.Second, "215470", "reactive_assistance"},
-		{"0198c2f4-7a16", "user_12", "edsger@eindhoven.example", "User changed the plan field on the checkout page",
-			app + "/checkout", 8 * time.Minute, 95 * time.Second, "215471", "thinking"},
-		{"0198c2f4-7a17", "", "", "User clicked a button on the docs page", app + "/docs", 6 * time.Minute,
-			2 * time.Minute, "", ""},
-		{"0198c2f4-7a18", "user_55", "barbara@mit.example", "User landed on the team members page", app + "/team-members",
-			55 * time.Minute, 3 * time.Minute, "215455", "guidance_execution"},
-		{"0198c2f4-7a19", "user_56", "alan@bletchley.example", "User clicked Decrypt on the messages detail page",
-			app + "/messages/:id", 12 * time.Minute, 4 * time.Minute, "", ""},
-		{"0198c2f4-7a1a", "user_57", "margaret.hamilton@apollo.example",
-			"User submitted the checklist form on the landing page", app + "/landing", 31 * time.Minute, 7 * time.Minute,
-			"215431", "conservative_assistance"},
-		{"0198c2f4-7a1b", "", "", "User landed on the blog page", app + "/blog", 9 * time.Minute, 9 * time.Minute, "", ""},
-		{"0198c2f4-7a1c", "user_58", "donald@stanford.example", "User clicked Volume 4 on the books page", app + "/books",
-			3*time.Hour + 31*time.Minute, 26 * time.Minute, "", ""},
-	} {
-		r := row(p.id, p.user, p.email, p.action, p.url, p.first, p.last)
-		if p.conversation != "" {
-			r["conversation_id"] = p.conversation
-		}
-		if p.state != "" {
-			r["state"] = p.state
-		}
-		f.rows = append(f.rows, r)
-	}
-	f.details["0198c2f4-7a11"] = visit(f.rows[0])
+	ada := row("0198c2f4-7a11", "user_42", "ada.lovelace@example.com",
+		"User clicked Export CSV on the billing history page", app+"/account/billing-history", 14*time.Minute, 3*time.Second)
+	ada["conversation_id"], ada["state"] = "215468", "proactive_assistance"
+	visitor := row("0198c2f4-7a13", "", "", "User landed on the home page", app+"/", 20*time.Second, 12*time.Second)
+	long := row("0198c2f4-7a15", "user_99", "katherine.johnson@langley.example",
+		"User clicked Recalculate trajectory on the projects detail page", app+"/projects/:id", 2*time.Hour+5*time.Minute,
+		48*time.Second)
+	long["conversation_id"], long["state"] = "215470", "conservative_assistance"
+	f.rows = append(f.rows, ada, visitor, long)
+	f.details["0198c2f4-7a11"] = visit(ada)
 	f.flow = figures()
 }
 
