@@ -255,6 +255,10 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 		{Milli: e.Milli + 30_000}} {
 		require.Equal(t, "gap", resume(t, log, ahead)().Event, ahead)
 	}
+	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: 1 << 52}, make([]eventlog.Entry, 1))
+	require.NoError(t, err)
+	require.Zero(t, n, "nor by a cursor of the far future")
+	require.Equal(t, e, newest(t, log))
 	next := appendOne(t, log, eventlogtest.Entry("s", 1)).ID
 	require.Less(t, next.Milli, e.Milli+30_000, "IDs go by the clock")
 	require.Equal(t, next, connected.has(t, 2)[1].ID)
@@ -262,17 +266,6 @@ func TestFailover_isNotClaimedByAClientOfTheStream(t *testing.T) {
 	later := follow(t, log, start)
 	later.has(t, 2)
 	require.Zero(t, later.told())
-}
-
-// A cursor from the future changes nothing.
-func TestFailover_isNotClaimedByACursorOfTheFuture(t *testing.T) {
-	t.Parallel()
-	log := open(t, redistest.Start(t).URL(), nil)
-	first := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
-	n, err := log.Read(t.Context(), acme, eventlog.ID{Milli: 1 << 52}, make([]eventlog.Entry, 1))
-	require.NoError(t, err)
-	require.Zero(t, n)
-	require.Equal(t, first, newest(t, log))
 }
 
 // Lost versions are not given again, even while they are ahead of the time.

@@ -1,9 +1,7 @@
 package redislog
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,12 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/activitytest"
-	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -40,7 +34,6 @@ func TestServers_areOne(t *testing.T) {
 		name string
 		run  func(t *testing.T, a, b *Log)
 	}{
-		{"writers of both have one order, for readers of both", testWritersOnBoth},
 		{"a cursor goes from one to the other", testCursorMoves},
 		{"lookups find what the other filed, and where it ends", testLookupElsewhere},
 		{"a lease is held by one", testLeaseElsewhere},
@@ -54,30 +47,6 @@ func TestServers_areOne(t *testing.T) {
 			})
 		}
 	})
-}
-
-func testWritersOnBoth(t *testing.T, a, b *Log) {
-	const n, each = 100, 4
-	start := newest(t, b)
-	logs := []*Log{a, b}
-	var readers []*reader
-	for i := range 6 {
-		readers = append(readers, follow(t, logs[i%2], start))
-	}
-	var writers []*writer
-	var writing sync.WaitGroup
-	for i := range 2 * each {
-		w := &writer{name: fmt.Sprint("w", i)}
-		writers = append(writers, w)
-		writing.Go(func() { assert.NoError(t, w.write(t.Context(), logs[i%2], 0, n)) })
-	}
-	writing.Wait()
-	for _, r := range readers {
-		got := r.has(t, n*len(writers))
-		require.Equal(t, readers[0].read(), got)
-		requireAll(t, got, n, writers...)
-		require.Zero(t, r.gaps)
-	}
 }
 
 // A client that moves to another server goes on at its place, even if that server has not heard of
@@ -157,39 +126,6 @@ func testCloseOne(t *testing.T, a, b *Log) {
 	_, err := a.Read(t.Context(), acme, newest(t, a), make([]eventlog.Entry, 1))
 	require.ErrorIs(t, err, eventlog.ErrClosed)
 	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
-}
-
-// A session has one story, whichever recorder and server record it.
-func TestRecorder_tellsOneStoryOnTwoServers(t *testing.T) {
-	a, b := pair(t, redistest.Start(t).URL(), nil)
-	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil)),
-		musttest.New(eventlog.NewRecorder(b, nil))}
-	const n = 60
-	start := newest(t, a)
-	now := time.Now().Add(-time.Minute)
-	var recording sync.WaitGroup
-	var accepted [2]int
-	for i, r := range recorders {
-		recording.Go(func() {
-			for k := range n {
-				action := activitytest.Click(now, fmt.Sprint(k), page)
-				result, err := r.Record(context.Background(), acme, []activity.Event{{
-					ID: fmt.Sprint("event", k), Time: now.Add(time.Duration(k) * time.Second), SessionID: "s", UserID: "ada",
-					Action: &action,
-				}})
-				assert.NoError(t, err)
-				accepted[i] += result.Accepted
-			}
-		})
-	}
-	recording.Wait()
-	require.Equal(t, n, accepted[0]+accepted[1], "each event once")
-	require.Len(t, follow(t, a, start).has(t, n), n)
-	require.Len(t, labels(t, b, "ada"), recent.DefaultMaxEvents)
-	session, ok, err := musttest.New(directory.New(b.Documents(), 0)).Session(t.Context(), acme, "s")
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Equal(t, n, session.Actions)
 }
 
 func TestPrefixes_keepApart(t *testing.T) {
