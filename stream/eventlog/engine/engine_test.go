@@ -48,41 +48,6 @@ func TestNextID_growsStrictly(t *testing.T) {
 	}
 }
 
-func TestDuplicates_areTheKeysThatAreHeldOrComeTwice(t *testing.T) {
-	key := activity.EventKey
-	entries := func(keys ...string) (entries []eventlog.Entry) {
-		for _, k := range keys {
-			entries = append(entries, eventlog.Entry{Keys: []activity.Key{key(k)}})
-		}
-		return entries
-	}
-	held := func(k activity.Key) bool { return k == key("a") || k == key("b") }
-	require.NoError(t, engine.Duplicates(entries("c", "d"), held))
-	require.NoError(t, engine.Duplicates(entries("a"), nil))
-	require.NoError(t, engine.Duplicates(nil, held))
-	for name, given := range map[string][]eventlog.Entry{
-		"held":         entries("c", "b", "d"),
-		"come twice":   entries("b", "b"),
-		"in one entry": {{Keys: []activity.Key{key("c"), key("b")}}},
-	} {
-		var duplicate *eventlog.DuplicateError
-		require.ErrorAs(t, engine.Duplicates(given, held), &duplicate, name)
-		require.Contains(t, duplicate.Keys, key("b"), name)
-		require.NotContains(t, duplicate.Keys, key("c"), name)
-	}
-	require.Equal(t, &eventlog.DuplicateError{Keys: []activity.Key{key("c")}},
-		engine.Duplicates(entries("c", "d", "c"), held))
-}
-
-func TestValidate_refusesDataOfSeveralLines(t *testing.T) {
-	require.NoError(t, engine.Validate([]eventlog.Entry{{Data: []byte(`{"a":"b"}`)}, {}}))
-	for _, data := range []string{"a\nb", "a\rb", "\n"} {
-		err := engine.Validate([]eventlog.Entry{{Data: []byte("{}")}, {Data: []byte(data)}})
-		require.ErrorIs(t, err, eventlog.ErrInvalid)
-		require.ErrorContains(t, err, "entry 1")
-	}
-}
-
 // Readers take about as long with an erasure that is repeated 3000 times as with a single one.
 func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
 	read := func(times int) time.Duration {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -29,71 +28,6 @@ func tailEntries(first, n int) []eventlog.Entry {
 
 func tailID(n int) eventlog.ID { return eventlog.ID{Milli: uint64(n) / 4, Seq: uint64(n) % 4 * 10} }
 
-func readTail(t testing.TB, tail *engine.Tail, after eventlog.ID, n int) []eventlog.Entry {
-	t.Helper()
-	dst := make([]eventlog.Entry, n)
-	n, ok := tail.Read(after, dst)
-	require.True(t, ok)
-	return dst[:n]
-}
-
-func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
-	newest := eventlog.ID{Milli: 7, Seq: 3}
-	tail := engine.NewTail(newest)
-	require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, tail.Bounds())
-	require.Zero(t, tail.Len())
-	require.Zero(t, tail.Bytes())
-	require.False(t, tail.Closed())
-	require.Empty(t, readTail(t, tail, newest, 5), "who has read everything misses nothing")
-	require.Empty(t, readTail(t, tail, eventlog.ID{Milli: 1 << 40}, 5))
-	_, ok := tail.Read(eventlog.ID{Milli: 7, Seq: 2}, make([]eventlog.Entry, 5))
-	require.False(t, ok, "what came before is not in the tail")
-	tail.Add()
-	tail.DropUpTo(eventlog.ID{Milli: 1 << 40}, nil)
-	require.Zero(t, tail.Shrink(0, nil))
-	require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, tail.Bounds())
-}
-
-func TestTail_dropsFromItsFront(t *testing.T) {
-	tail := engine.NewTail(tailID(0))
-	tail.Add(tailEntries(1, 10)...)
-	var dropped []eventlog.Entry
-	note := func(e eventlog.Entry) { dropped = append(dropped, e) }
-	tail.DropUpTo(tailID(0), note)
-	require.Empty(t, dropped)
-	tail.DropUpTo(eventlog.ID{Milli: tailID(3).Milli, Seq: tailID(3).Seq + 1}, note)
-	require.Equal(t, eventlogtest.IDs(tailEntries(1, 3)), eventlogtest.IDs(dropped))
-	require.Equal(t, tailEntries(1, 3)[2].Keys, dropped[2].Keys, "whole, as they were")
-	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(3), Oldest: tailID(4), Newest: tailID(10)}, tail.Bounds())
-	tail.DropUpTo(tailID(2), note)
-	require.Len(t, dropped, 3, "what it is trimmed to does not move back")
-	_, ok := tail.Read(tailID(2), make([]eventlog.Entry, 1))
-	require.False(t, ok)
-	require.Len(t, readTail(t, tail, tailID(3), 10), 7)
-	tail.DropUpTo(eventlog.ID{Milli: 1 << 40}, nil)
-	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(10), Newest: tailID(10)}, tail.Bounds())
-	tail.Add(tailEntries(11, 1)...)
-	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(10), Oldest: tailID(11), Newest: tailID(11)}, tail.Bounds())
-}
-
-func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
-	tail := engine.NewTail(eventlog.ID{})
-	tail.Add(tailEntries(1, 10)...)
-	each := tail.Bytes() / 10
-	var dropped []eventlog.Entry
-	require.Zero(t, tail.Shrink(tail.Bytes(), func(eventlog.Entry) { require.Fail(t, "it fits") }))
-	n := tail.Shrink(5*each, func(e eventlog.Entry) { dropped = append(dropped, e) })
-	require.Equal(t, n, len(dropped))
-	require.LessOrEqual(t, tail.Bytes(), 5*each)
-	require.Equal(t, 10-n, tail.Len())
-	require.Equal(t, tailID(n), tail.Bounds().TrimmedTo)
-	require.Equal(t, tail.Len()-1, tail.Shrink(0, nil))
-	require.Equal(t, tailID(10), tail.Bounds().Oldest)
-	require.Positive(t, tail.Bytes())
-	tail.DropUpTo(tailID(10), nil)
-	require.Zero(t, tail.Bytes(), "nothing costs nothing")
-}
-
 // The cost of an entry is at least the bytes that it holds.
 func TestTail_countsTheBytesOfEntries(t *testing.T) {
 	for name, e := range map[string]eventlog.Entry{
@@ -109,20 +43,6 @@ func TestTail_countsTheBytesOfEntries(t *testing.T) {
 		require.Greater(t, tail.Bytes(), held, name)
 		require.Less(t, tail.Bytes(), 4*held+1000, name)
 	}
-}
-
-func TestTail_keepsNothingOfTheCallers(t *testing.T) {
-	tail := engine.NewTail(eventlog.ID{})
-	b := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
-	entries := tailEntries(1, 2)
-	entries[0].Batch = &b
-	tail.Add(entries...)
-	entries[1] = eventlog.Entry{}
-	got := readTail(t, tail, eventlog.ID{}, 10)
-	require.Nil(t, got[0].Batch, "it would hold the batch in memory")
-	require.Equal(t, []eventlog.ID{tailID(1), tailID(2)}, eventlogtest.IDs(got))
-	got[0] = eventlog.Entry{}
-	require.Equal(t, tailID(1), readTail(t, tail, eventlog.ID{}, 1)[0].ID)
 }
 
 func TestTail_wakesWaitingReaders(t *testing.T) {
@@ -141,25 +61,14 @@ func TestTail_wakesWaitingReaders(t *testing.T) {
 		require.True(t, waittest.Fired(changed), name)
 		require.False(t, waittest.Fired(tail.Changed()), "the next change is another")
 	}
-}
-
-func TestTail_wakesEverybodyWhenItIsClosed(t *testing.T) {
-	for name, waited := range map[string]bool{"with somebody waiting": true, "with nobody waiting": false} {
-		tail := engine.NewTail(eventlog.ID{})
-		tail.Add(tailEntries(1, 3)...)
-		var changed <-chan struct{}
-		if waited {
-			changed = tail.Changed()
-		}
-		tail.Close()
-		require.True(t, tail.Closed())
-		require.True(t, changed == nil || waittest.Fired(changed), name)
-		require.True(t, waittest.Fired(tail.Changed()), name)
-		tail.Notify()
-		tail.Close()
-		require.True(t, waittest.Fired(tail.Changed()), name)
-		require.Len(t, readTail(t, tail, eventlog.ID{}, 10), 3, "what is there can be read")
-	}
+	changed := tail.Changed()
+	tail.Close()
+	require.True(t, waittest.Fired(changed))
+	require.True(t, waittest.Fired(tail.Changed()), "whoever comes later")
+	tail.Notify()
+	tail.Close()
+	require.True(t, waittest.Fired(tail.Changed()))
+	require.True(t, tail.Closed())
 }
 
 // Entries that were dropped are not held in memory, also while others stay.
@@ -181,37 +90,64 @@ func TestTail_letsGoOfDroppedEntries(t *testing.T) {
 	require.Equal(t, 300, tail.Len())
 }
 
-// Through random calls the tail has the entries of a plain list.
+// Through random calls the tail has the entries and the bounds of a plain list.
 func TestTail_isAsAList(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		tail, next := engine.NewTail(tailID(0)), 1
-		first := 1 // the oldest in the tail
+		first, next := 5, 5 // the oldest in the tail, and the next to come
+		tail, dropped := engine.NewTail(tailID(first-1)), first-1
+		note := func(e eventlog.Entry) {
+			dropped++
+			require.Equal(t, tailEntries(dropped, 1)[0], e, "whole, in order")
+		}
 		for range 300 {
 			switch random.IntN(4) {
 			case 0:
-				at := first + random.IntN(5)
-				tail.DropUpTo(tailID(at), nil)
+				at := first - 2 + random.IntN(7)
+				id := tailID(at)
+				id.Seq += uint64(random.IntN(10)) // up to before the next
+				tail.DropUpTo(id, note)
 				first = max(first, min(at+1, next))
 			case 1:
-				n := tail.Shrink(tail.Bytes()*3/4, nil)
-				first += n
+				first += shrink(t, tail, int64(random.IntN(5)), note)
 			default:
 				n := random.IntN(8)
 				tail.Add(tailEntries(next, n)...)
 				next += n
 			}
+			want := eventlog.Bounds{TrimmedTo: tailID(first - 1), Newest: tailID(next - 1)}
+			if first < next {
+				want.Oldest = tailID(first)
+			}
+			require.Equal(t, want, tail.Bounds())
 			require.Equal(t, next-first, tail.Len())
-			after := first - 2 + random.IntN(next-first+3)
+			require.Equal(t, first == next, tail.Bytes() == 0)
+			require.Equal(t, first-1, dropped)
+			after := first - 3 + random.IntN(next-first+6) // or later than all
 			dst := make([]eventlog.Entry, random.IntN(10))
-			n, ok := tail.Read(tailID(max(after, 0)), dst)
-			require.Equal(t, max(after, 0) >= first-1, ok)
+			n, ok := tail.Read(tailID(after), dst)
+			require.Equal(t, after >= first-1, ok)
 			if ok {
-				require.Equal(t, eventlogtest.IDs(tailEntries(max(after, 0)+1, min(len(dst), max(0, next-1-max(after, 0))))),
+				require.Equal(t, eventlogtest.IDs(tailEntries(after+1, min(len(dst), max(0, next-1-after)))),
 					eventlogtest.IDs(dst[:n]), fmt.Sprint(seed))
 			}
 		}
 	}
+}
+
+// shrink shrinks the tail to so many quarters of its size, and returns how many entries went. They
+// must be no more than needed.
+func shrink(t *testing.T, tail *engine.Tail, quarters int64, dropped func(eventlog.Entry)) int {
+	t.Helper()
+	before, entries := tail.Bytes(), int64(tail.Len())
+	most := before * quarters / 4
+	n := tail.Shrink(most, dropped)
+	require.True(t, tail.Bytes() <= most || tail.Len() == 1)
+	if entries > 0 {
+		require.Greater(t, tail.Bytes()+2*before/entries, most)
+		require.Equal(t, entries > 1 && quarters < 4, n > 0)
+	}
+	return n
 }
 
 // While IDs are ahead of the clock, entries expire by the time when they were first seen. Once the
