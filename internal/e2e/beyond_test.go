@@ -178,16 +178,10 @@ posthog.init(%q, {api_host: %q, request_batching: false, capture_dead_clicks: tr
 
 // startCheckout starts a site with posthog-js and its extensions, and returns its page.
 func (v *beyond) startCheckout() (url string) {
-	script, api := depstest.File(v.t, depstest.PostHogJSFull), v.between()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /array.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
-	mux.HandleFunc("GET /checkout", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	api, files := v.between(), map[string]string{"/array.js": depstest.File(v.t, depstest.PostHogJSFull)}
+	return startSite(v.t, files, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, beyondPage, v.a.token, api)
-	})
-	site := httptest.NewServer(mux)
-	v.t.Cleanup(site.Close)
-	return site.URL + "/checkout"
+	}) + "/checkout"
 }
 
 // Custom events, errors and marks of posthog-js reach every reader of every server, without any

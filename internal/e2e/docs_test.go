@@ -97,29 +97,21 @@ func TestDocs_showScriptsThatRun(t *testing.T) {
 // startDocShop starts a shop and returns its origin. Each of its pages loads the SDK of the docPage
 // in its query.
 func startDocShop(t *testing.T) string {
-	sdk := func(r *http.Request) string {
+	files := map[string]string{}
+	for i, page := range docPages {
+		files[fmt.Sprintf("/sdk-%d.js", i)] = depstest.File(t, page.sdk)
+	}
+	return startSite(t, files, func(w http.ResponseWriter, r *http.Request) {
 		i, err := strconv.Atoi(r.FormValue("sdk"))
 		assert.NoError(t, err)
-		return docPages[i].sdk
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{page}", func(w http.ResponseWriter, r *http.Request) {
-		script := "/sdk.js?sdk=" + r.FormValue("sdk")
-		load := `<script src="` + script + `"></script>`
-		if sdk(r) == depstest.Jitsu { // is a module
-			load = `<script type="module">import {jitsuAnalytics} from '` + script +
-				`'; window.jitsuAnalytics = jitsuAnalytics</script>`
+		load := fmt.Sprintf(`<script src="/sdk-%d.js"></script>`, i)
+		if docPages[i].sdk == depstest.Jitsu { // is a module
+			load = fmt.Sprintf(`<script type="module">import {jitsuAnalytics} from '/sdk-%d.js'; `+
+				`window.jitsuAnalytics = jitsuAnalytics</script>`, i)
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>Shop</title><button id="add">Add to ` +
 			`cart</button>` + load))
 	})
-	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, depstest.File(t, sdk(r)))
-	})
-	shop := httptest.NewServer(mux)
-	t.Cleanup(shop.Close)
-	return shop.URL
 }
 
 // runInPage runs a script in a page, and waits until user_42 has an action there.

@@ -282,25 +282,3 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 	}
 	assert.Equal(t, setup.forms, slices.Sorted(maps.Keys(forms)))
 }
-
-// A slow request does not mean a wrong clock: its events keep their place among the others.
-func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
-	service := startService(t)
-	shop := startShop(t, depstest.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})
-	tab := browsertest.Open(t, browsertest.Start(t))
-	arrive := service.delay("$pageview")
-
-	tab.Do("come to the shop", chromedp.Navigate(shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
-	tab.Do("click a button", chromedp.Click(chromedp.ID("add-text")))
-	visitor := tab.Eval("posthog.get_distinct_id()")
-	service.await(visitor, 1)
-	arrive()
-	service.await(visitor, 2)
-
-	a, _ := service.lookup(visitor)
-	var titles []string
-	for _, action := range a.Actions {
-		titles = append(titles, action.Title)
-	}
-	assert.Equal(t, []string{"Page Load: Home", "Click Add to cart"}, titles)
-}

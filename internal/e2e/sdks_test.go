@@ -5,9 +5,6 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,20 +213,16 @@ func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 // paths below /ingest.
 func (s *service) startLiteShop(config map[string]any) string {
 	page := template.Must(template.ParseFiles("testdata/sdks/lite.html"))
-	target, err := url.Parse(s.url)
-	require.NoError(s.t, err)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /kettles", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	ingest := proxyTo(s.t, s.url)
+	files := map[string]string{"/posthog-js-lite.js": filepath.Join(depstest.Modules(s.t, depstest.NPM),
+		"posthog-js-lite", "lib", "index.esm.js")}
+	return startSite(s.t, files, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/ingest/") {
+			ingest.ServeHTTP(w, r)
+			return
+		}
 		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Config": config}))
 	})
-	mux.HandleFunc("GET /posthog-js-lite.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, filepath.Join(depstest.Modules(s.t, depstest.NPM), "posthog-js-lite", "lib", "index.esm.js"))
-	})
-	mux.Handle("/ingest/", httputil.NewSingleHostReverseProxy(target))
-	shop := httptest.NewServer(mux)
-	s.t.Cleanup(shop.Close)
-	return shop.URL
 }
 
 // posthog-js up to 1.121 captures clicks only if /decide/ asks for it.

@@ -43,7 +43,6 @@ type service struct {
 	mu      sync.Mutex
 	notes   []call
 	streams []net.Conn
-	delayed map[string]chan struct{} // by the name of an event; closed when it may arrive
 }
 
 // call is a request of posthog-js and the status of its answer.
@@ -63,8 +62,7 @@ func startService(t *testing.T, change ...func(*liveactivity.Options)) *service 
 	for _, change := range change {
 		change(opts)
 	}
-	s := &service{t: t, token: opts.Products[0].CaptureTokens[0], key: opts.Keys[0].Key,
-		delayed: map[string]chan struct{}{}}
+	s := &service{t: t, token: opts.Products[0].CaptureTokens[0], key: opts.Keys[0].Key}
 	var err error
 	s.live, err = liveactivity.New(opts)
 	require.NoError(t, err)
@@ -120,7 +118,6 @@ func (s *service) noting(next http.Handler) http.Handler {
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		c := call{method: r.Method, path: r.URL.Path, query: r.URL.RawQuery}
 		c.encoding, c.body = decode(raw)
-		s.hold(c)
 		next.ServeHTTP(answer, r)
 		c.status = answer.status
 		s.mu.Lock()
@@ -129,27 +126,17 @@ func (s *service) noting(next http.Handler) http.Handler {
 	})
 }
 
-// delay holds calls that bring an event of that name until the returned function is called.
-func (s *service) delay(event string) (arrive func()) {
-	gate := make(chan struct{})
-	arrive = sync.OnceFunc(func() { close(gate) })
-	s.t.Cleanup(arrive)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delayed[event] = gate
-	return arrive
-}
-
-// hold returns when nothing delays the call any more.
-func (s *service) hold(c call) {
-	for _, name := range c.events() {
-		s.mu.Lock()
-		gate := s.delayed[name]
-		s.mu.Unlock()
-		if gate != nil {
-			<-gate
-		}
+// startSite starts a site and returns its origin. It has the files at their paths, and the page
+// everywhere else.
+func startSite(t *testing.T, files map[string]string, page http.HandlerFunc) (origin string) {
+	mux := http.NewServeMux()
+	for path, file := range files {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
 	}
+	mux.Handle("/", page)
+	site := httptest.NewServer(mux)
+	t.Cleanup(site.Close)
+	return site.URL
 }
 
 type statusWriter struct {

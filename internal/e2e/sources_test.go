@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"html/template"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,25 +19,19 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// startSDKShop starts a shop of another origin whose pages load an SDK, and returns its origin.
+// startSDKShop starts a shop of another origin whose pages load an SDK, but for the page away, and
+// returns its origin.
 func (s *service) startSDKShop(sdk, name, strategy string) string {
 	page := template.Must(template.ParseFiles("testdata/sdks/browser.html"))
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{page}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	files := map[string]string{"/sdk.js": depstest.File(s.t, sdk)}
+	return startSite(s.t, files, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>away</title>`))
+			return
+		}
 		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Server": s.url, "SDK": name,
 			"Strategy": strategy}))
 	})
-	mux.HandleFunc("GET /away", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>away</title>`))
-	})
-	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, depstest.File(s.t, sdk))
-	})
-	shop := httptest.NewServer(mux)
-	s.t.Cleanup(shop.Close)
-	return shop.URL
 }
 
 // eventID is the ID that an SDK gives an event.
