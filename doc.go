@@ -76,7 +76,7 @@
 //	activity/access     keys, and the products that they may read
 //	activity/access/oauth  sign-in for MCP clients without a key
 //	activity/sessions   the live sessions: a view of the log
-//	activity/tracing    the steps of actions through the service
+//	activity/tracing    the steps of actions through the service, and their counts
 //	activity/otlp       exports traces and metrics by OTLP, for OpenTelemetry
 //	activity/document   small documents changed by compare-and-set, and leases
 //	activity/feed       the log's entries as their readers get them

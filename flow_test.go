@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -26,7 +27,7 @@ type flowFigures struct {
 	AsOf      float64 `json:"as_of"`
 	Minutes   []struct {
 		Minute int64
-		activity.Flow
+		tracing.Flow
 	}
 	Readers int
 	LagS    float64 `json:"lag_s"`
@@ -41,7 +42,7 @@ type deskFigures struct {
 }
 
 // total returns the sum of the last hour's minutes.
-func (f flowFigures) total() (total activity.Flow) {
+func (f flowFigures) total() (total tracing.Flow) {
 	for _, m := range f.Minutes {
 		total = total.Plus(m.Flow)
 	}
@@ -56,9 +57,9 @@ func (s *service) flow(product, key string) (f flowFigures) {
 }
 
 // flows waits until acme's last hour has this sum.
-func (s *service) flows(want activity.Flow) {
+func (s *service) flows(want tracing.Flow) {
 	s.t.Helper()
-	waittest.Equal(s.t, want, func() activity.Flow { return s.flow("acme", acmeKey).total() })
+	waittest.Equal(s.t, want, func() tracing.Flow { return s.flow("acme", acmeKey).total() })
 }
 
 // taken reports three page views that are taken, one of them twice, and two events that are not.
@@ -71,7 +72,7 @@ func (s *service) taken(uuid string) {
 		pageview(uuid+"3", "s2", "https://a.example/3"), uuid))
 }
 
-var takenFlow = activity.Flow{Accepted: 3, Ignored: 2, Duplicate: 1, Actions: 3}
+var takenFlow = tracing.Flow{Accepted: 3, Ignored: 2, Duplicate: 1, Actions: 3}
 
 func TestFlow_isOfOneProduct(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.StateMaxBytes = 1 << 20 })
@@ -214,11 +215,11 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 		count := func(s *service, of map[string]string, uuid string) {
 			require.Equal(t, http.StatusOK, s.post(of, pageview(uuid, "s1", "https://a.example/1")).status)
 		}
-		one := activity.Flow{Accepted: 1, Actions: 1}
+		one := tracing.Flow{Accepted: 1, Actions: 1}
 		first := a.register(`{"product_id":"initech"}`)
 		count(a, first, "u1")
 		count(b, first, "u2")
-		waittest.Equal(t, one.Plus(one), func() activity.Flow { return a.flow("initech", first["key"]).total() })
+		waittest.Equal(t, one.Plus(one), func() tracing.Flow { return a.flow("initech", first["key"]).total() })
 		require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
 		assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
 		second := a.register(`{"product_id":"initech"}`)
@@ -227,7 +228,7 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 		}
 		count(b, second, "u3")
 		for _, s := range []*service{a, b} {
-			waittest.Equal(t, one, func() activity.Flow { return s.flow("initech", second["key"]).total() })
+			waittest.Equal(t, one, func() tracing.Flow { return s.flow("initech", second["key"]).total() })
 		}
 	})
 }

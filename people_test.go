@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -178,7 +179,7 @@ func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
 		f := live.next()
 		assert.Equal(t, "erase", f.Event)
 		assert.JSONEq(t, `{"product_id":"acme","user_id":"ada","session_ids":["s1","s2"],"kept":{"s1":["anon-2","grace"]},
-				"emails_sha256":["`+activity.EmailDigest(mail)+`"]}`, f.Data)
+				"emails_sha256":["`+feed.EmailDigest(mail)+`"]}`, f.Data)
 		for _, s := range []*service{a, b} {
 			all := strings.ReplaceAll(s.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "") // as it was asked for
 			assert.NotContains(t, all, mail)

@@ -2,13 +2,10 @@ package activity
 
 import (
 	"context"
-	"crypto/sha256"
 	"maps"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // The types of actions. The list may grow: display an unknown type as it is, and do not treat it
@@ -136,7 +133,7 @@ type Event struct {
 	// anonymous visitor.
 	Identified bool
 	// Anonymous is the session's former visitor ID if the event identifies that visitor as
-	// UserID, else empty; see [Identity].
+	// UserID, else empty.
 	Anonymous string
 	// Visitor is the anonymous ID of the browser or device, if the source sends one with every
 	// event, beside UserID or as UserID. Unlike Anonymous it assigns no actions to UserID.
@@ -149,6 +146,22 @@ type Event struct {
 // IsMark reports whether the event adds no action of its own, but marks the click that its Action
 // describes, which happened shortly before or after.
 func (e *Event) IsMark() bool { return e.Action != nil && len(e.Action.Marks) > 0 && !e.Markable }
+
+// Standing is the trustworthiness of an identity. Standings are ordered: a lower one never
+// overrides a higher one.
+type Standing uint8
+
+// The standings, from the lowest.
+const (
+	Claimed  Standing = iota // by anyone, such as a browser with the public capture token
+	Reported                 // by a webhook that proved its secret, or by a program through its own sink
+	Signed                   // under one of the product's identity secrets
+)
+
+// String returns "claimed", "reported" or "signed".
+func (s Standing) String() string {
+	return [...]string{"claimed", "reported", "signed"}[min(s, Signed)]
+}
 
 // Result counts the events of one call of a [Sink] by outcome.
 type Result struct {
@@ -178,22 +191,6 @@ type Sink interface {
 
 // DefaultTTL is the default lifetime of an action.
 const DefaultTTL = 4 * time.Hour
-
-// Key is an event ID in a fixed size, for sets of IDs.
-type Key [16]byte
-
-// EventKey returns the key of an event ID: the bytes of a UUID in the usual form of 36 characters,
-// else the first half of the ID's SHA-256 digest.
-func EventKey(id string) Key {
-	if len(id) == 36 {
-		if u, err := uuid.Parse(id); err == nil {
-			return Key(u)
-		}
-	}
-	var few [128]byte // most IDs do not allocate
-	sum := sha256.Sum256(append(few[:0], id...))
-	return Key(sum[:16])
-}
 
 // Seconds returns t as epoch seconds, to the microsecond.
 func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

@@ -1,46 +1,17 @@
 package activity_test
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
-
-func TestEventKey(t *testing.T) {
-	const id = "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
-	digest := func(id string) activity.Key {
-		sum := sha256.Sum256([]byte(id))
-		return activity.Key(sum[:16])
-	}
-	cases := []struct {
-		name, id string
-		want     activity.Key
-	}{
-		{"UUID", id, activity.Key(uuid.MustParse(id))},
-		{"UUID in capitals", "018F3C1E-7A2B-7C3D-8E4F-5A6B7C8D9E0F", activity.Key(uuid.MustParse(id))},
-		{"UUID without hyphens", "018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f", digest("018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f")},
-		{"UUID in braces", "{" + id + "}", digest("{" + id + "}")},
-		{"UUID as a URN", "urn:uuid:" + id, digest("urn:uuid:" + id)},
-		{"36 characters that are no UUID", "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g",
-			digest("018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g")},
-		{"36 bytes with hyphens elsewhere", "018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f",
-			digest("018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f")},
-		{"anything else", "event 1", digest("event 1")},
-		{"nothing", "", digest("")},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, activity.EventKey(c.id)) })
-	}
-}
 
 func TestSeconds_areExactToTheMicrosecond(t *testing.T) {
 	times := []time.Time{

@@ -23,6 +23,6 @@
 // # Identity
 //
 // An action belongs to the user ID of its event. When a visitor is identified, the anonymous
-// actions of that session, and of no other, become the user's ([Identity]). An action without a
-// user ID belongs to its session only.
+// actions of that session, and of no other, become the user's. An action without a user ID belongs
+// to its session only.
 package activity

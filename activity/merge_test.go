@@ -168,22 +168,3 @@ func requireOneLine(t *testing.T, text string) {
 		require.False(t, unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d', "%q", text)
 	}
 }
-
-func BenchmarkMerge(b *testing.B) {
-	batches := make([]activity.Batch, 20)
-	for i := range batches {
-		batches[i] = clicks(float64(i))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		activity.Merge(batches...)
-	}
-}
-
-func BenchmarkBatch_Text(b *testing.B) {
-	batch := activity.Merge(clicks(1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = batch.Text()
-	}
-}

@@ -25,8 +25,7 @@ func (b Batch) Text() string {
 		if i > 0 {
 			text.WriteByte('\n')
 		}
-		text.WriteString(Moment(a.Start()))
-		text.WriteString(": ")
+		text.WriteString(a.Start().Format(time.DateTime + " UTC: "))
 		text.WriteString(a.Sentence())
 		if url := cut(fold(a.CanonicalURL), maxSentence); url != "" {
 			text.WriteString(" (" + url + ")")
@@ -34,9 +33,6 @@ func (b Batch) Text() string {
 	}
 	return text.String()
 }
-
-// Moment formats a time as in notes and texts: "2026-11-22 02:15:04 UTC".
-func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Sentence returns the action in words: its description or, if empty, its title or type. It is one
 // line of at most 500 characters without control or invisible formatting characters.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
@@ -113,7 +114,7 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 
 // Erase forgets all sessions of a person, including those shared with others. It never
 // fails.
-func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
+func (b *Bridge) Erase(_ context.Context, e feed.Erasure) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range e.SessionIDs {

@@ -86,7 +86,7 @@ const (
 // session IDs: one is kept on a single line, without its invisible characters.
 func header(sessionID string, at time.Time) string {
 	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
-	return sessionField + sessionID + "\n" + timestampField + activity.Moment(at) + "\n"
+	return sessionField + sessionID + "\n" + timestampField + at.UTC().Format(time.DateTime+" UTC\n")
 }
 
 // visible returns -1 for a character that is invisible or changes how others are

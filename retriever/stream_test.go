@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/retriever"
@@ -109,7 +110,7 @@ func TestStore_forgetsAnErasedPerson(t *testing.T) {
 	waittest.Until(t, "records", func() bool { return len(events(t, s, "s3")) == 1 && len(events(t, s, "s2")) > 0 })
 	server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"},
 		Kept:         map[string][]string{"s2": {"anon", "bob"}},
-		EmailsSHA256: []string{activity.EmailDigest(ada)}})
+		EmailsSHA256: []string{feed.EmailDigest(ada)}})
 	server.Send(by("eve", batch("s3", "", "i")))
 	waittest.Until(t, "the erasure", func() bool { return len(events(t, s, "s1")) == 0 && len(events(t, s, "s3")) == 2 })
 	assert.Empty(t, eventsOf(t, s, ada))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
@@ -25,7 +24,7 @@ type Source interface {
 type Message = feed.Message
 
 // Erasure is the erasure of a person, as carried by an entry of type "erase".
-type Erasure = activity.Erasure
+type Erasure = feed.Erasure
 
 // SummaryType is the type of every [Summary].
 const SummaryType = feed.Summary

@@ -407,12 +407,12 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 
 // batchesOf returns the batches to write, without the actions that the erasure, if not nil,
 // removes.
-func batchesOf(pieces []piece, erasure *activity.Erasure) []activity.Batch {
+func batchesOf(pieces []piece, erasure *feed.Erasure) []activity.Batch {
 	batches := make([]activity.Batch, 0, len(pieces))
 	for _, p := range pieces {
 		b := &p.batch
 		if erasure != nil {
-			b = b.Left(erasure)
+			b = feed.LeftOf(b, erasure)
 		}
 		if p.erasure == nil && b != nil && (p.delivery == nil || !p.delivery.dropped()) {
 			batches = append(batches, *b)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -33,7 +34,7 @@ type Engine interface {
 	Add(ctx context.Context, b activity.Batch) error
 
 	// Identify files an identity.
-	Identify(ctx context.Context, who activity.Identity) error
+	Identify(ctx context.Context, who feed.Identity) error
 }
 
 // TestStore checks every promise of [recent.Store]. It calls open for an

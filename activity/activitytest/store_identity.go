@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
@@ -20,7 +21,7 @@ type said struct {
 
 func (f fixture) identify(s said) {
 	f.Helper()
-	require.NoError(f, f.store.Identify(f.Context(), activity.Identity{Type: activity.IdentityType, ProductID: product,
+	require.NoError(f, f.store.Identify(f.Context(), feed.Identity{Type: feed.IdentityType, ProductID: product,
 		SessionID: s.session, AnonymousID: s.anonymous, UserID: s.user, At: f.at(s.at).UnixMicro(), Standing: s.standing}))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
@@ -59,14 +60,14 @@ type mistake struct {
 type broken struct {
 	activitytest.Engine
 	add      func(ctx context.Context, b activity.Batch) error
-	identify func(ctx context.Context, who activity.Identity) error
+	identify func(ctx context.Context, who feed.Identity) error
 	recent   func(ctx context.Context, product string, of recent.Subject, limit int) (recent.Snapshot, error)
 	sessions func(ctx context.Context, product, user string) ([]string, recent.Records, error)
 }
 
 func (b broken) Add(ctx context.Context, batch activity.Batch) error { return b.add(ctx, batch) }
 
-func (b broken) Identify(ctx context.Context, who activity.Identity) error {
+func (b broken) Identify(ctx context.Context, who feed.Identity) error {
 	return b.identify(ctx, who)
 }
 
@@ -137,7 +138,7 @@ var mistakes = map[string]mistake{
 		}
 	})},
 	"identities of any session": {found: "Identity", build: func(b *broken, s activitytest.Engine) {
-		b.identify = func(ctx context.Context, who activity.Identity) (err error) {
+		b.identify = func(ctx context.Context, who feed.Identity) (err error) {
 			for _, session := range []string{"s", "s1", "s2"} {
 				who.SessionID = session
 				err = errors.Join(err, s.Identify(ctx, who))

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -313,7 +314,7 @@ func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
 				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
 
 				changes, err := d.Forget(t.Context(), "acme", directory.Person{Emails: []string{"ivy@x.example"}},
-					&activity.Erasure{
+					&feed.Erasure{
 						SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
 				require.NoError(t, err)
 				_, err = d.docs.Write(t.Context(), "acme", changes...)

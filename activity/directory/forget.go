@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
 // Person is a person to forget: the user IDs, the IDs of visitors that the person was before,
@@ -16,10 +17,10 @@ type Person struct{ UserIDs, Visitors, Emails []string }
 
 // Forget returns the changes that remove a person from the directory: the users, visitors with the
 // person's addresses, the sessions, and the addresses that lead to them. A session shared with
-// others (see [activity.Erasure].Kept) keeps their part. The changes conflict if one of the sessions
+// others (see [feed.Erasure].Kept) keeps their part. The changes conflict if one of the sessions
 // has changed since. Forget itself writes nothing.
 func (d *Directory) Forget(
-	ctx context.Context, productID string, who Person, e *activity.Erasure) ([]document.Change, error,
+	ctx context.Context, productID string, who Person, e *feed.Erasure) ([]document.Change, error,
 ) {
 	b, sessions := d.Book(productID), keysOf(ofSession, e.SessionIDs)
 	users := keysOf(ofUser, slices.Concat(who.UserIDs, who.Visitors))

@@ -1,5 +1,5 @@
-// Package feed defines the form in which the entries of a product's log reach
-// their readers, in the same process or over a stream:
+// Package feed defines the entries of a product's log, in the form in which they
+// reach their readers, in the same process or over a stream:
 //
 //	err := source.Follow(ctx, after, since, func(e feed.Event) error {
 //		if e.Kind != feed.Entry || e.Type != feed.Actions {
@@ -15,8 +15,11 @@ package feed
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -27,7 +30,7 @@ import (
 const (
 	Actions = activity.BatchType
 	Summary = "summary"
-	Erase   = activity.EraseType
+	Erase   = "erase"
 )
 
 // public are the types that are sent to clients.
@@ -80,6 +83,22 @@ type Message struct {
 // It keeps both, which must not be modified afterwards.
 func NewBatch(id string, data []byte, b *activity.Batch) Message {
 	return Message{ID: id, Type: b.Type, SessionID: b.SessionID, Data: data, batch: b}
+}
+
+// Key is an event ID in a fixed size, for sets of IDs.
+type Key [16]byte
+
+// KeyOf returns the key of an event ID: the bytes of a UUID in the usual form of 36 characters,
+// else the first half of the ID's SHA-256 digest.
+func KeyOf(id string) Key {
+	if len(id) == 36 {
+		if u, err := uuid.Parse(id); err == nil {
+			return Key(u)
+		}
+	}
+	var few [128]byte // most IDs do not allocate
+	sum := sha256.Sum256(append(few[:0], id...))
+	return Key(sum[:16])
 }
 
 // eraseHead is the beginning of the data of an "erase" entry. Clients receive the rest, as an

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -57,7 +58,7 @@ type Options struct {
 	MaxBody    int64                 // DefaultMaxBody
 	MaxDecoded int64                 // DefaultMaxDecoded
 	Metrics    prometheus.Registerer // registers liveactivity_events_total and others; may be nil
-	Meter      activity.Meter        // counts ignored events that never reach the sink; may be nil
+	Meter      tracing.Meter         // counts ignored events that never reach the sink; may be nil
 	Logger     *slog.Logger          // logs reasons for ignoring events at debug level; slog.Default()
 	// SessionOf returns the session for an event with a user but no session, or "" for none; see
 	// [directory.Directory.Find]. If nil, such events have no session. It is called concurrently, must

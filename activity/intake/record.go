@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -70,7 +71,7 @@ func (in *Intake) Record(
 		early += n
 	}
 	if early > 0 {
-		in.opts.Meter.Count(productID, activity.Flow{Ignored: early})
+		in.opts.Meter.Count(productID, tracing.Flow{Ignored: early})
 	}
 	ignored.add(ReasonExpired, result.Expired)
 	ignored.add(ReasonRepeated, result.Repeated)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
 // sdkPaths are paths that SDKs call.
@@ -247,8 +247,8 @@ func TestSDK_configurationOfAnyToken(t *testing.T) {
 
 func TestMetrics_countEventsByOutcome(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		var metered activity.Flow
-		s := newService(intake.Options{Meter: func(productID string, f activity.Flow) {
+		var metered tracing.Flow
+		s := newService(intake.Options{Meter: func(productID string, f tracing.Flow) {
 			assert.Equal(t, shop, productID)
 			metered = metered.Plus(f)
 		}})
@@ -262,7 +262,7 @@ func TestMetrics_countEventsByOutcome(t *testing.T) {
 		}})), 2, 8)
 		assert.Equal(t, map[string]float64{"accepted": 2, "duplicate": 0, "ignored other_event": 2, "ignored expired": 1,
 			"ignored malformed": 3, "ignored other_token": 1, "ignored no_identity": 1}, s.counted(t))
-		assert.Equal(t, activity.Flow{Ignored: 7}, metered, "the sink has the others")
+		assert.Equal(t, tracing.Flow{Ignored: 7}, metered, "the sink has the others")
 		requireError(t, s.post(captureDoor, []byte("{")), http.StatusBadRequest)
 		assert.Len(t, s.counted(t), 7, "a request that was refused brought no events")
 	})

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
 // Held is a session in an engine: its newest actions with the user IDs with which they were appended,
@@ -28,7 +29,7 @@ type HeldAction struct {
 	id uint64 // hash of the event's key
 }
 
-// HeldIdentity is an [activity.Identity] in a [Held]. If its user equals the visitor, no other user
+// HeldIdentity is a [feed.Identity] in a [Held]. If its user equals the visitor, no other user
 // can own the visitor's actions.
 type HeldIdentity struct {
 	At                int64
@@ -228,8 +229,8 @@ type Filing struct {
 
 	session  string
 	actions  []HeldAction
-	identity *activity.Identity
-	erasure  *activity.Erasure
+	identity *feed.Identity
+	erasure  *feed.Erasure
 }
 
 // seed is of the hashes of events' keys.
@@ -245,17 +246,14 @@ func NewFiling(b *activity.Batch) (f Filing, err error) {
 		if err != nil {
 			return Filing{}, err
 		}
-		key := activity.EventKey(a.ID)
+		key := feed.KeyOf(a.ID)
 		f.actions[i] = HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON, id: maphash.Bytes(seed, key[:])}
 	}
 	return f, nil
 }
 
-// NewIdentityFiling returns the filing of an identity. It retains the strings.
-func NewIdentityFiling(who *activity.Identity) Filing {
-	kept := *who
-	return Filing{identity: &kept}
-}
+// NewIdentityFiling returns the filing of an identity, empty for nil. It retains who.
+func NewIdentityFiling(who *feed.Identity) Filing { return Filing{identity: who} }
 
-// NewErasureFiling returns the filing of an erasure. It retains e.
-func NewErasureFiling(e *activity.Erasure) Filing { return Filing{erasure: e} }
+// NewErasureFiling returns the filing of an erasure, empty for nil. It retains e.
+func NewErasureFiling(e *feed.Erasure) Filing { return Filing{erasure: e} }

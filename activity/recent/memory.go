@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -113,7 +114,7 @@ func (m *Memory) Add(_ context.Context, b activity.Batch) error {
 }
 
 // Identify files an identity. It never fails.
-func (m *Memory) Identify(_ context.Context, who activity.Identity) error {
+func (m *Memory) Identify(_ context.Context, who feed.Identity) error {
 	m.File(who.ProductID, NewIdentityFiling(&who))
 	return nil
 }
@@ -187,7 +188,7 @@ func (m *Memory) add(product, session string, a *HeldAction, oldest int64) {
 
 // identify files an identity, which may change the owner of earlier actions of the session. A known
 // identity only renews the session.
-func (m *Memory) identify(product string, who *activity.Identity, arrived Position) {
+func (m *Memory) identify(product string, who *feed.Identity, arrived Position) {
 	s := m.session(product, "", who.SessionID)
 	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
 	if !slices.ContainsFunc(s.Identities, said.isSame) {
@@ -200,7 +201,7 @@ func (m *Memory) identify(product string, who *activity.Identity, arrived Positi
 }
 
 // erase removes the activity that an erasure covers.
-func (m *Memory) erase(product string, e *activity.Erasure) {
+func (m *Memory) erase(product string, e *feed.Erasure) {
 	for _, id := range e.SessionIDs {
 		if held := m.held.Find(product, memoryKey{sessionKind, id}); held != nil {
 			m.eraseIn(held.Value.(*memorySession), e)
@@ -218,7 +219,7 @@ func (m *Memory) erase(product string, e *activity.Erasure) {
 
 // eraseIn removes the actions and identities of a session that an erasure covers, and the session if
 // nothing is left.
-func (m *Memory) eraseIn(s *memorySession, e *activity.Erasure) {
+func (m *Memory) eraseIn(s *memorySession, e *feed.Erasure) {
 	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool { return e.Erases(s.Session, a.User) })
 	s.Identities = slices.DeleteFunc(s.Identities,
 		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })

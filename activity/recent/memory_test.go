@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -115,7 +116,7 @@ func TestMemory_forgetsTheOldestWriteFirst(t *testing.T) {
 func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 2}))
 	now := time.Now()
-	require.NoError(t, m.Identify(t.Context(), activity.Identity{ProductID: "acme", SessionID: "s",
+	require.NoError(t, m.Identify(t.Context(), feed.Identity{ProductID: "acme", SessionID: "s",
 		AnonymousID: "anon", UserID: "ada", At: now.UnixMicro()}))
 	for n := range 3 { // more than are kept
 		addClick(t, m, "bob", "s", now.Add(time.Duration(n)*time.Microsecond))
@@ -123,7 +124,7 @@ func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	ids, _, err := m.Sessions(t.Context(), "acme", "ada")
 	require.NoError(t, err)
 	assert.Empty(t, ids, "she did nothing there")
-	m.File("acme", recent.NewErasureFiling(&activity.Erasure{ProductID: "acme", UserID: "ada"}))
+	m.File("acme", recent.NewErasureFiling(&feed.Erasure{ProductID: "acme", UserID: "ada"}))
 	assert.Equal(t, 1, m.Users("acme"))
 	addClick(t, m, "anon", "s", now.Add(-time.Second))
 	assert.Equal(t, 1, count(t, m, "anon"))

@@ -27,7 +27,7 @@ const (
 // actions outside sessions form a session of that user. An action changes nothing if the session has
 // its ID already, if it is older than the retention, or if it is older than everything in a full
 // store. An action belongs to its own user ID, unless the session identifies that visitor later; see
-// [activity.Identity]. It ends at the start of the session's next action, or at its own start if
+// [feed.Identity]. It ends at the start of the session's next action, or at its own start if
 // there is none or the next one belongs to another user. Engines must pass the suite in
 // [github.com/liveactivity/liveactivity/activity/activitytest].
 type Store interface {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/btree"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -94,7 +95,7 @@ func (m *Memory) add(product string, b *activity.Batch) {
 
 // Identify adds an identity of a product's log, as Add does: it sets the user and the email address of
 // a session that belongs to the anonymous visitor. The session keeps its place in the list.
-func (m *Memory) Identify(productID string, who *activity.Identity) {
+func (m *Memory) Identify(productID string, who *feed.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.held.Find(productID, who.SessionID)

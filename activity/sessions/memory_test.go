@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
@@ -406,7 +407,7 @@ func BenchmarkMemory_Add(b *testing.B) {
 func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) {
-		m.Identify("acme", &activity.Identity{SessionID: session, AnonymousID: anonymous, UserID: "ada",
+		m.Identify("acme", &feed.Identity{SessionID: session, AnonymousID: anonymous, UserID: "ada",
 			Email: "Ada@example.com"})
 	}
 	signsIn("s", "user of s") // there is no such session yet
@@ -424,7 +425,7 @@ func TestMemory_namesTheUserOnceTheVisitorSignsIn(t *testing.T) {
 	require.Len(t, found, 1)
 	before.UserID, before.Email = "ada", "Ada@example.com"
 	assert.Equal(t, before, found[0])
-	m.Identify("acme", &activity.Identity{SessionID: "s", AnonymousID: "ada", UserID: "ada"})
+	m.Identify("acme", &feed.Identity{SessionID: "s", AnonymousID: "ada", UserID: "ada"})
 	found, _ = list(t, m, sessions.Query{}, noon)
 	assert.Equal(t, before, found[0], "an identity without an address takes none away")
 	one := m.Bytes("acme")

@@ -1,7 +1,7 @@
 // Package tracing follows actions through the service: a [Tracer] receives each [Step] of
 // their way, from the request that brought them to the notes, offers and answers that
-// contain them. Package [github.com/liveactivity/liveactivity/activity/otlp] makes spans
-// from the steps.
+// contain them, and a [Meter] their counts. Package
+// [github.com/liveactivity/liveactivity/activity/otlp] makes spans from the steps.
 package tracing
 
 import (

@@ -149,7 +149,7 @@ type Options struct {
 	LeaseTTL time.Duration
 	// Meter counts the notes of actions, the summaries and the offers that are
 	// made; nil for none.
-	Meter activity.Meter
+	Meter tracing.Meter
 	// Tracer receives each note, summary and offer that a desk is given; nil for none.
 	Tracer tracing.Tracer
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -203,8 +205,8 @@ func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T
 
 func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 	notes := summaries(3)
-	var metered activity.Flow
-	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f activity.Flow) {
+	var metered tracing.Flow
+	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f tracing.Flow) {
 		assert.Equal(t, "acme", productID)
 		metered = metered.Plus(f)
 	}}
@@ -234,7 +236,7 @@ func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 		for i, n := range f.desk.notes["7"] {
 			assert.Equal(t, i < 8, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
 		}
-		assert.Equal(t, activity.Flow{Notes: 7, Summaries: 2}, metered)
+		assert.Equal(t, tracing.Flow{Notes: 7, Summaries: 2}, metered)
 	})
 }
 
@@ -314,7 +316,7 @@ func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...
 	t.Helper()
 	plan, err := f.Erase(t.Context(), "acme", Person{SessionIDs: []string{sessionID}, Links: links}, redact)
 	require.NoError(t, err)
-	erasure := activity.Erasure{Type: activity.EraseType, ProductID: "acme", SessionIDs: []string{sessionID}}
+	erasure := feed.Erasure{Type: feed.Erase, ProductID: "acme", SessionIDs: []string{sessionID}}
 	data, err := json.Marshal(erasure)
 	require.NoError(t, err)
 	for _, l := range links {

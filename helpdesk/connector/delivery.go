@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -277,7 +278,7 @@ func (d *delivery) applyNotice(n notice, now time.Time) {
 
 // erase forgets a person's sessions for triggers, models and offers. The result of a running
 // model call is dropped: think sees the count. Notices name the conversations that change.
-func (d *delivery) erase(e *activity.Erasure) {
+func (d *delivery) erase(e *feed.Erasure) {
 	for _, id := range e.SessionIDs {
 		d.watch.forget(id)
 		for _, l := range d.bySession[id] {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -54,7 +55,7 @@ func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
 	} {
 		w := took(c.user, c.email, c.batch)
 		assert.Equal(t, c.kept, w.found[0].kept, c.name)
-		w.identify(&activity.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
+		w.identify(&feed.Identity{AnonymousID: "eve", UserID: "ada", ConversationID: "7"})
 		assert.True(t, w.found[0].kept, "%s, who signs in", c.name)
 	}
 	w := &want{membership: membership{conversationID: "7", linkedAt: 1}}
@@ -71,7 +72,7 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	marked := click
 	marked.Marks = []string{activity.MarkRage}
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
-	w.identify(&activity.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
+	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
 }
 
@@ -84,7 +85,7 @@ func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
 		l := d.lane(linkOf("zendesk/7"), time.Now())
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
-		d.erase(&activity.Erasure{SessionIDs: []string{erased}})
+		d.erase(&feed.Erasure{SessionIDs: []string{erased}})
 		j.think(func(context.Context) func(*memo) {
 			return func(m *memo) { m.answer, m.draft = &composed{}, &draft{} }
 		})

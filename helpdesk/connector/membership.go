@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
 // membership decides which actions of a session belong to its conversation. A session
@@ -45,7 +46,7 @@ func (b *membership) isAlien(a *activity.BatchAction, batch *activity.Batch) boo
 // visitor's actions found so far are left out: if the visitor is the link's user, alien actions
 // are kept after all; otherwise none are kept. Later actions are decided by own and others. Only
 // the first entry about a visitor counts.
-func (w *want) identify(who *activity.Identity) {
+func (w *want) identify(who *feed.Identity) {
 	switch visitor := who.AnonymousID; {
 	case slices.Contains(w.own, visitor), slices.Contains(w.others, visitor):
 	case who.ConversationID == w.conversationID, who.ConversationID == "" && who.UserID == w.userID:

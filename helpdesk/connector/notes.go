@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
@@ -70,9 +70,9 @@ func isPaused(err error) bool {
 
 // count counts a note, and for a note of actions the time since its first entry was appended.
 func (j *job) count(w *writing) {
-	kind, flow := "summary", activity.Flow{Summaries: 1}
+	kind, flow := "summary", tracing.Flow{Summaries: 1}
 	if w.Summary == nil {
-		kind, flow = "actions", activity.Flow{Notes: 1}
+		kind, flow = "actions", tracing.Flow{Notes: 1}
 		j.d.metrics.delay.WithLabelValues(j.d.productID, j.account.desk).Observe(time.Since(w.First.Time()).Seconds())
 	}
 	j.d.opts.Meter.Count(j.d.productID, flow)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -321,7 +321,7 @@ func (j *job) removed() error {
 // assisted logs and counts offers and their outcomes. It is safe for concurrent use.
 type assisted struct {
 	metrics offerMetrics
-	meter   activity.Meter
+	meter   tracing.Meter
 	logger  *slog.Logger
 }
 
@@ -356,6 +356,6 @@ func (a *assisted) record(productID string, of Link, before assistance.Machine, 
 func (a *assisted) offered(productID, trigger, result string) {
 	a.metrics.offers.WithLabelValues(productID, trigger, result).Inc()
 	if result == "made" {
-		a.meter.Count(productID, activity.Flow{Offers: 1})
+		a.meter.Count(productID, tracing.Flow{Offers: 1})
 	}
 }

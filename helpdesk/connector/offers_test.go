@@ -21,6 +21,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
@@ -520,7 +521,7 @@ func TestOffers_findsALostOfferByAnotherClock(t *testing.T) {
 func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	metered := 0
 	runWith(t, helping, func(_ *world, opts *Options) {
-		opts.Meter = func(productID string, f activity.Flow) {
+		opts.Meter = func(productID string, f tracing.Flow) {
 			assert.Equal(t, acme, productID)
 			metered += f.Offers
 		}
@@ -626,8 +627,8 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
 				defer w.close()
-				var metered activity.Flow
-				opts := Options{Meter: func(_ string, f activity.Flow) { metered = metered.Plus(f) }}
+				var metered tracing.Flow
+				opts := Options{Meter: func(_ string, f tracing.Flow) { metered = metered.Plus(f) }}
 				var fails, dead atomic.Bool
 				written := 0
 				parts := func() int {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -22,7 +23,7 @@ func TestScan_readsOfAFewVisitorsAtATime(t *testing.T) {
 	b := activity.Batch{Type: activity.BatchType, SessionID: "s"}
 	entries := make([]eventlog.Entry, visitors+1)
 	for n := range visitors {
-		who := activity.Identity{Type: activity.IdentityType, SessionID: "s", UserID: "eve"}
+		who := feed.Identity{Type: feed.IdentityType, SessionID: "s", UserID: "eve"}
 		who.AnonymousID = fmt.Sprintf(format, n)
 		b.Actions = append(b.Actions, activity.BatchAction{SessionID: "s", ConversationID: "7", UserID: who.AnonymousID})
 		entries[n+1] = eventlog.Entry{SessionID: "s", Data: musttest.New(json.Marshal(who))}

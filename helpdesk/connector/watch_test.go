@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
@@ -115,7 +116,7 @@ func TestWatch_forgetsSessionsThatDoNothing(t *testing.T) {
 		d.visits(t, "new", 1, 100)
 		assert.Zero(t, d.watched("gone"))
 		assert.Equal(t, 2, d.watched("stays"))
-		d.erase(&activity.Erasure{SessionIDs: []string{"stays"}})
+		d.erase(&feed.Erasure{SessionIDs: []string{"stays"}})
 		assert.Equal(t, 1, d.watch.sessions.Len())
 		s := d.product()
 		s.Assistance = nil

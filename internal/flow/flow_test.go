@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
@@ -97,7 +97,7 @@ func (s *server) sum(t *testing.T) Sum {
 }
 
 // total returns the sum of the last hour.
-func (s *server) total(t *testing.T) (total activity.Flow) {
+func (s *server) total(t *testing.T) (total tracing.Flow) {
 	t.Helper()
 	for _, m := range s.sum(t).Minutes {
 		total = total.Plus(m.Flow)
@@ -107,12 +107,12 @@ func (s *server) total(t *testing.T) (total activity.Flow) {
 
 func newDocuments() *document.Memory { return musttest.New(document.NewMemory(nil)) }
 
-func accepted(n int) activity.Flow { return activity.Flow{Accepted: n} }
+func accepted(n int) tracing.Flow { return tracing.Flow{Accepted: n} }
 
 func TestMeter_countsEachMinuteByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil, "acme")
-		every := activity.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}
+		every := tracing.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}
 		assert.Zero(t, s.total(t), "an hour of zeros")
 		time.Sleep(time.Minute - time.Nanosecond) // a bubble begins at a full hour
 		s.Count("acme", every)
@@ -515,7 +515,7 @@ func BenchmarkCount(b *testing.B) {
 	s := newServer(nil, "acme")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Count("acme", activity.Flow{Accepted: 1, Ignored: 1})
+		s.Count("acme", tracing.Flow{Accepted: 1, Ignored: 1})
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
 // Config has the dependencies of a [Meter]. Its functions are safe for concurrent use.
@@ -55,16 +55,16 @@ type Meter struct {
 
 	mu   sync.Mutex         // also guards each series
 	all  map[string]*series // keyed by product
-	gone activity.Flow      // totals of forgotten products
+	gone tracing.Flow       // totals of forgotten products
 }
 
 // series holds one product's counts and gauges, guarded by the meter's mu.
 type series struct {
 	of      document.Version // the registration's
 	minutes minutes
-	total   activity.Flow // since the series began
-	backlog Backlog       // as last seen: computing it is too expensive for Read
-	shared  report        // the stored one, which other servers know; zero for none
+	total   tracing.Flow // since the series began
+	backlog Backlog      // as last seen: computing it is too expensive for Read
+	shared  report       // the stored one, which other servers know; zero for none
 }
 
 // New returns a meter without counts. It starts nothing, and calls the config's functions
@@ -73,9 +73,9 @@ func New(config Config) *Meter {
 	return &Meter{config: config, name: documentPrefix + uuid.NewString(), all: map[string]*series{}}
 }
 
-// Count is an [activity.Meter]. It ignores events of an unknown product. It never waits for
+// Count is a [tracing.Meter]. It ignores events of an unknown product. It never waits for
 // storage.
-func (m *Meter) Count(productID string, f activity.Flow) {
+func (m *Meter) Count(productID string, f tracing.Flow) {
 	s := m.series(productID, true)
 	if s == nil {
 		return
@@ -116,7 +116,7 @@ func (m *Meter) forget(productID string, s *series) {
 
 // Total returns the counts of all products since this server began. It never decreases,
 // as a counter requires.
-func (m *Meter) Total() activity.Flow {
+func (m *Meter) Total() tracing.Flow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	total := m.gone

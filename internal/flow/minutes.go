@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/tracing"
 )
 
 // Span is the number of minutes kept, including the current one.
@@ -16,7 +16,7 @@ const minuteSeconds = 60
 // Minute is a product's counts for one minute.
 type Minute struct {
 	Begin int64 `json:"minute"` // the epoch second at which it begins
-	activity.Flow
+	tracing.Flow
 }
 
 // minuteOf returns the epoch second at which a time's minute begins.
@@ -24,11 +24,11 @@ func minuteOf(t time.Time) int64 { return t.Truncate(time.Minute).Unix() }
 
 // minutes maps the beginning of each minute with events to its counts. It has at most Span
 // minutes.
-type minutes map[int64]activity.Flow
+type minutes map[int64]tracing.Flow
 
 // add counts events at a time. Beyond Span minutes it drops the oldest; minutes older than the
 // window may stay, but are not shown.
-func (m minutes) add(now time.Time, f activity.Flow) {
+func (m minutes) add(now time.Time, f tracing.Flow) {
 	begin := minuteOf(now)
 	m[begin] = m[begin].Plus(f)
 	if len(m) > Span {

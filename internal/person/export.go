@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -91,7 +92,7 @@ func (s *session) export(f *found) (out Session, err error) {
 
 // readLog adds the person's entries of the log to an export, from the oldest to the newest at
 // the time of the call. It skips entries that are trimmed in the meantime.
-func (p *People) readLog(ctx context.Context, productID string, erasures []*activity.Erasure, e *Export) error {
+func (p *People) readLog(ctx context.Context, productID string, erasures []*feed.Erasure, e *Export) error {
 	bounds, err := p.log.Bounds(ctx, productID)
 	if err != nil {
 		return fmt.Errorf("person: read the log: %w", err)
@@ -130,12 +131,12 @@ func (p *People) read(ctx context.Context, productID string, after eventlog.ID, 
 
 // addEntry adds the person's part of an entry. Once maxLog is exceeded it adds nothing
 // and sets LogTruncated.
-func (e *Export) addEntry(entry *eventlog.Entry, erasures []*activity.Erasure) error {
+func (e *Export) addEntry(entry *eventlog.Entry, erasures []*feed.Erasure) error {
 	b, err := entry.Decode()
 	if err != nil || b == nil {
 		return err
 	}
-	part := b.Part(erasures...)
+	part := feed.PartOf(b, erasures...)
 	if part == nil {
 		return nil
 	}

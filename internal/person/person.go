@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -307,8 +307,8 @@ func (f *found) own(s *session) (own recent.Records) {
 
 // erasure returns the erasure of the person's sessions, without a user ID and of any size:
 // [People.erasures] divides it.
-func (f *found) erasure(productID string) *activity.Erasure {
-	e := &activity.Erasure{Type: activity.EraseType, ProductID: productID, SessionIDs: []string{}}
+func (f *found) erasure(productID string) *feed.Erasure {
+	e := &feed.Erasure{Type: feed.Erase, ProductID: productID, SessionIDs: []string{}}
 	for i := range f.sessions {
 		s := &f.sessions[i]
 		e.SessionIDs = append(e.SessionIDs, s.id)
@@ -330,7 +330,7 @@ const maxErasure = 24 << 10
 // sessions need. The erasures of one user ID together name all sessions. If others' actions
 // stay, they include digests of the addresses, since those events may state the person's
 // address. Each states which actions with its user ID belong to others.
-func (f *found) erasures(productID string) (all []*activity.Erasure) {
+func (f *found) erasures(productID string) (all []*feed.Erasure) {
 	whole, digests := f.erasure(productID), f.digests()
 	userIDs := f.userIDs
 	if userIDs == nil {
@@ -339,7 +339,7 @@ func (f *found) erasures(productID string) (all []*activity.Erasure) {
 	for _, userID := range userIDs {
 		// At least one erasure, for a user ID without sessions.
 		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
-			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{},
+			e := &feed.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{},
 				Kept: f.keptAs(userID)}
 			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {
 				id := rest[0]
@@ -372,7 +372,7 @@ func (f *found) keptAs(userID string) map[string][]string {
 // contain the addresses.
 func (f *found) digests() (all []string) {
 	for _, email := range f.emails {
-		all = append(all, activity.EmailDigest(email))
+		all = append(all, feed.EmailDigest(email))
 	}
 	return all
 }

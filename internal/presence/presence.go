@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -138,7 +139,7 @@ func (v *View) apply(ctx context.Context, productID string, e *eventlog.Entry) e
 // erase removes a person's sessions. A session in which others also acted stays: it gets their
 // newest action, under that user's identity, and keeps its count of actions. The store of
 // actions has already applied the erasure, with the append.
-func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *activity.Erasure) error {
+func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *feed.Erasure) error {
 	for _, id := range e.SessionIDs {
 		row, ok := v.sessions.Session(productID, id, time.Now())
 		var left recent.Snapshot
@@ -164,7 +165,7 @@ func (v *View) erase(ctx context.Context, productID string, at eventlog.ID, e *a
 // ID that it had at that time. The store may know the visitor's user from a later entry; that entry
 // also brings the address, and names only the visitor's row.
 func remainder(
-	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *activity.Erasure,
+	row *sessions.Session, newest *recent.Record, a *activity.Action, at eventlog.ID, e *feed.Erasure,
 ) *activity.Batch {
 	a.Index = row.Actions - 1
 	left := &activity.Batch{SessionID: row.SessionID, UserID: newest.User, Email: row.Email,

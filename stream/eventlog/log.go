@@ -155,7 +155,7 @@ func (e *GapError) Error() string {
 }
 
 // DuplicateError reports which keys of an Append belong to retained entries.
-type DuplicateError struct{ Keys []activity.Key }
+type DuplicateError struct{ Keys []feed.Key }
 
 func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("eventlog: %d duplicate keys", len(e.Keys))
@@ -163,10 +163,10 @@ func (e *DuplicateError) Error() string {
 
 // Entry is one event of the stream.
 type Entry struct {
-	ID        ID             // assigned by Append
-	SessionID string         // readers may filter by it
-	Keys      []activity.Key // of the events that the entry was made from, in the order of its actions
-	Data      []byte         // one JSON object on one line; its first member is its type
+	ID        ID         // assigned by Append
+	SessionID string     // readers may filter by it
+	Keys      []feed.Key // of the events that the entry was made from, in the order of its actions
+	Data      []byte     // one JSON object on one line; its first member is its type
 
 	// frame is the server-sent event, encoded once. Before the entry has its ID,
 	// frame is nil or, if the entry owns its memory, holds room for the event's
@@ -215,13 +215,13 @@ func (e *Entry) Decode() (*activity.Batch, error) {
 
 // DecodeIdentity returns the identity of an entry, and nil for an entry of another
 // type.
-func (e *Entry) DecodeIdentity() (*activity.Identity, error) {
-	return decodeAs[activity.Identity](e, activity.IdentityType)
+func (e *Entry) DecodeIdentity() (*feed.Identity, error) {
+	return decodeAs[feed.Identity](e, feed.IdentityType)
 }
 
 // DecodeErasure returns the erasure of an entry, and nil for an entry of another type.
-func (e *Entry) DecodeErasure() (*activity.Erasure, error) {
-	return decodeAs[activity.Erasure](e, activity.EraseType)
+func (e *Entry) DecodeErasure() (*feed.Erasure, error) {
+	return decodeAs[feed.Erasure](e, feed.Erase)
 }
 
 // decodeAs decodes an entry of a type, and returns nil for an entry of another one.
@@ -253,16 +253,16 @@ const erased = `{"type":"erased"}`
 // its session or a user of it. The entry must have its ID. Engines call Erase for entries
 // that they read; it replaces the entry's data and does not write to the memory they are
 // in.
-func (e *Entry) Erase(erasures ...*activity.Erasure) error {
+func (e *Entry) Erase(erasures ...*feed.Erasure) error {
 	b, err := e.Decode()
 	if err != nil {
 		return err
 	}
 	var left *activity.Batch
 	if b != nil {
-		left = b.Left(erasures...)
+		left = feed.LeftOf(b, erasures...)
 	} else if who, err := e.DecodeIdentity(); err != nil || who != nil && !slices.ContainsFunc(erasures,
-		func(x *activity.Erasure) bool { return x.Erases(who.SessionID, who.UserID) }) {
+		func(x *feed.Erasure) bool { return x.Erases(who.SessionID, who.UserID) }) {
 		return err
 	}
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/tracing"
 	"github.com/liveactivity/liveactivity/internal/keylock"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -34,10 +35,7 @@ type Recorder struct {
 	log     Log
 	dir     *directory.Directory
 	actions *prometheus.CounterVec
-	meter   activity.Meter
-	tracer  tracing.Tracer // may be nil
-
-	verifiedOnly func(productID string) bool // may be nil
+	opts    RecorderOptions
 
 	// Steps that share a session take turns, so that they do not conflict and have
 	// to retry.
@@ -52,7 +50,7 @@ type RecorderOptions struct {
 	// after its last event; activity.DefaultTTL.
 	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
-	Meter   activity.Meter        // counts the results of Record and the actions; nil disables it
+	Meter   tracing.Meter         // counts the results of Record and the actions; nil disables it
 	Tracer  tracing.Tracer        // traces the appended actions; nil disables it
 	// VerifiedOnly reports whether a product accepts no claimed identities: see
 	// [directory.Book.VerifiedOnly]. Nil means that every product accepts them.
@@ -66,7 +64,7 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	r := &Recorder{log: log, meter: o.Meter, tracer: o.Tracer, verifiedOnly: o.VerifiedOnly,
+	r := &Recorder{log: log, opts: o,
 		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -111,7 +109,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	}
 	r.end(a)
 	if duplicates > 0 {
-		r.meter.Count(productID, activity.Flow{Duplicate: duplicates})
+		r.opts.Meter.Count(productID, tracing.Flow{Duplicate: duplicates})
 	}
 	return result, nil
 }
@@ -175,7 +173,7 @@ func (r *Recorder) begin(productID string) *appending {
 	if a == nil {
 		a = &appending{book: r.dir.Book(productID)}
 	}
-	a.productID, a.verifiedOnly = productID, r.verifiedOnly != nil && r.verifiedOnly(productID)
+	a.productID, a.verifiedOnly = productID, r.opts.VerifiedOnly != nil && r.opts.VerifiedOnly(productID)
 	a.book.Reset(productID)
 	if a.verifiedOnly {
 		a.book.VerifiedOnly()
@@ -269,7 +267,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	began := time.Now()
 	err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
 	_, duplicates := errors.AsType[*DuplicateError](err)
-	if r.tracer != nil && !duplicates && !document.IsConflict(err) { // those are appended again
+	if r.opts.Tracer != nil && !duplicates && !document.IsConflict(err) { // those are appended again
 		r.trace(a, s.events[0].Received, began, err)
 	}
 	return expired, err
@@ -292,9 +290,9 @@ func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
 	if received.IsZero() || received.After(began) {
 		step.Began = began
 	}
-	r.tracer(step)
+	r.opts.Tracer(step)
 	step.Name, step.Began = tracing.Append, began
-	r.tracer(step)
+	r.opts.Tracer(step)
 }
 
 // encode makes the entries of a step. They own their data and keys; the slice is reused.
@@ -333,7 +331,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 
 // addIdentity adds the entry of an event that identifies a visitor.
 func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
-	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
+	who := &feed.Identity{Type: feed.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
 		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing,
 		ConversationID: s.ConversationOf(e)}
 	if s.UserID == e.UserID {
@@ -343,7 +341,7 @@ func (a *appending) addIdentity(e *activity.Event, s *directory.Session) error {
 	if err != nil {
 		return err
 	}
-	entry := Entry{SessionID: e.SessionID, Keys: []activity.Key{activity.EventKey(e.ID)}}
+	entry := Entry{SessionID: e.SessionID, Keys: []feed.Key{feed.KeyOf(e.ID)}}
 	entry.setData(data, headRoom)
 	a.entries = append(a.entries, entry)
 	return nil
@@ -402,10 +400,10 @@ func (a *appending) batch(p *part) *activity.Batch {
 }
 
 // keysOf returns the keys of a batch's events.
-func keysOf(b *activity.Batch) []activity.Key {
-	keys := make([]activity.Key, len(b.Actions))
+func keysOf(b *activity.Batch) []feed.Key {
+	keys := make([]feed.Key, len(b.Actions))
 	for i := range b.Actions {
-		keys[i] = activity.EventKey(b.Actions[i].ID)
+		keys[i] = feed.KeyOf(b.Actions[i].ID)
 	}
 	return keys
 }
@@ -427,6 +425,6 @@ func (r *Recorder) count(a *appending, did activity.Result) {
 	for typ, n := range byType {
 		r.actions.WithLabelValues(a.productID, typ).Add(float64(n))
 	}
-	r.meter.Count(a.productID, activity.Flow{Accepted: did.Accepted, Duplicate: did.Duplicate,
+	r.opts.Meter.Count(a.productID, tracing.Flow{Accepted: did.Accepted, Duplicate: did.Duplicate,
 		Ignored: did.Expired + did.Repeated + did.Unmarked, Actions: n})
 }

@@ -425,7 +425,7 @@ func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
 	log := &watchtest.Log{Log: newMemoryLog()}
 	log.After = func(context.Context, watchtest.Op, error) error { // of a key that nobody appended
-		return &eventlog.DuplicateError{Keys: []activity.Key{{1}}}
+		return &eventlog.DuplicateError{Keys: []feed.Key{{1}}}
 	}
 	r := musttest.New(eventlog.NewRecorder(log, nil))
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
@@ -490,7 +490,7 @@ func TestRecorder_takesASignInOnce(t *testing.T) {
 	require.Len(t, entries, 1)
 	who, err := entries[0].DecodeIdentity()
 	require.NoError(t, err)
-	require.Equal(t, &activity.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon",
+	require.Equal(t, &feed.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon",
 		UserID: "ada",
 		At:     noon.Add(time.Second).UnixMicro()}, who)
 	batch, err := entries[0].Decode()
@@ -776,10 +776,10 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 }
 
 func TestRecorder_metersItsResult(t *testing.T) {
-	var metered activity.Flow
+	var metered tracing.Flow
 	log := musttest.New(memorylog.New(nil))
 	recorder := musttest.New(eventlog.NewRecorder(log,
-		&eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
+		&eventlog.RecorderOptions{Meter: func(productID string, f tracing.Flow) {
 			assert.Equal(t, product, productID)
 			metered = metered.Plus(f)
 		}}))
@@ -787,7 +787,7 @@ func TestRecorder_metersItsResult(t *testing.T) {
 	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
 	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2),
 		identifies("s1", "u1", "ada@example.com", 3), old}
-	want := activity.Flow{Accepted: 3, Ignored: 1, Actions: 2}
+	want := tracing.Flow{Accepted: 3, Ignored: 1, Actions: 2}
 	_, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
 	assert.Equal(t, want, metered)
@@ -819,7 +819,7 @@ func TestRecorder_tracesAnAppendOnce(t *testing.T) {
 
 // The events of a failed request are metered once, whichever attempt recorded them.
 func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
-	var metered activity.Flow
+	var metered tracing.Flow
 	log, room := &watchtest.Log{Log: newMemoryLog()}, 1
 	log.Before = func(_ context.Context, op watchtest.Op) error {
 		if op.Name == "append" && room == 0 {
@@ -833,7 +833,7 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 		}
 		return err
 	}
-	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(_ string, f activity.Flow) {
+	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(_ string, f tracing.Flow) {
 		metered = metered.Plus(f)
 	}}))
 	events := make([]activity.Event, 300)
@@ -849,7 +849,7 @@ func TestRecorder_metersTheStepsBeforeAFailure(t *testing.T) {
 	result, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)
 	assert.Equal(t, activity.Result{Accepted: 300 - first, Duplicate: first}, result)
-	assert.Equal(t, activity.Flow{Accepted: 300, Duplicate: first, Actions: 300}, metered)
+	assert.Equal(t, tracing.Flow{Accepted: 300, Duplicate: first, Actions: 300}, metered)
 }
 
 var errFull = errors.New("the log is full")

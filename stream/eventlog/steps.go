@@ -7,6 +7,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/directory"
+	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
 // sessionGroup is a request's events for one session. Events of a user outside
@@ -38,7 +39,7 @@ type grouping struct {
 	groups  []sessionGroup
 	events  []activity.Event // of all groups, one group after the other
 	byOwner map[owner]int    // the index of the owner's group
-	seen    map[activity.Key]struct{}
+	seen    map[feed.Key]struct{}
 	of      []int // the group of each event of the request; -1 for duplicates
 	step    step
 }
@@ -47,11 +48,11 @@ type grouping struct {
 // within the request.
 func (g *grouping) group(events []activity.Event) (duplicates int) {
 	if g.seen == nil {
-		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[activity.Key]struct{}, len(events))
+		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[feed.Key]struct{}, len(events))
 	}
 	g.of, g.groups = slices.Grow(g.of, len(events)), slices.Grow(g.groups, len(events))
 	for i := range events {
-		id := activity.EventKey(events[i].ID)
+		id := feed.KeyOf(events[i].ID)
 		if _, ok := g.seen[id]; ok {
 			duplicates++
 			g.of = append(g.of, -1)
@@ -183,8 +184,8 @@ func (s *step) appendTurns(turns []turn, productID string) []turn {
 
 // drop removes the actions and identities that have one of the keys. It returns
 // the number of actions, and whether it has removed anything.
-func (s *step) drop(keys []activity.Key) (dropped int, any bool) {
-	seen := make(map[activity.Key]struct{}, len(keys))
+func (s *step) drop(keys []feed.Key) (dropped int, any bool) {
+	seen := make(map[feed.Key]struct{}, len(keys))
 	for _, key := range keys {
 		seen[key] = struct{}{}
 	}
@@ -200,9 +201,9 @@ func (s *step) drop(keys []activity.Key) (dropped int, any bool) {
 type part struct {
 	*sessionGroup
 	first  bool
-	events []activity.Event          // this part's events of the group
-	rest   []activity.Event          // the group's events of later steps
-	seen   map[activity.Key]struct{} // keys of actions and identities already in the log
+	events []activity.Event      // this part's events of the group
+	rest   []activity.Event      // the group's events of later steps
+	seen   map[feed.Key]struct{} // keys of actions and identities already in the log
 
 	// The result of the last attempt.
 	session directory.Session
@@ -303,18 +304,18 @@ func (p *part) isSeen(e activity.Event) bool {
 	if len(p.seen) == 0 {
 		return false
 	}
-	_, seen := p.seen[activity.EventKey(e.ID)]
+	_, seen := p.seen[feed.KeyOf(e.ID)]
 	return seen
 }
 
 // drop is [step.drop] for a part.
-func (p *part) drop(keys map[activity.Key]struct{}) (dropped int, any bool) {
+func (p *part) drop(keys map[feed.Key]struct{}) (dropped int, any bool) {
 	if p.seen == nil {
-		p.seen = map[activity.Key]struct{}{}
+		p.seen = map[feed.Key]struct{}{}
 	}
 	see := func(events []activity.Event) (n int) {
 		for _, e := range events {
-			key := activity.EventKey(e.ID)
+			key := feed.KeyOf(e.ID)
 			if _, ok := keys[key]; ok {
 				p.seen[key] = struct{}{}
 				n++

@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
@@ -317,7 +318,7 @@ func TestHandler_endsAStreamWhenAnEntryIsErasedWithinItsFrame(t *testing.T) {
 				Data: musttest.New(json.Marshal(b))})
 			synctest.Wait() // the client has not read on
 			eventlogtest.Append(t, s.log, product, eventlogtest.EraseEntry(t,
-				activity.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
+				feed.Erasure{ProductID: product, UserID: "ada", SessionIDs: []string{"s1"}}))
 			e, err := sub.read()
 			require.Error(t, err, "%.100s", e.Data)
 			require.NotErrorIs(t, err, io.EOF, "the frame is not complete")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -197,7 +198,7 @@ func (s *Server) SendSummary(sum stream.Summary) (id string) {
 // fills in ProductID and SessionIDs if they are zero. As with the real service, events
 // that it covers are not sent again.
 func (s *Server) SendErase(e stream.Erasure) (id string) {
-	e.Type = activity.EraseType
+	e.Type = feed.Erase
 	e.ProductID = cmp.Or(e.ProductID, s.productID)
 	if e.SessionIDs == nil {
 		e.SessionIDs = []string{}

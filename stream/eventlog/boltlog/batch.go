@@ -6,8 +6,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -30,13 +30,13 @@ type batch struct {
 	reviewed int    // entries and documents examined for removal, by age or to free space
 
 	state   state
-	last    eventlog.ID           // the newest ID assigned
-	oldest  eventlog.ID           // the first entry at the end of the transaction, zero for none
-	added   []eventlog.Entry      // including entries trimmed again
-	keys    map[activity.Key]bool // that changed: whether a retained entry has them now
-	tooMany int64                 // entries trimmed before they expired
-	filings []recent.Filing       // of the entries added
-	dropped bool                  // keys has all keys of retained entries
+	last    eventlog.ID       // the newest ID assigned
+	oldest  eventlog.ID       // the first entry at the end of the transaction, zero for none
+	added   []eventlog.Entry  // including entries trimmed again
+	keys    map[feed.Key]bool // that changed: whether a retained entry has them now
+	tooMany int64             // entries trimmed before they expired
+	filings []recent.Filing   // of the entries added
+	dropped bool              // keys has all keys of retained entries
 }
 
 // step is how many entries, and how many documents, a transaction always examines for
@@ -70,7 +70,7 @@ func (t *transaction) open(p *product, create bool) (b *batch, err error) {
 		}
 	}
 	b = &batch{t: t, p: p, bucket: bucket, state: p.state, began: p.state.Version, last: p.last,
-		keys: map[activity.Key]bool{}}
+		keys: map[feed.Key]bool{}}
 	t.batches[p] = b
 	if err := b.openBuckets(); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (b *batch) add(a *addition) (refusal, err error) {
 
 // holds reports whether the key belongs to an entry that is retained or was added by
 // this transaction. After a drop the product's keys no longer count.
-func (b *batch) holds(key activity.Key) bool {
+func (b *batch) holds(key feed.Key) bool {
 	held, changed := b.keys[key]
 	if !changed && !b.dropped {
 		_, held = b.p.keys[key]

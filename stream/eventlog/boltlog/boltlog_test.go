@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -116,14 +116,14 @@ func openLog(t testing.TB, dir string, opts *Options) *Log {
 type item struct {
 	ID        eventlog.ID
 	SessionID string
-	Keys      []activity.Key
+	Keys      []feed.Key
 	Data      string
 }
 
 func items(entries []eventlog.Entry) []item {
 	list := make([]item, len(entries))
 	for i, e := range entries {
-		list[i] = item{e.ID, e.SessionID, append([]activity.Key{}, e.Keys...), string(e.Data)}
+		list[i] = item{e.ID, e.SessionID, append([]feed.Key{}, e.Keys...), string(e.Data)}
 	}
 	return list
 }

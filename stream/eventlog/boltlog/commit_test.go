@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -31,7 +31,7 @@ var errDisk = errors.New("the disk fails")
 
 // memory is a log's knowledge of a product without a look at the file.
 type memory struct {
-	keys                      map[activity.Key]struct{}
+	keys                      map[feed.Key]struct{}
 	state                     state
 	trimmedTo, oldest, newest eventlog.ID
 }

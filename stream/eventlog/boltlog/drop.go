@@ -6,8 +6,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -54,7 +54,7 @@ func (b *batch) drop(through document.Version) error {
 			return err
 		}
 	}
-	b.t.changed, b.dropped, b.keys, b.filings = true, true, map[activity.Key]bool{}, nil
+	b.t.changed, b.dropped, b.keys, b.filings = true, true, map[feed.Key]bool{}, nil
 	b.state = state{Born: b.state.Born, TrimmedTo: b.last, Version: b.state.Version,
 		Dropped: max(b.state.Dropped, uint64(through))}
 	return b.openBuckets()

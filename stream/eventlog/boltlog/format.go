@@ -7,8 +7,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -175,7 +175,7 @@ func appendEntry(dst []byte, e eventlog.Entry) []byte {
 // not part of the value: it is the key.
 func encodeEntry(e eventlog.Entry) []byte {
 	const lengths = 2 * binary.MaxVarintLen16 // longer ones make append grow the value
-	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(activity.Key{}) + len(e.Data)
+	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(feed.Key{}) + len(e.Data)
 	return appendEntry(make([]byte, sumSize, size), e)
 }
 
@@ -192,7 +192,7 @@ func parseEntry(key, value []byte) (e stored, err error) {
 	if e.session, body, err = cutBytes(body, 1); err != nil {
 		return e, err
 	}
-	e.keys, e.data, err = cutBytes(body, len(activity.Key{}))
+	e.keys, e.data, err = cutBytes(body, len(feed.Key{}))
 	return e, err
 }
 

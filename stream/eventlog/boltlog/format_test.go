@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -19,7 +19,7 @@ func FuzzParseEntry(f *testing.F) {
 		_, _ = parseEntry(key, value)
 		_, _ = parseEntry(key, seal(key, append(make([]byte, sumSize), value...))) // right by its sum only
 
-		e := eventlog.Entry{SessionID: session, Data: data, Keys: make([]activity.Key, n&0x3ff)}
+		e := eventlog.Entry{SessionID: session, Data: data, Keys: make([]feed.Key, n&0x3ff)}
 		for i := range e.Keys {
 			e.Keys[i][i%len(e.Keys[i])] = byte(i)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -197,7 +197,7 @@ func (m *model) entries(p *modelProduct) []eventlog.Entry {
 	for range m.random.IntN(5) {
 		e := eventlog.Entry{SessionID: strings.Repeat("s", m.random.IntN(200)), Data: m.bytes(1500)}
 		for k := range m.random.IntN(4) {
-			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(m.number, "/", k)))
+			e.Keys = append(e.Keys, feed.KeyOf(fmt.Sprint(m.number, "/", k)))
 		}
 		if len(p.entries) > 0 && m.random.IntN(15) == 0 { // again, of one held or dropped
 			e.Keys = p.entries[m.random.IntN(len(p.entries))].Keys
@@ -216,7 +216,7 @@ func (m *model) bytes(limit int) []byte {
 
 // keysHeld returns the keys in the file, of which the next append forgets some
 // that have expired.
-func (m *model) keysHeld(id string) map[activity.Key]struct{} {
+func (m *model) keysHeld(id string) map[feed.Key]struct{} {
 	if p, ok := m.log.products[id]; ok {
 		return maps.Clone(p.keys)
 	}
@@ -224,10 +224,10 @@ func (m *model) keysHeld(id string) map[activity.Key]struct{} {
 }
 
 // clash reports whether an entry has a key that is held, or one of another.
-func clash(held map[activity.Key]struct{}, entries []eventlog.Entry) bool {
+func clash(held map[feed.Key]struct{}, entries []eventlog.Entry) bool {
 	held = maps.Clone(held)
 	if held == nil {
-		held = map[activity.Key]struct{}{}
+		held = map[feed.Key]struct{}{}
 	}
 	for _, e := range entries {
 		for _, key := range e.Keys {

@@ -10,8 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -29,11 +29,11 @@ type product struct {
 	bucket []byte // its name
 
 	mu        sync.Mutex
-	keys      map[activity.Key]struct{} // of the entries in the file
-	state     state                     // in the file
-	last      eventlog.ID               // the newest ID assigned
-	tail      *engine.Tail              // the newest entries
-	erased    engine.Erasures           // in the file
+	keys      map[feed.Key]struct{} // of the entries in the file
+	state     state                 // in the file
+	last      eventlog.ID           // the newest ID assigned
+	tail      *engine.Tail          // the newest entries
+	erased    engine.Erasures       // in the file
 	share     *fair.Share[*product]
 	trimmedTo eventlog.ID   // for readers: the file may still hold expired entries up to here
 	oldest    eventlog.ID   // the first entry after trimmedTo, zero for none
@@ -44,7 +44,7 @@ type product struct {
 // newProduct returns a product without entries in memory. The caller closes filed if the file
 // has none either, and joins share.
 func newProduct(id string, s state) *product {
-	return &product{id: strings.Clone(id), bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
+	return &product{id: strings.Clone(id), bucket: []byte(productPrefix + id), keys: map[feed.Key]struct{}{},
 		state: s, last: s.TrimmedTo, tail: engine.NewTail(s.TrimmedTo), trimmedTo: s.TrimmedTo,
 		filed: make(chan struct{})}
 }
@@ -75,7 +75,7 @@ func (l *Log) publish(b *batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.dropped {
-		p.keys = map[activity.Key]struct{}{}
+		p.keys = map[feed.Key]struct{}{}
 	}
 	for key, held := range b.keys {
 		if held {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -283,7 +283,7 @@ func TestKeys_areBoundedTogether(t *testing.T) {
 	for n := range 4 * total / keyCost / 100 {
 		e := eventlog.Entry{Data: []byte("{}")}
 		for k := range 100 {
-			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, "/", k)))
+			e.Keys = append(e.Keys, feed.KeyOf(fmt.Sprint(n, "/", k)))
 		}
 		require.NoError(t, l.appends([]eventlog.Entry{e})())
 	}

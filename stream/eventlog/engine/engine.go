@@ -51,7 +51,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -104,32 +104,27 @@ func filing(e *eventlog.Entry) (recent.Filing, error) {
 	if e.Batch != nil {
 		return recent.NewFiling(e.Batch)
 	}
-	if who, err := e.DecodeIdentity(); err != nil {
-		return recent.Filing{}, err
-	} else if who != nil {
-		return recent.NewIdentityFiling(who), nil
+	if who, err := e.DecodeIdentity(); who != nil || err != nil {
+		return recent.NewIdentityFiling(who), err
 	}
 	gone, err := e.DecodeErasure()
-	if gone == nil || err != nil {
-		return recent.Filing{}, err
-	}
-	return recent.NewErasureFiling(gone), nil
+	return recent.NewErasureFiling(gone), err
 }
 
 // Duplicates returns an [*eventlog.DuplicateError] with every key of the entries that is
 // already held or occurs twice, or nil if there are none. held reports whether a retained
 // entry has the key; nil means that none has.
-func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
+func Duplicates(entries []eventlog.Entry, held func(feed.Key) bool) error {
 	n := 0
 	for i := range entries {
 		n += len(entries[i].Keys)
 	}
-	keys := make([]activity.Key, 0, n)
+	keys := make([]feed.Key, 0, n)
 	for i := range entries {
 		keys = append(keys, entries[i].Keys...)
 	}
-	slices.SortFunc(keys, func(a, b activity.Key) int { return bytes.Compare(a[:], b[:]) })
-	var seen []activity.Key
+	slices.SortFunc(keys, func(a, b feed.Key) int { return bytes.Compare(a[:], b[:]) })
+	var seen []feed.Key
 	for i, key := range keys {
 		if i > 0 && key == keys[i-1] || held != nil && held(key) {
 			seen = append(seen, key)
@@ -143,8 +138,8 @@ func Duplicates(entries []eventlog.Entry, held func(activity.Key) bool) error {
 
 // ParseKeys returns keys that were packed one after the other, 16 bytes each. They do not share
 // the packed memory. Bytes after the last whole key are ignored.
-func ParseKeys[T ~string | ~[]byte](packed T) []activity.Key {
-	keys := make([]activity.Key, len(packed)/len(activity.Key{}))
+func ParseKeys[T ~string | ~[]byte](packed T) []feed.Key {
+	keys := make([]feed.Key, len(packed)/len(feed.Key{}))
 	for i := range keys {
 		copy(keys[i][:], packed[i*len(keys[i]):])
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -63,7 +63,7 @@ func TestErasures_thatAreRepeatedCostNoMoreThanOne(t *testing.T) {
 		least := time.Hour
 		for range 3 {
 			entries := []eventlog.Entry{{ID: eventlog.ID{Milli: 1}, SessionID: "s-ada", Data: musttest.New(json.Marshal(b)),
-				Keys: []activity.Key{activity.EventKey("e1")}}}
+				Keys: []feed.Key{feed.KeyOf("e1")}}}
 			began := time.Now()
 			x.Apply(entries)
 			least = min(least, time.Since(began))
@@ -113,7 +113,7 @@ func TestErasures_costAnEntryTheirNumberNotItsActions(t *testing.T) {
 	const sessions = 10_000
 	var x engine.Erasures
 	for i := range sessions {
-		session, digest := fmt.Sprintf("s%d", i), activity.EmailDigest("ada@x.example")
+		session, digest := fmt.Sprintf("s%d", i), feed.EmailDigest("ada@x.example")
 		data := fmt.Appendf(nil, `{"type":"erase","product_id":"acme","user_id":"ada","session_ids":[%q],`+
 			`"kept":{%q:["bob"]},"emails_sha256":[%q]}`, session, session, digest)
 		x.Add(eventlog.Entry{ID: eventlog.ID{Milli: 10, Seq: uint64(i)}, Data: data})
@@ -164,7 +164,7 @@ func TestErasures_DropUpTo_keepsLaterOnes(t *testing.T) {
 
 // An erasure that is kept and files nothing would leave the person in every answer.
 func TestFilings_refusesADamagedEntry(t *testing.T) {
-	for _, typ := range []string{activity.IdentityType, activity.EraseType} {
+	for _, typ := range []string{feed.IdentityType, feed.Erase} {
 		e := eventlog.Entry{Data: fmt.Appendf(nil, `{"type":%q,"user_id":7,"session_ids":7}`, typ)}
 		_, err := engine.Filings([]eventlog.Entry{e})
 		assert.ErrorIs(t, err, eventlog.ErrInvalid, typ)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -28,7 +28,7 @@ type subject struct{ session, user string }
 // erasure is an "erase" entry.
 type erasure struct {
 	id eventlog.ID
-	*activity.Erasure
+	*feed.Erasure
 }
 
 // Add adds the "erase" entries among the given ones, in any order; adding an entry twice has
@@ -105,10 +105,10 @@ func (x *Erasures) Apply(entries []eventlog.Entry) {
 
 // covering returns the erasures after an entry that name its session or one of its users,
 // each once. mu is held.
-func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
+func (x *Erasures) covering(e *eventlog.Entry) (all []*feed.Erasure) {
 	// There may be thousands of erasures, and as many actions alternating between
 	// two users.
-	named, done := map[*activity.Erasure]bool{}, map[subject]bool{}
+	named, done := map[*feed.Erasure]bool{}, map[subject]bool{}
 	add := func(s subject) {
 		if len(x.of[s]) == 0 || done[s] {
 			return

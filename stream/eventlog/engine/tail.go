@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -104,7 +104,7 @@ const (
 
 // cost is the memory of an entry in a tail with its keys in a map, in bytes.
 func cost(e *eventlog.Entry) int64 {
-	keys := len(e.Keys) * len(activity.Key{})
+	keys := len(e.Keys) * len(feed.Key{})
 	return int64(unsafe.Sizeof(*e)) + fair.Size(eventShare+len(e.Data)) + fair.Size(len(e.SessionID)) +
 		fair.Size(keys) + int64(keyShare*len(e.Keys))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -33,7 +33,7 @@ func TestTail_countsTheBytesOfEntries(t *testing.T) {
 	for name, e := range map[string]eventlog.Entry{
 		"data":    {Data: make([]byte, 10_000)},
 		"session": {SessionID: string(make([]byte, 10_000))},
-		"keys":    {Keys: make([]activity.Key, 10_000/16)},
+		"keys":    {Keys: make([]feed.Key, 10_000/16)},
 		"nothing": {},
 	} {
 		tail := engine.NewTail(eventlog.ID{})

@@ -13,7 +13,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -53,18 +55,14 @@ func (f Filer) Add(ctx context.Context, b activity.Batch) error {
 }
 
 // Identify appends the identity as an entry.
-func (f Filer) Identify(ctx context.Context, who activity.Identity) error {
-	e, err := identityEntry(who)
-	if err != nil {
-		return err
-	}
-	return f.log.Append(ctx, who.ProductID, []eventlog.Entry{e})
+func (f Filer) Identify(ctx context.Context, who feed.Identity) error {
+	return f.log.Append(ctx, who.ProductID, []eventlog.Entry{identityEntry(who)})
 }
 
 // identityEntry returns an entry with the identity and a new key.
-func identityEntry(who activity.Identity) (eventlog.Entry, error) {
-	data, err := json.Marshal(who)
-	return eventlog.Entry{SessionID: who.SessionID, Data: data, Keys: keysNamed(uuid.NewString())}, err
+func identityEntry(who feed.Identity) eventlog.Entry {
+	return eventlog.Entry{SessionID: who.SessionID, Data: musttest.New(json.Marshal(who)),
+		Keys: keysNamed(uuid.NewString())}
 }
 
 // BatchEntry returns an entry that is made from a batch as a recorder makes it,
@@ -75,7 +73,7 @@ func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
 	require.NoError(t, err)
 	e := eventlog.Entry{SessionID: b.SessionID, Data: data, Batch: &b}
 	for i := range b.Actions {
-		e.Keys = append(e.Keys, activity.EventKey(b.Actions[i].ID))
+		e.Keys = append(e.Keys, feed.KeyOf(b.Actions[i].ID))
 	}
 	return e
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -82,7 +82,7 @@ func testCallerReusesMemory(f fixture) {
 	changes[0] = document.Change{}
 	require.Equal(f, "value", string(f.document("a").Value))
 	copy(data, bytes.Repeat([]byte{'x'}, len(data)))
-	keys[0] = activity.EventKey("another")
+	keys[0] = feed.KeyOf("another")
 	entries[0] = eventlog.Entry{SessionID: "b"}
 
 	got := f.readAll(start, 10)
@@ -91,7 +91,7 @@ func testCallerReusesMemory(f fixture) {
 	require.Equal(f, want, items(f.readAll(start, 10)), "the reader owns its slice")
 
 	require.Equal(f, first.Keys, f.refused(eventlog.Entry{Keys: first.Keys, Data: first.Data}).Keys)
-	f.append(eventlog.Entry{Keys: []activity.Key{activity.EventKey("another")}, Data: []byte(`{}`)})
+	f.append(eventlog.Entry{Keys: []feed.Key{feed.KeyOf("another")}, Data: []byte(`{}`)})
 }
 
 // A caller whose context ends, or has ended before the call, reuses its memory, while its entries may
@@ -111,7 +111,7 @@ func testCallerGivesUp(f fixture) {
 				cancel()
 				for _, e := range entries {
 					copy(e.Data, bytes.Repeat([]byte{'x'}, len(e.Data)))
-					e.Keys[0] = activity.EventKey("another")
+					e.Keys[0] = feed.KeyOf("another")
 				}
 			}
 		})
@@ -136,17 +136,17 @@ func keyed(names ...string) eventlog.Entry {
 	return eventlog.Entry{SessionID: "keyed", Keys: keysNamed(names...), Data: []byte(`{}`)}
 }
 
-func keysNamed(names ...string) []activity.Key {
-	var keys []activity.Key
+func keysNamed(names ...string) []feed.Key {
+	var keys []feed.Key
 	for _, name := range names {
-		keys = append(keys, activity.EventKey(name))
+		keys = append(keys, feed.KeyOf(name))
 	}
 	return keys
 }
 
 // distinct returns each of the keys once.
-func distinct(keys []activity.Key) []activity.Key {
-	sorted := slices.SortedFunc(slices.Values(keys), func(a, b activity.Key) int { return bytes.Compare(a[:], b[:]) })
+func distinct(keys []feed.Key) []feed.Key {
+	sorted := slices.SortedFunc(slices.Values(keys), func(a, b feed.Key) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(sorted)
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -14,7 +14,7 @@ import (
 func Entry(sessionID string, n int) eventlog.Entry {
 	return eventlog.Entry{
 		SessionID: sessionID,
-		Keys:      []activity.Key{activity.EventKey(fmt.Sprintf("%s/%d", sessionID, n))},
+		Keys:      []feed.Key{feed.KeyOf(fmt.Sprintf("%s/%d", sessionID, n))},
 		Data:      fmt.Appendf(nil, `{"type":"summary","session_id":%q,"n":%d}`, sessionID, n),
 	}
 }

@@ -7,16 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // EraseEntry returns an entry with an erasure.
-func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
+func EraseEntry(t testing.TB, e feed.Erasure) eventlog.Entry {
 	t.Helper()
-	e.Type = activity.EraseType
+	e.Type = feed.Erase
 	if e.SessionIDs == nil {
 		e.SessionIDs = []string{}
 	}
@@ -44,7 +44,7 @@ func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
 		var users []string
 		for i, a := range b.Actions {
 			users = append(users, a.UserID)
-			require.Equal(t, e.Keys[i], activity.EventKey(a.ID), "a key for each action")
+			require.Equal(t, e.Keys[i], feed.KeyOf(a.ID), "a key for each action")
 		}
 		all = append(all, users)
 	}
@@ -64,10 +64,8 @@ func (f fixture) act(session string, users ...string) eventlog.Entry {
 
 func (f fixture) identity(session, anonymous, user string) eventlog.Entry {
 	f.Helper()
-	e, err := identityEntry(activity.Identity{Type: activity.IdentityType, ProductID: product, SessionID: session,
+	return identityEntry(feed.Identity{Type: feed.IdentityType, ProductID: product, SessionID: session,
 		AnonymousID: anonymous, UserID: user, At: time.Now().UnixMicro()})
-	require.NoError(f, err)
-	return e
 }
 
 func (f fixture) sessionActions(session string) int {
@@ -80,7 +78,7 @@ var eraseTests = []test{
 		summary := eventlog.Entry{SessionID: "s1", Data: []byte(`{"type":"summary","session_id":"s1","summary":"x"}`)}
 		entries := f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s1", "ada", ""), summary,
 			f.act("", "ada"), f.act("s2", "ada"), f.act("s3", "bob"), f.act("", "bob"))
-		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		f.append(EraseEntry(f, feed.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
 		f.append(f.act("s1", "ada"), f.act("", "ada"))
 		require.Equal(f, [][]string{{"erased"}, {"erased"}, {"erased"}, {"erased"}, {"erased"}, {"erased"}, {"bob"}, {"bob"},
 			{"erase"}, {"ada"}, {"ada"}}, Told(f, f.log, product))
@@ -96,7 +94,7 @@ var eraseTests = []test{
 	}},
 	{name: "a session keeps the actions of others", run: func(f fixture) {
 		f.append(f.act("s1", "ada", "anon-2", "grace", ""), f.identity("s1", "anon-2", "grace"), f.act("s1", "ada"))
-		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"},
+		f.append(EraseEntry(f, feed.Erasure{UserID: "ada", SessionIDs: []string{"s1"},
 			Kept: map[string][]string{"s1": {"anon-2", "grace"}}}))
 		require.Equal(f, [][]string{{"anon-2", "grace"}, {"identity"}, {"erased"}, {"erase"}}, Told(f, f.log, product))
 		require.Zero(f, f.filed("ada"))
@@ -107,7 +105,7 @@ var eraseTests = []test{
 		f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s2", "anon"), f.act("", "anon"))
 		told := [][]string{{"anon"}, {"identity"}, {"erased"}, {"erased"}}
 		for _, sessions := range [][]string{{"s2"}, {}, {"s1"}} {
-			f.append(EraseEntry(f, activity.Erasure{UserID: "anon", SessionIDs: sessions,
+			f.append(EraseEntry(f, feed.Erasure{UserID: "anon", SessionIDs: sessions,
 				Kept: map[string][]string{"s1": {"anon", "ada"}}}))
 			told = append(told, []string{"erase"})
 			require.Equal(f, told, Told(f, f.log, product))
@@ -119,21 +117,21 @@ var eraseTests = []test{
 			require.Equal(f, []string{"s1"}, ids, "for the next erasure")
 			require.Empty(f, outside)
 		}
-		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		f.append(EraseEntry(f, feed.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
 		require.Zero(f, f.filed("ada"))
 		require.Zero(f, f.sessionActions("s1"))
 	}},
 	{name: "erasures without a user, and repeated ones", run: func(f fixture) {
 		f.append(f.act("s1", ""), f.act("", "ada"))
 		for range 2 {
-			f.append(EraseEntry(f, activity.Erasure{SessionIDs: []string{"s1", "none"}}))
+			f.append(EraseEntry(f, feed.Erasure{SessionIDs: []string{"s1", "none"}}))
 		}
 		require.Equal(f, [][]string{{"erased"}, {"ada"}, {"erase"}, {"erase"}}, Told(f, f.log, product))
 		require.Zero(f, f.sessionActions("s1"))
 		require.Equal(f, 1, f.filed("ada"))
 	}},
 	{name: "a product that is dropped forgets them, and later actions", run: func(f fixture) {
-		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}),
+		f.append(f.act("s1", "ada"), EraseEntry(f, feed.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}),
 			f.act("s2", "ada"))
 		f.drop()
 		require.Zero(f, f.filed("ada"))
@@ -142,7 +140,7 @@ var eraseTests = []test{
 		require.Equal(f, 1, f.filed("ada"))
 	}},
 	{name: "a trimmed log", retention: small, run: func(f fixture) {
-		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		f.append(f.act("s1", "ada"), EraseEntry(f, feed.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
 		erased := f.bounds().Newest
 		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(erased) >= 0 })
 		f.append(f.act("s1", "ada"))

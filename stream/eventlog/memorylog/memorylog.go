@@ -26,8 +26,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -71,7 +71,7 @@ type product struct {
 	share   *fair.Share[*product]
 	tail    *engine.Tail
 	erased  engine.Erasures
-	keys    map[activity.Key]struct{}
+	keys    map[feed.Key]struct{}
 	peak    int   // number of keys since the map was last rebuilt
 	dropped int64 // entries trimmed for their size before they expired
 }
@@ -108,7 +108,7 @@ func (l *Log) product(id string) *product {
 	defer l.mu.Unlock()
 	p, ok := l.products[id]
 	if !ok {
-		p = &product{tail: engine.NewTail(l.born), keys: map[activity.Key]struct{}{}}
+		p = &product{tail: engine.NewTail(l.born), keys: map[feed.Key]struct{}{}}
 		p.share = l.shares.Join(p)
 		l.products[strings.Clone(id)] = p
 		if l.closed {
@@ -223,7 +223,7 @@ func (p *product) account() {
 	p.erased.DropUpTo(p.tail.Bounds().TrimmedTo)
 	p.peak = max(p.peak, len(p.keys))
 	if p.peak > minKeys && len(p.keys) < p.peak/2 { // maps never shrink
-		kept := make(map[activity.Key]struct{}, len(p.keys))
+		kept := make(map[feed.Key]struct{}, len(p.keys))
 		maps.Copy(kept, p.keys)
 		p.keys, p.peak = kept, len(kept)
 	}
@@ -234,7 +234,7 @@ func (p *product) account() {
 const minKeys = 64
 
 // holds reports whether the key belongs to a retained entry.
-func (p *product) holds(key activity.Key) bool {
+func (p *product) holds(key feed.Key) bool {
 	_, held := p.keys[key]
 	return held
 }

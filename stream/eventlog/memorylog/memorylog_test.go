@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -129,7 +129,7 @@ func TestLog_takesNoMoreThanItMay(t *testing.T) {
 		"many keys": func(i int) eventlog.Entry {
 			e := eventlog.Entry{Data: []byte(`{}`)}
 			for k := range 20 {
-				e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(i, "/", k)))
+				e.Keys = append(e.Keys, feed.KeyOf(fmt.Sprint(i, "/", k)))
 			}
 			return e
 		},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 )
 
@@ -53,15 +54,15 @@ func (c *commit) addRun(user, session string, actions []activity.BatchAction) er
 		if err != nil {
 			return err
 		}
-		c.addRecord(activity.EventKey(a.ID), r.Start, user, r.JSON)
+		c.addRecord(feed.KeyOf(a.ID), r.Start, user, r.JSON)
 	}
 	return nil
 }
 
-// addIdentity adds an identity, by the key of its entry, as a run of one record. An identity
-// without a session or a key is left out.
-func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
-	if who.SessionID == "" || len(keys) == 0 {
+// addIdentity adds an identity, by the key of its entry, as a run of one record. None is added
+// for nil, or without a session or a key.
+func (c *commit) addIdentity(who *feed.Identity, keys []feed.Key) {
+	if who == nil || who.SessionID == "" || len(keys) == 0 {
 		return
 	}
 	c.beginRun(who.UserID, who.SessionID, 1)
@@ -92,7 +93,7 @@ func heldName(session, user string) string {
 // addRecord adds three arguments: the seven-digit number of the commit's next action followed by
 // its key, the action's start in microseconds since the epoch, and the record, which is the
 // length of the user, the user and the text.
-func (c *commit) addRecord(key activity.Key, start int64, user, text string) {
+func (c *commit) addRecord(key feed.Key, start int64, user, text string) {
 	c.actions++
 	record := strconv.Itoa(len(user)) + " " + user + text
 	c.args = append(c.args, fmt.Sprintf("%07d%s", c.actions, key[:]), start, record)

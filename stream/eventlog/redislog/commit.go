@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -63,9 +63,7 @@ func (l *Log) Append(
 			if err := errors.Join(err, err2); err != nil {
 				return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 			}
-			if who != nil {
-				c.addIdentity(who, e.Keys)
-			}
+			c.addIdentity(who, e.Keys)
 			if gone != nil {
 				c.work += eraseWork * len(gone.SessionIDs)
 			}
@@ -120,7 +118,7 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		e.Own()
-		keys := make([]byte, 0, len(e.Keys)*len(activity.Key{}))
+		keys := make([]byte, 0, len(e.Keys)*len(feed.Key{}))
 		for k := range e.Keys {
 			keys = append(keys, e.Keys[k][:]...)
 		}

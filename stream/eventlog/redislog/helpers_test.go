@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/jsontext"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -44,7 +45,7 @@ func entry(session string, users ...string) eventlog.Entry {
 	e := eventlog.Entry{SessionID: session, Batch: &b}
 	for i, user := range users {
 		b.Actions[i].UserID = user
-		e.Keys = append(e.Keys, activity.EventKey(actions[i].ID))
+		e.Keys = append(e.Keys, feed.KeyOf(actions[i].ID))
 	}
 	e.Data, _ = jsontext.Marshal(b) // a batch always encodes
 	return e

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -227,11 +227,11 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 // duplicates returns the error for the keys at these positions among the keys of all
 // entries, counted from one.
 func duplicates(entries []eventlog.Entry, positions []any) error {
-	var all []activity.Key
+	var all []feed.Key
 	for _, e := range entries {
 		all = append(all, e.Keys...)
 	}
-	var seen []activity.Key
+	var seen []feed.Key
 	for _, position := range positions {
 		if i, _ := position.(int64); i > 0 && int(i) <= len(all) {
 			seen = append(seen, all[i-1])

@@ -1,20 +1,6 @@
-package activity
+package feed
 
-// Standing is the trustworthiness of an identity. Standings are ordered: a lower one never
-// overrides a higher one.
-type Standing uint8
-
-// The standings, from the lowest.
-const (
-	Claimed  Standing = iota // by anyone, such as a browser with the public capture token
-	Reported                 // by a webhook that proved its secret, or by a program through its own sink
-	Signed                   // under one of the product's identity secrets
-)
-
-// String returns "claimed", "reported" or "signed".
-func (s Standing) String() string {
-	return [...]string{"claimed", "reported", "signed"}[min(s, Signed)]
-}
+import "github.com/liveactivity/liveactivity/activity"
 
 // IdentityType is the type of an [Identity].
 const IdentityType = "identity"
@@ -32,7 +18,7 @@ type Identity struct {
 	At          int64  `json:"at"`              // microseconds since the epoch
 	// Standing is the standing of the event. Of several identities for an action, the one
 	// with the highest standing counts.
-	Standing Standing `json:"standing,omitempty"`
+	Standing activity.Standing `json:"standing,omitempty"`
 	// ConversationID is set if the session has a link for that user.
 	ConversationID string `json:"conversation_id,omitempty"`
 }

@@ -1,14 +1,13 @@
-package activity
+package feed
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 	"strings"
-)
 
-// EraseType is the type of an [Erasure].
-const EraseType = "erase"
+	"github.com/liveactivity/liveactivity/activity"
+)
 
 // Erasure is a log entry that erases everything of a person before it.
 type Erasure struct {
@@ -47,11 +46,11 @@ func (e *Erasure) Erases(sessionID, userID string) bool {
 	return userID != "" && userID == e.UserID || slices.Contains(e.SessionIDs, sessionID)
 }
 
-// Left returns the batch without the actions that any of the erasures covers: the batch itself if
+// LeftOf returns the batch without the actions that any of the erasures covers: the batch itself if
 // there are none, and nil if nothing is left. It does not modify the batch.
-func (b *Batch) Left(erasures ...*Erasure) *Batch {
-	isErased := b.isErasedBy(erasures)
-	left := b.keep(func(a *BatchAction) bool { return !isErased(a) })
+func LeftOf(b *activity.Batch, erasures ...*Erasure) *activity.Batch {
+	isErased := isErasedBy(b, erasures)
+	left := keep(b, func(a *activity.BatchAction) bool { return !isErased(a) })
 	digests := map[string]bool{}
 	for _, e := range erasures {
 		for _, digest := range e.EmailsSHA256 {
@@ -59,8 +58,8 @@ func (b *Batch) Left(erasures ...*Erasure) *Batch {
 		}
 	}
 	hides := func(email string) bool { return email != "" && digests[EmailDigest(email)] }
-	if left == nil || len(digests) == 0 ||
-		!hides(left.Email) && !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return hides(a.Email) }) {
+	if left == nil || len(digests) == 0 || !hides(left.Email) &&
+		!slices.ContainsFunc(left.Actions, func(a activity.BatchAction) bool { return hides(a.Email) }) {
 		return left
 	}
 	hidden := *left
@@ -76,15 +75,17 @@ func (b *Batch) Left(erasures ...*Erasure) *Batch {
 	return &hidden
 }
 
-// Part returns a batch of the actions that any of the erasures covers, or nil if there are none. It
-// does not modify the batch.
-func (b *Batch) Part(erasures ...*Erasure) *Batch { return b.keep(b.isErasedBy(erasures)) }
+// PartOf returns a batch of the actions that any of the erasures covers, or nil if there are none.
+// It does not modify the batch.
+func PartOf(b *activity.Batch, erasures ...*Erasure) *activity.Batch {
+	return keep(b, isErasedBy(b, erasures))
+}
 
 // isErasedBy returns a function that reports whether any of the erasures covers an action of the
 // batch. It caches the result by user, since there may be thousands of erasures.
-func (b *Batch) isErasedBy(erasures []*Erasure) func(*BatchAction) bool {
+func isErasedBy(b *activity.Batch, erasures []*Erasure) func(*activity.BatchAction) bool {
 	users := map[string]bool{}
-	return func(a *BatchAction) bool {
+	return func(a *activity.BatchAction) bool {
 		is, known := users[a.UserID]
 		if !known {
 			is = slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
@@ -97,8 +98,8 @@ func (b *Batch) isErasedBy(erasures []*Erasure) func(*BatchAction) bool {
 // keep returns a batch of the actions that keeps accepts: b itself for all, nil for none. If
 // actions are left out, or if keeps rejects the session's user, the batch's identity is copied from
 // the last action.
-func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
-	kept := make([]BatchAction, 0, len(b.Actions))
+func keep(b *activity.Batch, keeps func(*activity.BatchAction) bool) *activity.Batch {
+	kept := make([]activity.BatchAction, 0, len(b.Actions))
 	for i := range b.Actions {
 		if keeps(&b.Actions[i]) {
 			kept = append(kept, b.Actions[i])
@@ -107,7 +108,7 @@ func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	switch {
 	case len(kept) == 0 && len(b.Actions) > 0:
 		return nil
-	case len(kept) == 0, len(kept) == len(b.Actions) && keeps(&BatchAction{UserID: b.UserID}):
+	case len(kept) == 0, len(kept) == len(b.Actions) && keeps(&activity.BatchAction{UserID: b.UserID}):
 		return b
 	}
 	part := *b

@@ -1,4 +1,4 @@
-package activity
+package tracing
 
 // Flow counts the outcomes of a product's events, and the notes, summaries and offers that the
 // service wrote, in some span of time.
