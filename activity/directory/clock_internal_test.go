@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -187,13 +186,6 @@ func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
 	require.Less(t, len(k.Points), 50)
 }
 
-// simulated is the traffic of one session: batches of stamps, and the times at which each request
-// leaves and arrives.
-type simulated struct {
-	stamps         []float64
-	sent, received float64
-}
-
 // inverted returns how many neighbours, sorted by their times as they came, are
 // not in the order of their stamps, which are in Sent.
 func inverted(events []activity.Event) (n int) {
@@ -241,39 +233,6 @@ func TestClock_neverInvertsDelayedEvents(t *testing.T) {
 		}
 		require.Zero(t, inverted(all), "seed %d: %v", seed, requests)
 	}
-}
-
-// TestClock_neverInvertsALongSession simulates networks that go away and come back:
-// requests of seconds then arrive in any order, each with less latency than most before.
-func TestClock_neverInvertsALongSession(t *testing.T) {
-	bends := 0
-	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 10))
-		var requests []simulated
-		now := 0.0
-		for range 6 {
-			back := now + 20*random.Float64()
-			for now < back+1 {
-				now += 0.02 + 0.5*random.Float64()
-				arrives := max(now, back) + 4*random.Float64()*random.Float64()
-				requests = append(requests, simulated{[]float64{now}, now, arrives})
-			}
-		}
-		slices.SortFunc(requests, func(a, b simulated) int { return cmp.Compare(a.received, b.received) })
-		var k clock
-		var all []activity.Event
-		for i, r := range requests {
-			settled, expired := k.settle(nil, []activity.Event{shown(r.stamps[0], r.sent, r.received)}, time.Hour)
-			require.Zero(t, expired)
-			all = append(all, activity.Event{Time: settled[0].Time, Sent: after(r.stamps[0])})
-			if i%4 == 0 {
-				k = stored(t, k)
-			}
-		}
-		bends = max(bends, len(k.Points))
-		require.Zero(t, inverted(all), "seed %d, %d points", seed, len(k.Points))
-	}
-	require.Greater(t, bends, 16, "the sessions must need more points than a quiet one")
 }
 
 // TestClock_neverInvertsAnyEvents makes up stamps, sent_at and arrivals
