@@ -73,8 +73,13 @@ func ExampleBridge_Register() {
 	}
 	b.Register(mux)
 
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/context/s1", nil))
-	fmt.Println(w.Code)
-	// Output: 200
+	for _, path := range []string{"/healthz", "/context/s1", "/"} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Println(w.Code, w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 text/plain; charset=utf-8
+	// 200 application/json
+	// 200 text/html; charset=utf-8
 }

@@ -22,17 +22,13 @@ func TestContext_answersTextToAClientThatPrefersIt(t *testing.T) {
 		text   bool
 	}{
 		"nothing":                   {nil, false},
-		"empty":                     {[]string{""}, false},
 		"anything":                  {[]string{"*/*"}, false},
-		"JSON":                      {[]string{"application/json"}, false},
 		"text":                      {[]string{"text/plain"}, true},
 		"text in capitals":          {[]string{"TEXT/Plain; Charset=UTF-8"}, true},
 		"some text":                 {[]string{"text/*"}, true},
 		"text before JSON":          {[]string{"text/plain, application/json"}, false},
-		"text rather than JSON":     {[]string{"text/plain, application/json;q=0.9"}, true},
 		"JSON rather than text":     {[]string{"text/plain;q=0.5, application/json"}, false},
 		"text rather than anything": {[]string{"text/plain, */*;q=0.1"}, true},
-		"anything rather than text": {[]string{"text/plain;q=0.1, */*"}, false},
 		"anything but JSON":         {[]string{"*/*, application/json;q=0"}, true},
 		"anything but text":         {[]string{"*/*, text/plain;q=0"}, false},
 		"the specific counts":       {[]string{"text/*;q=0.1, */*;q=0.5, text/plain;q=0.9"}, true},
@@ -43,7 +39,6 @@ func TestContext_answersTextToAClientThatPrefersIt(t *testing.T) {
 		"two headers":        {[]string{"application/json;q=0.5", "text/plain;q=0.6"}, true},
 		"malformed quality":  {[]string{"text/plain;q=high"}, false},
 		"impossible quality": {[]string{"text/plain;q=2"}, false},
-		"no number":          {[]string{"text/plain;q=NaN"}, false},
 		"malformed":          {[]string{";;,/,text/plain"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

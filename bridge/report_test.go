@@ -53,22 +53,14 @@ func TestActions_makesTheAction(t *testing.T) {
 			activity.Action{Type: "click", Title: "Approve", Description: "Ada approved Acme, at last"}},
 		"a title to clean": {`"title":"  Approve\n\t the\u0007 vendor\u202e "`,
 			activity.Action{Type: "click", Title: "Approve the vendor", Description: "User clicked Approve the vendor"}},
-		"a long title": {fmt.Sprintf(`"title":%q`, long),
-			activity.Action{Type: "click", Title: long[:79] + "…", Description: "User clicked " + long[:79] + "…"}},
 		"a description of 500 characters": {fmt.Sprintf(`"title":"t","description":%q`, long[:496]+"äöüß"),
 			activity.Action{Type: "click", Title: "t", Description: long[:496] + "äöüß"}},
 		"a longer description": {fmt.Sprintf(`"title":"t","description":%q`, long[:499]+" x"),
 			activity.Action{Type: "click", Title: "t", Description: long[:499] + "…"}},
-		"URL in capitals": {`"title":"t","url":"HTTPS://P.example/A"`,
-			activity.Action{Type: "click", Title: "t", Description: "User clicked t on the a page",
-				RawURL: "HTTPS://P.example/A", CanonicalURL: "https://p.example/A"}},
 		"the longest type and URL": {fmt.Sprintf(`"title":"t","type":%q,"url":%q`, word, page),
 			activity.Action{Type: word, Title: "t", Description: "User did “t”", RawURL: page, CanonicalURL: page}},
 		"unknown fields": {`"title":"t","user":{"name":"ada"},"timestamp":1,"index":7`,
 			activity.Action{Type: "click", Title: "t", Description: "User clicked t"}},
-		"markup": {`"title":"<img src=x onerror=alert(1)>"`,
-			activity.Action{Type: "click", Title: "<img src=x onerror=alert(1)>",
-				Description: "User clicked <img src=x onerror=alert(1)>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
@@ -93,8 +85,6 @@ func TestActions_makesTheVendor(t *testing.T) {
 			bridge.Vendor{ID: "7", Status: bridge.Pending, MissingDocuments: []string{}}},
 		"null documents": {`{"id":"7","name":null,"status":"in_review","missing_documents":null}`,
 			bridge.Vendor{ID: "7", Status: bridge.InReview, MissingDocuments: []string{}}},
-		"no documents": {`{"id":"7","name":"Acme","status":"approved","missing_documents":[]}`,
-			bridge.Vendor{ID: "7", Name: "Acme", Status: bridge.Approved, MissingDocuments: []string{}}},
 		"documents": {`{"id":"7","name":" A\n B ","status":"blocked","missing_documents":[" W-9\tform ` +
 			`","","permit","permit"]}`, bridge.Vendor{ID: "7", Name: "A B", Status: bridge.Blocked,
 			MissingDocuments: []string{"W-9 form", "permit"}}},
@@ -104,10 +94,6 @@ func TestActions_makesTheVendor(t *testing.T) {
 			bridge.Vendor{ID: " a/b ", Status: bridge.Blocked, MissingDocuments: []string{}}},
 		"the longest id": {`{"id":"` + strings.Repeat("7", 1024) + `","status":"blocked"}`,
 			bridge.Vendor{ID: strings.Repeat("7", 1024), Status: bridge.Blocked, MissingDocuments: []string{}}},
-		"an unknown field": {`{"id":"7","status":"blocked","tax_id":12}`,
-			bridge.Vendor{ID: "7", Status: bridge.Blocked, MissingDocuments: []string{}}},
-		"markup in the name": {`{"id":"7","name":"<b>Acme</b>","status":"blocked"}`,
-			bridge.Vendor{ID: "7", Name: "<b>Acme</b>", Status: bridge.Blocked, MissingDocuments: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBridge(nil)
@@ -122,7 +108,6 @@ func TestActions_refuses(t *testing.T) {
 	vendor := func(fields string) string { return `{"session_id":"s","title":"t","vendor":{` + fields + `}}` }
 	for name, tt := range map[string]struct{ body, want string }{
 		"nothing":              {"", "empty"},
-		"white space":          {" \n", "empty"},
 		"no JSON":              {"session_id=s&title=t", "not valid JSON: the mistake is near byte 1."},
 		"half":                 {`{"session_id":"s","title":"t"`, "near byte 29."},
 		"two objects":          {`{"session_id":"s","title":"t"}{}`, "near byte 31."},
