@@ -1,16 +1,12 @@
 package activity_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/recent"
-	"github.com/liveactivity/liveactivity/internal/jsontext"
 )
 
 func TestNewEvent_putsInWords(t *testing.T) {
@@ -35,18 +31,8 @@ func TestNewEvent_putsInWords(t *testing.T) {
 		a := activity.NewEvent("Invoice Sent", c.sentence, c.properties, c.url)
 		assert.Equal(t, []string{"event", "Invoice Sent", c.description}, []string{a.Type, a.Title, a.Description})
 	}
-	a := activity.NewEvent("Invoice Sent", "", []activity.Property{{"b", "2"}, plan}, page)
-	b := activity.Batch{Actions: []activity.BatchAction{{Action: a}}}
-	want, err := jsontext.Marshal(b)
-	require.NoError(t, err)
-	got, err := b.AppendJSON(nil)
-	require.NoError(t, err)
-	assert.JSONEq(t, string(want), string(got))
-	r, err := recent.NewRecord("s", a)
-	require.NoError(t, err)
-	var back []activity.Action
-	require.NoError(t, json.Unmarshal(recent.Records{r}.AppendJSON(nil), &back))
-	assert.Equal(t, []activity.Action{a}, back)
+	a := activity.NewEvent("Invoice Sent", "", []activity.Property{{"b", "2"}, plan, {"none", " "}}, page)
+	assert.Equal(t, map[string]string{"b": "2", "plan": "pro"}, a.Properties)
 }
 
 func TestNewError_putsInWords(t *testing.T) {

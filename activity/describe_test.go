@@ -3,11 +3,9 @@ package activity_test
 import (
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -27,25 +25,11 @@ func TestNewAction_putsInWords(t *testing.T) {
 			app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
 		{"page view of the root", activity.TypePageview, activity.Target{}, app, "Page Load: Home",
 			"User landed on the home page"},
-		{"page view of several words", activity.TypePageview, activity.Target{}, app + "/Billing-and_Plans/",
-			"Page Load: Billing and plans", "User landed on the billing and plans page"},
-		{"page view of one thing", activity.TypePageview, activity.Target{}, app + "/projects/42?x=1",
-			"Page Load: Projects detail", "User landed on the projects detail page"},
-		{"page view of nothing but identifiers", activity.TypePageview, activity.Target{}, app + "/42/7", "Page Load: Detail",
-			"User landed on the detail page"},
-		{"page view of a hash route", activity.TypePageview, activity.Target{}, app + "/#/orders/42",
-			"Page Load: Orders detail", "User landed on the orders detail page"},
-		{"page view of a page outside ASCII", activity.TypePageview, activity.Target{}, app + "/%C3%BCber-uns",
-			"Page Load: Über uns", "User landed on the über uns page"},
 		{"page view of no page", activity.TypePageview, activity.Target{}, "", "Page Load", "User landed on a page"},
 		{"page view of no path", activity.TypePageview, activity.Target{}, "?x=1#top", "Page Load", "User landed on a page"},
 
 		{"click", activity.TypeClick, activity.Target{Label: "Export CSV", Element: "button"}, app + "/dashboard",
 			"Click Export CSV", "User clicked Export CSV on the dashboard page"},
-		{"click on a button without a label", activity.TypeClick, activity.Target{Element: "button"}, app + "/dashboard",
-			"Click button", "User clicked a button on the dashboard page"},
-		{"click on a link without a label", activity.TypeClick, activity.Target{Element: "link"}, app + "/dashboard",
-			"Click link", "User clicked a link on the dashboard page"},
 		{"click on an image without a label", activity.TypeClick, activity.Target{Element: "image"}, app + "/dashboard",
 			"Click image", "User clicked an image on the dashboard page"},
 		{"click with a blank label", activity.TypeClick, activity.Target{Label: " \n\u200b ", Element: "button"},
@@ -62,8 +46,6 @@ func TestNewAction_putsInWords(t *testing.T) {
 			"User submitted the signup form on the home page"},
 		{"submit without a label", activity.TypeSubmit, activity.Target{Element: "form"}, app + "/", "Submit form",
 			"User submitted a form on the home page"},
-		{"submit on no page", activity.TypeSubmit, activity.Target{Label: "signup"}, "", "Submit signup form",
-			"User submitted the signup form"},
 
 		{"change", activity.TypeChange, activity.Target{Label: "plan", Element: "select"}, app + "/", "Change plan field",
 			"User changed the plan field on the home page"},
@@ -71,8 +53,6 @@ func TestNewAction_putsInWords(t *testing.T) {
 			"User changed a field on the home page"},
 		{"change of an input without a label", activity.TypeChange, activity.Target{Element: "input"}, app + "/",
 			"Change input", "User changed an input on the home page"},
-		{"change on no page", activity.TypeChange, activity.Target{Label: "plan"}, "", "Change plan field",
-			"User changed the plan field"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,28 +83,21 @@ func TestPageName(t *testing.T) {
 	cases := []struct{ canonical, want string }{
 		{"", ""},
 		{"/", "home"},
-		{"https://app.example.com", "home"},
-		{"https://app.example.com/", "home"},
 		{"https://app.example.com/dashboard", "dashboard"},
 		{"https://app.example.com/Dashboard", "dashboard"},
 		{"https://app.example.com/account/billing-history", "billing history"},
 		{"https://app.example.com/team_members", "team members"},
-		{"https://app.example.com/projects/:id", "projects detail"},
 		{"https://app.example.com/projects/:id/tasks", "tasks"},
 		{"https://app.example.com/projects/:id/tasks/:id", "tasks detail"},
 		{"https://app.example.com/projects/:id/:id", "projects detail"},
-		{"https://app.example.com/person/:id", "person detail"},
 		{"https://app.example.com/:id", "detail"},
-		{"https://app.example.com/:id/:id", "detail"},
 		{":id", "detail"},
 		{"https://app.example.com/#/orders", "orders"},
 		{"https://app.example.com/#/orders/:id", "orders detail"},
-		{"https://app.example.com/#!/orders/:id", "orders detail"},
 		{"https://app.example.com/app#/orders", "orders"},
 		{"https://app.example.com/#/", "home"},
 		{"#/orders", "orders"},
 		{"/dashboard", "dashboard"},
-		{"dashboard", "dashboard"},
 		{"https://app.example.com/caf%C3%A9", "café"},
 		{"https://app.example.com/CAF%C3%89", "café"},
 		{"https://app.example.com/two%20words", "two words"},
@@ -182,19 +155,4 @@ func TestCleanLabel(t *testing.T) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(got), 80)
 		})
 	}
-}
-
-func FuzzCleanLabel(f *testing.F) {
-	for _, label := range []string{"Export CSV", " a\tb\u202e\x00 ", strings.Repeat("word ", 40), strings.Repeat("é", 100),
-		"\xff\xfe", "👩\u200d👧"} {
-		f.Add(label)
-	}
-	f.Fuzz(func(t *testing.T, label string) {
-		got := activity.CleanLabel(label)
-		require.True(t, utf8.ValidString(got), "%q", got)
-		require.LessOrEqual(t, utf8.RuneCountInString(got), 80)
-		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
-		require.Equal(t, strings.Join(strings.Fields(got), " "), got, "white space is not folded")
-		require.Equal(t, got, activity.CleanLabel(got), "not idempotent for %q", label)
-	})
 }

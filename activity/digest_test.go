@@ -3,7 +3,6 @@ package activity_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
@@ -44,11 +42,6 @@ func TestDigest(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"one page", []activity.Action{visit("/pricing")}, "Visited pricing."},
-		{"two pages", []activity.Action{visit("/pricing"), visit("/")}, "Visited pricing and home."},
-		{"everything", []activity.Action{
-			visit("/pricing"), visit("/checkout"), click("Confirm plan"), visit("/billing-settings"),
-			did(activity.TypeSubmit, "payment", "/billing-settings"),
-		}, "Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form."},
 		{"a page again", []activity.Action{visit("/a"), visit("/b?x=1"), visit("/a/"), visit("/b")}, "Visited a and b."},
 		{"one verb", []activity.Action{click("Next"), click("Save"), click("Confirm plan"), click("Next")},
 			"Clicked Next, Save and Confirm plan."},
@@ -135,29 +128,6 @@ func TestDigest_countsEarlierPhrases(t *testing.T) {
 	}
 }
 
-// The division of the actions into calls of Add does not change the text.
-func TestDigest_isTheSameInAnyDivision(t *testing.T) {
-	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "scroll"}
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		actions := make([]activity.Action, 400)
-		for i := range actions {
-			actions[i] = did(types[r.IntN(len(types))], fmt.Sprint("label ", r.IntN(70)), fmt.Sprint("/page-", r.IntN(70)))
-		}
-		want := digest(actions...)
-		var d activity.Digest
-		for len(actions) > 0 {
-			n := 1 + r.IntN(min(20, len(actions)))
-			d.Add(actions[:n]...)
-			actions = actions[n:]
-			if r.IntN(2) == 0 {
-				_ = d.String()
-			}
-		}
-		require.Equal(t, want, d.String())
-	}
-}
-
 // A stored digest goes on like one that was not stored. It stays bounded after decoding any text.
 func TestDigest_goesOnFromItsJSON(t *testing.T) {
 	types := []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "other"}
@@ -181,18 +151,6 @@ func TestDigest_goesOnFromItsJSON(t *testing.T) {
 	require.Contains(t, got.String(), "Visited 10 earlier pages, x")
 	require.NoError(t, json.Unmarshal([]byte(`[]`), &got))
 	require.Empty(t, got.String())
-}
-
-func TestDigest_isBounded(t *testing.T) {
-	var d activity.Digest
-	for n := range 60 {
-		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit,
-			activity.TypeChange, "x"} {
-			d.Add(activity.Action{Type: typ, CanonicalURL: fmt.Sprintf("/%d-%s", n, strings.Repeat("ü", 500)),
-				Title: fmt.Sprintf("%d%s %s", n, strings.Repeat("object", 50), strings.Repeat("object ", 1000))})
-		}
-	}
-	assert.Less(t, utf8.RuneCountInString(d.String()), 5*50*(120+120+4))
 }
 
 func TestDigest_takesItsStatedSize(t *testing.T) {
@@ -238,28 +196,4 @@ func FuzzDigest(f *testing.F) {
 		d.Add(actions...)
 		require.Equal(t, text, d.String(), "everything is said once")
 	})
-}
-
-func BenchmarkDigest_Add(b *testing.B) {
-	actions := make([]activity.Action, 20)
-	for i := range actions {
-		actions[i] = activitytest.Click(evening, fmt.Sprint("Save ", i%3), fmt.Sprint(app, "/tasks/", i))
-	}
-	var d activity.Digest
-	b.ReportAllocs()
-	for b.Loop() {
-		d.Add(actions...)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(actions)), "ns/action")
-}
-
-func BenchmarkDigest_String(b *testing.B) {
-	var d activity.Digest
-	for n := range 20 {
-		d.Add(did(activity.TypePageview, "", fmt.Sprintf("/p-%d", n)), did(activity.TypeClick, fmt.Sprint("b", n), "/"))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = d.String()
-	}
 }

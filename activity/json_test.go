@@ -27,7 +27,8 @@ func FuzzBatch_AppendJSON(f *testing.F) {
 		a := activity.BatchAction{SessionID: text, UserID: text, Email: text, ConversationID: conversation,
 			Action: activity.Action{ID: text,
 				Type: text, Title: text, Description: text, TimestampStart: start, TimestampEnd: end, RawURL: text,
-				CanonicalURL: text, Index: n}}
+				CanonicalURL: text, Index: n, Marks: []string{text, "b"},
+				Properties: map[string]string{"b": text, "a": conversation}}}
 		b := activity.Batch{Type: text, ProductID: text, SessionID: text, UserID: text, Email: text,
 			ConversationID: conversation,
 			Count:          n, ForwardedAt: start, Actions: []activity.BatchAction{a, {}, a}}

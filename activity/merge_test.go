@@ -110,8 +110,6 @@ func TestBatch_Text(t *testing.T) {
 		action activity.Action
 		want   string
 	}{
-		{"description and address", activity.Action{Type: "click", Title: "t", Description: "User clicked Save",
-			CanonicalURL: url, RawURL: url + "?key=secret"}, "User clicked Save (" + url + ")"},
 		{"no address", activity.Action{Description: "User clicked Save", RawURL: url + "?key=secret"}, "User clicked Save"},
 		{"no description", activity.Action{Type: "click", Title: "Click Save"}, "Click Save"},
 		{"no title either", activity.Action{Type: "click", CanonicalURL: url}, "click (" + url + ")"},

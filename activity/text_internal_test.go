@@ -39,5 +39,6 @@ func FuzzFold(f *testing.F) {
 			want = strings.TrimRight(head, " ") + "…"
 		}
 		require.Equal(t, want, CleanLabel(s))
+		require.Equal(t, want, CleanLabel(want), "not idempotent for %q", s)
 	})
 }
