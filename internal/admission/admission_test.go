@@ -52,36 +52,6 @@ func TestPool_boundsEachKeyAndAll(t *testing.T) {
 	})
 }
 
-// Keys take turns, so that a key with many waiters holds up no other.
-func TestPool_servesKeysInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := admission.NewPool(1, 1, 1000)
-		first := acquire(t, p, "", 1)
-		var order []string
-		var mu sync.Mutex
-		for i := range 10 {
-			for _, key := range []string{"flood", "flood", "flood", "shop"} {
-				if key == "shop" && i != 9 {
-					continue
-				}
-				go func() {
-					release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), key, 1, 1)
-					assert.NoError(t, err)
-					mu.Lock()
-					order = append(order, key)
-					mu.Unlock()
-					release()
-				}()
-				synctest.Wait()
-			}
-		}
-		first()
-		synctest.Wait()
-		require.Len(t, order, 31)
-		assert.Contains(t, order[:2], "shop")
-	})
-}
-
 // Many keys with many waiters each do not hold up another key.
 func TestPool_servesAKeyAfterOneOfEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -171,16 +171,6 @@ func TestCache_takesAnEntryOfItsOwner(t *testing.T) {
 	assert.Zero(t, c.Bytes("p"))
 }
 
-func TestCache_evictsNothingPinned(t *testing.T) {
-	c := fair.New[string, string](&fair.Options{MaxBytes: 1, TotalBytes: 1}, nil)
-	for i := range 100 {
-		c.Put("p", fmt.Sprint(i), "", fair.Item{Pinned: true})
-		c.Put("q", fmt.Sprint(i), "", fair.Item{Pinned: true})
-		c.Trim("p")
-	}
-	assert.Equal(t, 200, c.Len())
-}
-
 // Each call of Evict takes one value of the product alone, never a pinned one. A Last value goes
 // after the others, except one that was just written.
 func TestCache_evictsOneValueOfAProduct(t *testing.T) {

@@ -182,17 +182,6 @@ func TestScanner_readsValuesOfAnyKindAsAskedFor(t *testing.T) {
 	}
 }
 
-func BenchmarkScanner_skip(b *testing.B) {
-	body := []byte(`[` + strings.Repeat(`{"event":"$autocapture","properties":{"a":[1,2,3],"$current_url":"https://`+
-		`app.example.com/projects/42?tab=x"}},`, 1000) + `{}]`)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		s := jsonscan.New(body)
-		s.Skip()
-	}
-}
-
 // The bytes that end a run of plain ones are found at every place in a word.
 func TestScanner_findsTheEndOfAString(t *testing.T) {
 	for before := range 20 {
