@@ -91,10 +91,6 @@ func TestFetcher_takesADocument(t *testing.T) {
 	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
 		id := s.URL + r.URL.Path
 		switch r.URL.Path {
-		case "/moved":
-			http.Redirect(w, r, "/target", http.StatusFound)
-		case "/target":
-			_, _ = w.Write(described(s.URL + "/moved"))
 		case "/large":
 			_, _ = w.Write(append(described(id), strings.Repeat(" ", maxDocument)...))
 		case "/other":
@@ -112,7 +108,7 @@ func TestFetcher_takesADocument(t *testing.T) {
 	f := s.trusting()
 	const cannot = "The client's metadata document cannot be fetched from its public https address"
 	for path, want := range map[string]string{
-		"/client": "<nil>", "/moved": "<nil>", "/none": cannot,
+		"/client": "<nil>", "/none": cannot,
 		"/large": "The client's metadata document is larger than 5 KB",
 		"/other": "The client's metadata document names another client_id",
 		"/text":  "The client's metadata document is not a JSON object of client metadata",
