@@ -31,43 +31,13 @@ func room() error   { return nil }
 
 // A long text waits for room before it is unpacked, as gzip does.
 func TestUnpackLZ64_asksForRoom(t *testing.T) {
-	// Each code names the entry that is about to be added, so each run is one unit longer than the
-	// run before it.
-	run := func(runs int) []byte {
-		var bits []byte
-		put := func(v, n uint32) {
-			for i := range n {
-				bits = append(bits, byte(v>>i&1))
-			}
-		}
-		put(lzUnit8, 2)
-		put('[', 8)
-		for i, width := 0, uint32(3); i < runs; i++ {
-			entry := uint32(lzEnd + 2 + i)
-			put(entry, width)
-			if entry+1 == 1<<width {
-				width++
-			}
-		}
-		var text []byte
-		for at := 0; at < len(bits); at += 6 {
-			digit := 0
-			for i := range 6 {
-				digit <<= 1
-				if at+i < len(bits) {
-					digit |= int(bits[at+i])
-				}
-			}
-			text = append(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[digit])
-		}
-		return text
+	unpack := func(digits int, limit int64, room func() error) error { // each code of zeros is a new character
+		_, err := (&unpacker{limit: limit, room: room}).unpackLZ64(bytes.Repeat([]byte("A"), digits))
+		return err
 	}
-	_, err := (&unpacker{limit: 8 << 20, room: noRoom}).unpackLZ64(run(200)) // 20,301 units
-	require.ErrorIs(t, err, errLZ, "it breaks off")
-	_, err = (&unpacker{limit: 8 << 20, room: noRoom}).unpackLZ64(run(4000)) // 8 million
-	require.ErrorIs(t, err, errNoRoom)
-	_, err = (&unpacker{limit: 1 << 20, room: room}).unpackLZ64(run(4000))
-	require.ErrorContains(t, err, "unpacks to more")
+	require.ErrorIs(t, unpack(40_000, 8<<20, noRoom), errLZ, "it breaks off")
+	require.ErrorIs(t, unpack(1<<20, 8<<20, noRoom), errNoRoom)
+	require.ErrorContains(t, unpack(1<<20, 1<<15, room), "unpacks to more")
 }
 
 func TestUnpackLZ64(t *testing.T) {

@@ -186,6 +186,7 @@ func TestBadInput_passesIfOnlyOdd(t *testing.T) {
 			1, 0},
 		{"tokens in other letter case", strings.Replace(event, own, `"Token":"a",`+own+`,"TOKEN":"b"`, 1), 1, 0},
 		{"duplicate tokens", `{"api_key":"phc_unknown",` + token + `,"batch":[` + event + `]}`, 1, 0},
+		{"two batches", `{` + token + `,"batch":[` + event + `],"batch":[]}`, 1, 0},
 		{"an event and a batch", `{` + token + `,"event":"$pageview","batch":[` + event + `]}`, 1, 0},
 		{"invalid UTF-8 in a value", strings.Replace(event, "Export CSV", "Export \xff\xfe CSV", 2), 1, 0},
 		{"invalid UTF-8 in a key", strings.Replace(event, `"uuid"`, "\"\xff\":1,\"uuid\"", 1), 1, 0},

@@ -18,7 +18,8 @@ import (
 // the descriptions of session-1's actions.
 func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
 	log := musttest.New(memorylog.New(nil))
-	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}
+	known := catalogue{shop: {intake.Product{WebhookSecret: shopSecret, Events: intake.NewEvents(rules)},
+		[]string{shopToken}}}
 	in := musttest.New(intake.New(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
 	return (&service{}).mount(in), func() (did []string) {
 		recent, err := log.Activity().Recent(t.Context(), shop, recent.Subject{SessionID: "session-1"}, 50)

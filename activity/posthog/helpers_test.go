@@ -50,22 +50,17 @@ const (
 // bankOrigins are the origins of the bank's pages.
 var bankOrigins = []string{bankOrigin, "https://*.bank.example", "null", "capacitor://localhost"}
 
-// product is a product that the handler knows.
+// product is a product that the handler knows, with its tokens.
 type product struct {
-	secret  string
-	tokens  []string
-	origins []string
-	signing []string // identity secrets
-	private bool     // respects Sec-GPC
-	events  intake.Rules
+	intake.Product
+	tokens []string
 }
 
 type catalogue map[string]product
 
 func (c catalogue) ProductOfID(productID string) (intake.Product, bool, error) {
 	p, ok := c[productID]
-	return intake.Product{WebhookSecret: p.secret, AllowedOrigins: p.origins, IdentitySecrets: p.signing,
-		RespectGPC: p.private, Events: intake.NewEvents(p.events)}, ok, nil
+	return p.Product, ok, nil
 }
 
 func (c catalogue) ProductOfToken(token string) (string, bool, error) {
@@ -84,10 +79,11 @@ var longestToken = strings.Repeat("l", intake.MaxToken-1)
 const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"
 
 var products = catalogue{
-	shop: {secret: shopSecret, tokens: []string{shopToken, longestToken, "phc_shop_second_token"},
-		signing: []string{shopSigns, shopSignsToo}},
-	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins, private: true},
-	closed: {tokens: []string{"phc_closed_token"}},
+	shop: {intake.Product{WebhookSecret: shopSecret, IdentitySecrets: []string{shopSigns, shopSignsToo}},
+		[]string{shopToken, longestToken, "phc_shop_second_token"}},
+	bank: {intake.Product{WebhookSecret: bankSecret, AllowedOrigins: bankOrigins, RespectGPC: true},
+		[]string{bankToken}},
+	closed: {intake.Product{}, []string{"phc_closed_token"}},
 }
 
 // sink keeps the events it receives, with their settled times, or fails with err.
@@ -122,27 +118,16 @@ func (s *sink) settle(ctx context.Context, productID string,
 	if err = book.Open(ctx, events); err != nil {
 		return nil, err
 	}
-	bySession := map[string][]activity.Event{}
 	for _, e := range events {
-		bySession[e.SessionID] = append(bySession[e.SessionID], e)
-	}
-	for session, of := range bySession {
-		timed, _ := book.Settle(session, of)
+		timed, _ := book.Settle(e.SessionID, []activity.Event{e})
 		for _, e := range timed {
 			e.Sent, e.Received, e.ServerTime = time.Time{}, time.Time{}, false
 			e.Standing, e.EmailStanding = 0, 0 // which the doors give
 			settled = append(settled, e)
 		}
 	}
-	slices.SortStableFunc(settled, func(a, b activity.Event) int { return position(events, a) - position(events, b) })
 	_, err = s.docs.Write(ctx, productID, book.Changes()...)
 	return settled, err
-}
-
-func position(events []activity.Event, e activity.Event) int {
-	return slices.IndexFunc(events, func(other activity.Event) bool {
-		return other.ID == e.ID && other.Action == e.Action
-	})
 }
 
 // take returns the product's events since the last call.

@@ -48,7 +48,6 @@ func TestLabel_ofAClick(t *testing.T) {
 		{"span in a link", "See", `span:text="See";a:text="See plans"`, "See plans"},
 		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Add to cart"},
 		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Add to cart"},
-		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Delete row"},
 		{"deep in a button", "", `path:;svg:;span:;button:attr__aria-label="Close"`, "Close"},
 		{"the nearest control", "x", `span:text="x";a:text="Docs";button:text="Menu"`, "Docs"},
 		{"button without text around text", "Add", `span:text="Add";button:`, "Add"},
@@ -96,7 +95,6 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 	for _, c := range []struct{ name, typ, chain, want string }{
 		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "the signup form"},
 		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "the Sign up form"},
-		{"form by id", "submit", `form:attr__id="signup"`, "the #signup form"},
 		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "the signup form"},
 		{"form without a name", "submit", `form:`, "a form"},
 		{"form that is not in the chain", "submit", ``, "a form"},
@@ -105,13 +103,9 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`,
 			"the email field"},
 		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "the E-mail field"},
-		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "the Search field"},
-		{"field by id", "change", `input:attr__id="email"`, "the #email field"},
-		{"dropdown by name", "change", `select:attr__name="plan"`, "the plan field"},
 		{"the field, not its form", "change", `input:;form:attr__name="signup"`, "a field"},
 		{"dropdown without a name", "change", `select:`, "a dropdown"},
 		{"checkbox without a name", "change", `input:attr__type="checkbox"`, "a checkbox"},
-		{"text area without a name", "change", `textarea:`, "a field"},
 		{"what is not in the chain", "change", ``, "an element"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +114,7 @@ func TestLabel_ofASubmitOrChange(t *testing.T) {
 	}
 }
 
-// The text and the value of an input stay out of the event, in every form of the input.
+// The text and the value of an input stay out of the event.
 func TestLabel_neverContainsTypedText(t *testing.T) {
 	const typed = "typed s3cret"
 	type element struct {
@@ -162,17 +156,11 @@ func TestLabel_neverContainsTypedText(t *testing.T) {
 	for _, element := range elements {
 		all := append([]object{element.target}, element.around...)
 		for _, typ := range []string{"click", "change", "submit"} {
-			for form, properties := range map[string]object{
-				"chain":           {"$elements_chain": chainOf(all, typed)},
-				"elements":        {"$elements": withText(all, typed)},
-				"chain and array": {"$elements_chain": chainOf(all, typed), "$elements": withText(all, typed)},
-			} {
-				t.Run(element.name+"/"+typ+"/"+form, func(t *testing.T) {
-					event := on(typ, typed, "")
-					maps.Copy(event["properties"].(object), properties)
-					requireUntold(t, event, "s3cret")
-				})
-			}
+			t.Run(element.name+"/"+typ, func(t *testing.T) {
+				event := on(typ, typed, "")
+				event["properties"].(object)["$elements"] = withText(all, typed)
+				requireUntold(t, event, "s3cret")
+			})
 		}
 	}
 }
@@ -213,24 +201,6 @@ func withText(elements []object, text string) []object {
 		maps.Copy(all[i], element)
 	}
 	return all
-}
-
-// chainOf returns the elements as a chain.
-func chainOf(elements []object, text string) string {
-	var b strings.Builder
-	for i, element := range elements {
-		if i > 0 {
-			b.WriteByte(';')
-		}
-		b.WriteString(element["tag_name"].(string) + ":")
-		for key, value := range element {
-			if key != "tag_name" {
-				b.WriteString(key + `="` + value.(string) + `"`)
-			}
-		}
-		b.WriteString(`attr__value="` + text + `"nth-child="1"text="` + text + `"`)
-	}
-	return b.String()
 }
 
 func TestLabel_ofElementsWithoutAChain(t *testing.T) {
@@ -430,10 +400,7 @@ func TestLabel_ofFieldsAndChoices(t *testing.T) {
 			secret(`attr__role="none OPTION"attr__name="s3cret"`): "Click option",
 		`button:` + secret(``) + `;div:attr__role="option"nth-child="1"`:             "Click option",
 		`div:` + secret(`attr__role="presentation textbox"`):                         "Click div",
-		`div:` + secret(`attr__role="	TextBox  none"`):                               "Click div",
-		`div:` + secret(`attr__Role="searchbox"`):                                    "Click div",
 		`div:` + secret(`attr__contentEditable=""`):                                  "Click div",
-		`span:` + secret(``) + `;div:attr__role="group combobox"nth-child="1"`:       "Click span",
 		`div:` + secret(`attr__role="spinbutton button"`):                            "Click button",
 		`ion-input:` + secret(``):                                                    "Click field",
 		`input:attr__type="submit"attr__value="Pay now"attr__name="go"nth-child="1"`: "Click Pay now",

@@ -150,18 +150,6 @@ var replays = map[string]map[string]brought{
 		"01a1f84c-d72b-7d1e-ae44-3c834be08d25", "003", "005", "006", "008", "011"),
 	"no_compression": shortVisit("http://shop.localhost:35813", "01a1f84c-acf2-7002-972c-21b7cf5dcdc5",
 		"01a1f84c-acc6-792c-bb38-44749b27b9fe", "004", "006", "007", "009", "012"),
-	"recommended_stub": func() map[string]brought {
-		const origin = "http://shop.localhost:36785"
-		home := page{origin + "/", origin + "/"}
-		anonymous := visitor{"01a1f856-b428-7146-8377-abeab718700a", "01a1f856-b3ef-72ca-a37e-bb2cda6fa453"}
-		visit := shortVisit(origin, anonymous.session, anonymous.user, "002", "003", "004", "006", "008")
-		visit["003"] = brought{actions: []did{
-			clicked(home, anonymous, "Click Close dialog", "User clicked Close dialog on the home page"),
-			clicked(home, anonymous, "Click Sign up", "User clicked Sign up on the home page"),
-			submitted(home, anonymous, "Submit signup form", "User submitted the signup form on the home page"),
-		}}
-		return visit
-	}(),
 	"old_1.297.2": func() map[string]brought {
 		const origin = "http://shop.localhost:43249"
 		spa := page{origin + "/spa", origin + "/spa"}
