@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,56 +17,41 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Products of the service, and their keys.
-const (
-	acme, acmeKey     = "acme", "lak_acme"
-	globex, globexKey = "globex", "lak_globex"
-)
+// The service's product, and its key.
+const acme, acmeKey = "acme", "lak_acme"
 
 // service is the real service.
 type service struct {
 	t    *testing.T
 	live *liveactivity.Service
-	web  *httptest.Server
-	stop func()
+	url  string
 }
 
-// startService starts a service in memory at an address, or at any.
-func startService(t *testing.T, address string) *service {
+// startService starts a service in memory.
+func startService(t *testing.T) *service {
 	t.Helper()
-	options := &liveactivity.Options{Logger: slog.New(slog.DiscardHandler)}
-	for product, key := range map[string]string{acme: acmeKey, globex: globexKey} {
-		p, _ := liveactivity.NewProduct(product)
-		options.Products = append(options.Products, p)
-		options.Keys = append(options.Keys, liveactivity.Key{Key: key, ExternalID: product})
-	}
-	live, err := liveactivity.New(options)
+	product, _ := liveactivity.NewProduct(acme)
+	live, err := liveactivity.New(&liveactivity.Options{Logger: slog.New(slog.DiscardHandler),
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{{Key: acmeKey, ExternalID: acme}}})
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	s := &service{t: t, live: live, web: &httptest.Server{Listener: listener,
-		Config: &http.Server{Handler: live.Handler()}}}
-	s.web.Start()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- live.Run(ctx) }()
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		assert.NoError(t, <-ended)
-		s.web.CloseClientConnections()
-		s.web.Close()
+	web := httptest.NewServer(live.Handler())
+	stop := waittest.Run(t, live.Run)
+	t.Cleanup(func() {
+		assert.NoError(t, stop())
+		web.CloseClientConnections()
+		web.Close()
 	})
-	t.Cleanup(s.stop)
-	return s
+	return &service{t: t, live: live, url: web.URL}
 }
 
-// record reports an action of a user of a product.
-func (s *service) record(product, session, user, email, label, url string) {
+// record reports an action of a user.
+func (s *service) record(session, user, email, label, url string) {
 	s.t.Helper()
 	action := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, url)
-	_, err := s.live.Record(context.Background(), product,
+	_, err := s.live.Record(context.Background(), acme,
 		[]activity.Event{{ID: fmt.Sprint(session, label, time.Now().UnixNano()), Time: time.Now(),
 			SessionID: session, UserID: user, Email: email, Action: &action}})
 	require.NoError(s.t, err)
@@ -96,16 +78,16 @@ func requireSoon(t *testing.T, tab *browsertest.Tab, do func(i int) time.Duratio
 }
 
 func followsWithinASecond(t *testing.T, browser context.Context) {
-	s := startService(t, "127.0.0.1:0")
+	s := startService(t)
 	tab := browsertest.Open(t, browser)
-	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.web.URL),
+	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.url),
 		chromedp.WaitVisible(chromedp.ID("la-key")), chromedp.SendKeys(chromedp.ID("la-key"), acmeKey+kb.Enter))
 	awaitText(tab, "Nobody is there yet.")
 	awaitLive(tab)
 	clicks := requireSoon(t, tab, func(i int) time.Duration {
 		label := fmt.Sprint("Button ", i)
 		began := time.Now()
-		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
+		s.record("s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
 		awaitRows(tab, label, "ada@example.com", "user_42", "Projects detail", "User clicked "+label)
 		return time.Since(began)
 	})
@@ -116,7 +98,7 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 		label := fmt.Sprint("Link ", i)
 		time.Sleep(time.Second) // actions that follow at once are shown together, a second later
 		began := time.Now()
-		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
+		s.record("s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
 		awaitText(tab, "Click "+label)
 		return time.Since(began)
 	})
@@ -134,43 +116,14 @@ func followsWithinASecond(t *testing.T, browser context.Context) {
 	assert.Empty(t, tab.Complaints())
 }
 
-func showsOneProduct(t *testing.T, browser context.Context) {
-	s := startService(t, "127.0.0.1:0")
-	s.record(acme, "s1", "user_42", "ada@example.com", "Export", "https://app.example.com/plan")
-	tab := open(t, browser, s.web.URL, "", globexKey)
-	awaitLive(tab)
-	awaitText(tab, "Nobody is there yet.")
-	s.record(acme, "s1", "user_42", "ada@example.com", "Export again", "https://app.example.com/plan")
-	s.record(globex, "s9", "user_9", "grace@example.com", "Save", "https://app.example.com/ships")
-	awaitRows(tab, "its own product shows", "grace@example.com")
-	seen := tab.Eval("document.body.textContent")
-	for _, fragment := range []string{"#/person/s1", "#/search?q=ada", "#/search?q=s", "#/flow"} {
-		tab.Do("look", chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", fragment)))
-		switch fragment {
-		case "#/person/s1":
-			awaitText(tab, "Nothing is kept of this session.")
-		case "#/search?q=ada":
-			awaitText(tab, "Nobody begins with “ada”.")
-		case "#/search?q=s":
-			awaitRows(tab, "its own session is found", "grace@example.com")
-		default:
-			tab.Await("the flow shows", `document.querySelector(".chart:nth-child(2) .legend b")?.innerText === "1"`)
-		}
-		seen += tab.Eval("document.body.textContent")
-	}
-	assert.NotContains(t, seen, "ada@example.com")
-	assert.NotContains(t, seen, "user_42")
-	assert.NotContains(t, seen, "Export")
-}
-
 func leavesMarkupText(t *testing.T, browser context.Context) {
 	const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 	const address = `<img/src=x/onerror=document.title=1>@example.com`
-	s := startService(t, "127.0.0.1:0")
+	s := startService(t)
 	url := `javascript:document.title='owned'//` + markup
-	s.record(acme, markup, markup, address, markup, url)
-	s.record(acme, "plain", "user_1", "", markup, "https://app.example.com/"+markup)
-	tab := open(t, browser, s.web.URL, "", acmeKey)
+	s.record(markup, markup, address, markup, url)
+	s.record("plain", "user_1", "", markup, "https://app.example.com/"+markup)
+	tab := open(t, browser, s.url, "", acmeKey)
 	awaitRows(tab, "both show", markup, "user_1")
 	tab.Do("open the person", chromedp.Click(chromedp.CSS(`.now [aria-rowindex="3"]`)))
 	awaitText(tab, "What the agent sees")
@@ -183,20 +136,4 @@ func leavesMarkupText(t *testing.T, browser context.Context) {
 	assert.Equal(t, "0 Search · acme · liveactivity",
 		tab.Eval(`document.querySelectorAll("main img, main script, main [onerror]").length + " " + document.title`))
 	assert.Empty(t, tab.Complaints())
-}
-
-func reconnectsAfterARestart(t *testing.T, browser context.Context) {
-	s := startService(t, "127.0.0.1:0")
-	tab := open(t, browser, s.web.URL, "", acmeKey)
-	awaitLive(tab)
-	s.record(acme, "s1", "", "before@example.com", "Save", "https://app.example.com/plan")
-	awaitRows(tab, "the list shows", "before@example.com")
-	s.stop()
-	tab.Await("the page says so", `document.querySelector(".la").dataset.state === "away"`)
-	assert.Contains(t, tab.Texts(rows), "before@example.com", "what was there stays")
-	again := startService(t, s.web.Listener.Addr().String())
-	awaitLive(tab)
-	again.record(acme, "s2", "", "after@example.com", "Save", "https://app.example.com/plan")
-	awaitRows(tab, "the list follows", "after@example.com")
-	tab.Await("what the server forgot is gone", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
 }
