@@ -499,7 +499,8 @@ func TestEngaged_reportsWritesOfPeopleAfterTheOffer(t *testing.T) {
 
 // Any content but our own offer keeps the conversation, and so do parts that Intercom hides.
 func TestEngaged_reportsAnyTextOfTheContact(t *testing.T) {
-	const begins = `{"type":"conversation","id":"1",`
+	offer := partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100)
+	begins := strings.TrimSuffix(partsOf(offer), "}") + ","
 	byContact := func(fields string) string {
 		return begins + `"source":{"author":{"type":"user","id":"7"},` + fields + `}}`
 	}
@@ -524,12 +525,12 @@ func TestEngaged_reportsAnyTextOfTheContact(t *testing.T) {
 		"a ticket":              {begins + `"ticket":{"type":"ticket","id":"5"}}`, true},
 		"no ticket": {begins + `"ticket":null,"linked_objects":{"type":"list","data":[],"total_count":0}}`,
 			false},
-		"a linked ticket": {begins + `"linked_objects":{"type":"list","data":[{"type":"ticket","id":"5"}]}}`, true},
-		"our offer and its change": {partsOf(partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100),
-			partJSON(51, "open", "admin 42", "", 100)), false},
-		"parts that are not shown":  {begins + `"conversation_parts":{"conversation_parts":[],"total_count":7}}`, true},
+		"a linked ticket":           {begins + `"linked_objects":{"type":"list","data":[{"type":"ticket","id":"5"}]}}`, true},
+		"our offer and its change":  {partsOf(offer, partJSON(51, "open", "admin 42", "", 100)), false},
+		"no parts, not even ours":   {`{"type":"conversation","id":"1","conversation_parts":null}`, true},
+		"parts that are not shown":  {strings.Replace(partsOf(offer), "]}}", `],"total_count":7}}`, 1), true},
 		"an answer of another form": {`{}`, true},
-		"another conversation":      {`{"type":"conversation","id":"2"}`, true},
+		"another conversation":      {strings.Replace(partsOf(offer), `"id":"1"`, `"id":"2"`, 1), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engaged, err := canned(t, test.body).Engaged(t.Context(), "1", "", "Need a hand?")

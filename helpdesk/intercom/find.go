@@ -85,7 +85,7 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 // Engaged implements [helpdesk.Remover]. It is true for anything by a contact or another
 // teammate, and for any text that is not the service's own, including texts by the admin and by
 // bots. It is also true if the conversation has a ticket, or if Intercom does not return it with
-// all its parts: a deletion cannot be undone.
+// all its parts, of which the offer is one: a deletion cannot be undone.
 func (c *Client) Engaged(ctx context.Context, conversationID, after, offered string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Client) Engaged(ctx context.Context, conversationID, after, offered str
 		return false, err
 	}
 	shown := len(read.Parts.Parts)
-	hidden := string(read.ID) != conversationID || shown >= maxParts || shown < read.Parts.Total
+	hidden := string(read.ID) != conversationID || shown == 0 || shown >= maxParts || shown < read.Parts.Total
 	if after == "" && (hidden || read.isOpened() || read.isLinked() || read.Rating.Remark != "") {
 		return true, nil
 	}
