@@ -31,9 +31,10 @@
 // An offer is made at most once, within ten seconds of the action that triggered it. The
 // actions that triggered it are consumed, and the trigger cools down in that
 // conversation. Choosing one of the labels leads to guidance; any other message is
-// answered. An ignored offer is deleted together with its conversation, unless
-// [KeepOnIdle] is set. After the first dismissal no offer is made for ten minutes, after
-// the second for fifteen, and after the third never again.
+// answered. An ignored offer is deleted together with its conversation if nobody ever wrote
+// there, unless [KeepOnIdle] is set. After the first dismissal no offer is made for ten
+// minutes, after the second for fifteen, or until a message of the user is dealt with; after
+// the third no offer is ever made again.
 //
 // The command "liveactivity-server proactive replay" runs the triggers over a log, so you
 // can tune them before any user sees an offer.
