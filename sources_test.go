@@ -267,6 +267,12 @@ func TestSources_eraseUsersThatSegmentDeletes(t *testing.T) {
 		assert.Empty(t, s.titles("ada"))
 		assert.NotContains(t, s.bySession(), "d")
 	}
+	const many = `{"type":"delete","userId":"bob"}` + "," // a request is answered before its sender gives up
+	assert.Equal(t, http.StatusRequestEntityTooLarge, s.do(http.MethodPost, "/webhook/acme",
+		"["+viewed("f", "cy", "c")+","+strings.Repeat(many, 50)+deletion+"]", secret).status)
+	assert.Empty(t, s.titles("cy"), "nothing of it is taken")
+	s.takes(51, "/webhook/acme", "["+strings.Repeat(strings.Replace(many, "bob", "eve", 1), 50)+
+		viewed("f", "cy", "c")+"]", secret)
 	assert.NotEmpty(t, s.titles("bob"))
 	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", `{"type":"delete","userId":"bob"}`,
 		"X-Webhook-Secret: x").status)

@@ -188,8 +188,11 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 			in.Ignore(ctx, &d.ignored, t.productID, m.SessionID, m.Reason)
 			return err == nil
 		case m.Erases:
-			d.erased = append(d.erased, m.UserID)
-			return true
+			if d.erased = append(d.erased, m.UserID); len(d.erased) > maxErased {
+				err = httpx.Errorf(http.StatusRequestEntityTooLarge,
+					"The request asks for more than the limit of %d erasures.", maxErased)
+			}
+			return err == nil
 		}
 		m.Received = b.Arrived()
 		v.vouch(&m.Event, m.Proof)
@@ -221,6 +224,10 @@ func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err er
 	}
 	return err
 }
+
+// maxErased is the largest number of erasures in a request; more are a 413. Each erasure searches all
+// sessions of the product and is committed alone.
+const maxErased = 50
 
 // maxSought is the number of users of a request whose sessions are looked up. Events of further users
 // get no session.
