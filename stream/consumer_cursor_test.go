@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +21,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
-	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -129,8 +129,8 @@ func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
 	})
 }
 
-// The next entry of a session waits until the cursor has saved the one before as finished. Other
-// sessions share the next save.
+// The next entry of a session waits until the cursor has saved the one before as finished, also
+// while entries of other sessions come. Sessions share the next save.
 func TestConsumer_waitsForItsCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
@@ -140,42 +140,19 @@ func TestConsumer_waitsForItsCursor(t *testing.T) {
 			n.add("saved")
 			return nil, false
 		}
-		var data []string
-		for i := range 2 {
-			for _, session := range []string{"a", "b", "c", "d"} {
-				data = append(data, entryOf(session, fmt.Sprint(i)))
-			}
-		}
-		s := resuming(data...)
+		s := serving(events(1, entryOf("a", "0"), entryOf("b", "0"), entryOf("c", "0"), entryOf("a", "1")),
+			chunk{30 * time.Second, events(5, entryOf("d", "0"), entryOf("b", "1"), entryOf("c", "1")).text})
 		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)),
 			stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 		time.Sleep(time.Hour)
 		lines := n.all()
 		assert.ElementsMatch(t, []string{"a 0", "b 0", "c 0", "d 0"}, lines[:4])
-		for _, session := range []string{"a", "b", "c", "d"} {
+		assert.Equal(t, "saved", lines[4])
+		for _, session := range []string{"a", "b", "c"} {
 			requireOrder(t, lines, session, 2)
 		}
-		assert.LessOrEqual(t, cursor.count(), 4, "for eight entries")
-		assert.Equal(t, "after 8", place(t, cursor.saved()))
-	})
-}
-
-// Entries of other sessions that come meanwhile do not bring the next entry forward.
-func TestConsumer_waitsForItsCursorWhileOthersCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var n notes
-		cursor := &memoryCursor{t: t}
-		cursor.saving = func(string) (error, bool) {
-			time.Sleep(time.Minute)
-			n.add("saved")
-			return nil, false
-		}
-		s := serving(events(1, entryOf("a", "0"), entryOf("a", "1")),
-			chunk{30 * time.Second, events(3, entryOf("b", "0")).text})
-		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)),
-			stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
-		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"a 0", "b 0", "saved", "a 1"}, n.all()[:4])
+		assert.LessOrEqual(t, cursor.count(), 4, "for seven entries")
+		assert.Equal(t, "after 7", place(t, cursor.saved()))
 	})
 }
 
@@ -404,55 +381,30 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 	}
 }
 
-// A handler that finishes its entry after the consumer was stopped still moves the saved cursor.
-func TestConsumer_savesItsCursorAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cursor := &memoryCursor{t: t}
-		s := resuming("a", "b")
-		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
-			<-ctx.Done()
-			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
-		synctest.Wait()
-		c.stop(t)
-		assert.Equal(t, "after 1", place(t, cursor.saved()))
-	})
-}
-
-// The cursor does not pass entries that a writer holds in memory, so a kill loses none of them.
+// The cursor does not pass entries that a writer holds in memory, so a kill loses none of them. It
+// passes them when they are written, also after the end of the consumer, as in an orderly stop of a
+// process.
 func TestConsumer_doesNotPassEntriesThatAWriterHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cursor := &memoryCursor{t: t}
-		h := startPipeline(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")), cursor,
-			stream.WriterOptions{Debounce: time.Minute})
-		time.Sleep(59 * time.Second)
-		assert.Empty(t, h.written.all())
-		assert.InDelta(t, 3, h.counted(t, "pending"), 0)
-		assert.Equal(t, "since 0", place(t, cursor.saved()))
-		time.Sleep(2 * time.Second)
-		assert.ElementsMatch(t, []string{"s1/: a b", "s2/: c"}, h.written.all())
-		assert.Zero(t, h.counted(t, "pending"))
-		assert.Equal(t, "after 4", place(t, cursor.saved()))
-	})
-}
-
-// The cursor covers the work of a writer that goes on after the end of the consumer, as it does in
-// an orderly stop of a process.
-func TestConsumer_savesWritesThatFinishAfterItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cursor := &memoryCursor{t: t}
-		h := startPipeline(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")), cursor,
-			stream.WriterOptions{Debounce: time.Minute})
-		time.Sleep(time.Second)
-		h.stop(t)
-		assert.Zero(t, h.counted(t, "pending"))
-		require.Zero(t, cursor.count())
-		time.Sleep(2 * time.Minute)
-		assert.Equal(t, []string{"s1/: a b"}, h.written.all())
-		assert.Equal(t, "after 2", place(t, cursor.saved()))
-		assert.Zero(t, h.counted(t, "pending"))
-		assert.InDelta(t, 2, h.counted(t, "acknowledged_total"), 0)
-	})
+	for name, stops := range map[string]bool{"while it runs": false, "after its end": true} {
+		inBubble(t, name, func(t *testing.T) {
+			cursor := &memoryCursor{t: t}
+			h := startPipeline(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")), cursor,
+				stream.WriterOptions{Debounce: time.Minute})
+			time.Sleep(59 * time.Second)
+			assert.Empty(t, h.written.all())
+			assert.InDelta(t, 3, h.counted(t, "pending"), 0)
+			if stops {
+				h.stop(t)
+				assert.Zero(t, h.counted(t, "pending"))
+			}
+			assert.Equal(t, "since 0", place(t, cursor.saved()))
+			time.Sleep(2 * time.Second)
+			assert.ElementsMatch(t, []string{"s1/: a b", "s2/: c"}, h.written.all())
+			assert.Zero(t, h.counted(t, "pending"))
+			assert.Equal(t, "after 4", place(t, cursor.saved()))
+			assert.InDelta(t, 4, h.counted(t, "acknowledged_total"), 0)
+		})
+	}
 }
 
 // Once the consumer runs again, only the new run saves the cursor: the old run's place would lead
@@ -484,25 +436,49 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	})
 }
 
-// Calls with the context of a handler that has returned do not hold up its entry.
-func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
+// A consumer with a cursor store can be killed at any time: no entry is lost, and only the entries
+// that a handler was at work on come again.
+func TestConsumer_survivesKills(t *testing.T) {
+	const sessions, entries = 4, 60
+	data := make([]string, entries)
+	for i := range data {
+		data[i] = entryOf(fmt.Sprint("s", i%sessions), fmt.Sprint(i/sessions))
+	}
 	synctest.Test(t, func(t *testing.T) {
-		cursor := &memoryCursor{t: t}
-		writer := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
-		waittest.Run(t, writer.Run)
-		var late context.Context
-		s := resuming(entryOf("s1", "a"))
-		c := startConsumer(t, fakeURL, stream.Handlers{Actions: func(ctx context.Context, _ activity.Batch) error {
-			late = ctx
-			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
-		synctest.Wait()
-		for range 3 {
-			require.NoError(t, writer.Add(late, clicked("s1", "b")))
-			synctest.Wait()
+		pause := func() { time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond) }
+		type remains struct {
+			cursor string
+			done   []string
 		}
-		assert.InDelta(t, 1, c.counted(t, "acknowledged_total"), 0)
-		assert.Zero(t, c.counted(t, "pending"))
-		assert.Equal(t, 1, cursor.count())
+		var kills []remains
+		var killing sync.Mutex
+		cursor := &memoryCursor{t: t}
+		var n notes
+		opts := stream.ConsumerOptions{Client: resuming(data...).client(), Cursor: cursor, Since: time.Unix(0, 0)}
+		startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+			pause()
+			killing.Lock()
+			kills = append(kills, remains{cursor.saved(), n.all()})
+			n.add("%s %s", b.SessionID, b.Actions[0].Title)
+			kills = append(kills, remains{cursor.saved(), n.all()})
+			killing.Unlock()
+			pause()
+			return nil
+		}}, opts)
+		time.Sleep(time.Minute)
+		for _, kill := range kills {
+			again := &notes{lines: kill.done}
+			opts.Client, opts.Cursor = resuming(data...).client(), &memoryCursor{t: t, text: kill.cursor}
+			c := startConsumer(t, fakeURL, again.everything(new(atomic.Int64)), opts)
+			synctest.Wait()
+			c.stop(t)
+			lines := again.all()
+			require.LessOrEqual(t, len(lines), entries+sessions)
+			for i := range sessions { // the entry at work is twice in a row, at most
+				session := fmt.Sprint("s", i)
+				of := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, session) })
+				requireOrder(t, slices.Compact(of), session, entries/sessions)
+			}
+		}
 	})
 }

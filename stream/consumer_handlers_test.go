@@ -44,47 +44,25 @@ func (n *notes) everything(raw *atomic.Int64) stream.Handlers {
 // content, and goes on with the stream.
 func TestConsumer_skipsMalformedEvents(t *testing.T) {
 	const start = `{"type":"actions","session_id":"s1",`
-	nested := func(n int) string { return strings.Repeat("[", n) }
 	tests := map[string]string{
 		"nothing":                      ``,
 		"no JSON":                      `SECRET`,
 		"a string":                     `"SECRET"`,
-		"an array":                     `["SECRET"]`,
 		"null":                         `null`,
-		"a number":                     `1e999`,
 		"half an object":               start + `"actions":[{"title":"SECRET`,
 		"more after the object":        start + `"actions":[{"title":"a"}]} SECRET`,
-		"a comma too many":             start + `"actions":[{"title":"SECRET"},]}`,
-		"no quotes":                    start + `actions:[{title:SECRET}]}`,
-		"a bad escape":                 start + `"actions":[{"title":"\qSECRET"}]}`,
-		"a bad word":                   start + `"x":SECRET,"actions":[{}]}`,
 		"no type":                      `{"session_id":"s1","actions":[{"title":"SECRET"}]}`,
-		"an empty type":                `{"type":"","session_id":"s1","actions":[{"title":"SECRET"}]}`,
 		"a type that is a number":      `{"type":5,"session_id":"SECRET","actions":[{}]}`,
 		"a session that is a number":   `{"type":"actions","session_id":5,"actions":[{"title":"SECRET"}]}`,
 		"actions that are a string":    start + `"actions":"SECRET"}`,
-		"actions that are an object":   start + `"actions":{"SECRET":1}}`,
-		"an action that is a string":   start + `"actions":["SECRET"]}`,
-		"a time that is a string":      start + `"actions":[{"timestamp_start":"SECRET"}]}`,
 		"no actions":                   start + `"x":"SECRET"}`,
 		"null for actions":             start + `"actions":null,"x":"SECRET"}`,
 		"empty actions":                start + `"actions":[],"x":"SECRET"}`,
 		"an action of another session": start + `"actions":[{"title":"a"},{"title":"SECRET","session_id":"s2"}]}`,
 		"an action of no session's session": `{"type":"actions","session_id":"","actions":[{"title":"SECRET",` +
 			`"session_id":"s2"}]}`,
-		"a huge index":              start + `"actions":[{"index":99999999999999999999}],"x":"SECRET"}`,
 		"a summary that is no text": `{"type":"summary","session_id":"s1","summary":["SECRET"]}`,
-		"a control character":       start + "\"actions\":[{\"title\":\"SECRET\x01\"}]}",
-		"a zero byte": "{\"type\":\"actions\",\"session_id\":\"s\x00\"," +
-			"\"actions\":[{\"title\":\"SECRET\"}]}",
-		"zero bytes":              strings.Repeat("\x00", 1000),
-		"100,000 deep in actions": start + `"actions":` + nested(100_000),
-		"100,000 deep, and closed": start + `"x":` + nested(100_000) + strings.Repeat("]", 100_000) +
-			`,"actions":[{}]}`,
-		"100,000 deep objects":         start + `"x":` + strings.Repeat(`{"x":`, 100_000),
-		"100,000 deep before the type": `{"x":` + nested(100_000),
-		"deep after a quoted bracket":  start + `"x":"\"]]]",` + `"y":` + nested(2000),
-		"ten mebibytes deep":           start + `"x":` + nested(10<<20),
+		"ten mebibytes deep":        start + `"x":` + strings.Repeat("[", 10<<20),
 	}
 	for name, data := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -111,25 +89,12 @@ func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 		"white space": {" {\t\"type\" : \"actions\" , \"session_id\" : \"s1\" ,\"actions\" : [ { \"title\" : " +
 			"\"a\" } ] } ", "s1 a"},
 		"another order": {`{"actions":[{"title":"a"}],"session_id":"s1","type":"actions"}`, "s1 a"},
-		"escapes": {`{"type":"act\u0069ons","session_id":"s\u0031",` +
-			`"actions":[{"title":"\u0000\ud83d\ude00"}]}`, "s1 \x00😀"},
-		"half a pair": {`{"type":"actions","session_id":"\ud800","actions":[{"title":"\udc00"}]}`,
+		"half a pair": {`{"type":"act\u0069ons","session_id":"\ud800","actions":[{"title":"\udc00"}]}`,
 			"\ufffd \ufffd"},
-		"no session":         {`{"type":"actions","actions":[{"title":"a"}]}`, " a"},
-		"null for a session": {`{"type":"actions","session_id":null,"actions":[{"title":"a"}]}`, " a"},
-		"a field twice: the last": {`{"type":"actions","session_id":"s2","session_id":"s1","actions":[{"title":"a"}]}`,
-			"s1 a"},
-		"unknown fields": {`{"type":"actions","session_id":"s1","x":{"type":"y"},"actions":[{"title":"a",` +
-			`"y":[1e999]}]}`, "s1 a"},
+		"no session": {`{"type":"actions","actions":[{"title":"a"}]}`, " a"},
 		"nested, but not too deep": {`{"type":"actions","session_id":"s1","x":` + deep + `,"actions":[{"title":"a"}]}`,
 			"s1 a"},
-		"many brackets": {`{"type":"actions","session_id":"s1","x":[` + strings.Repeat("[],", 5000) +
-			`[]],"actions":[{"title":"a"}]}`, "s1 a"},
-		"many brackets in a text": {`{"type":"actions","session_id":"s1","actions":[{"title":"a"}],"x":"\\\"` +
-			strings.Repeat("[", 5000) + `"}`, "s1 a"},
-		"bytes that are no text": {"{\"type\":\"actions\",\"session_id\":\"s\xff\xfe1\"," +
-			"\"actions\":[{\"title\":\"\xc3\"}]}", "s\ufffd1 \ufffd"},
-		"no text, with escapes": {"{\"type\":\"actions\",\"session_id\":\"\\u0073\xff\xfe1\"," +
+		"bytes that are no text": {"{\"type\":\"actions\",\"session_id\":\"\\u0073\xff\xfe1\"," +
 			"\"actions\":[{\"title\":\"\xff\xffa\"}]}", "s\ufffd1 \ufffda"},
 		"a summary of no text": {"{\"type\":\"summary\",\"session_id\":\"s1\",\"summary\":\"\xff\"}", "s1 sum \ufffd"},
 		"a summary of nothing": {`{"type":"summary"}`, " sum "},
@@ -138,55 +103,17 @@ func TestConsumer_handlesOddButValidEvents(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			s := serving(events(1, test.data))
 			var n notes
-			c := startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
+			handlers := n.everything(nil)
+			handlers.Raw = func(_ context.Context, m stream.Message) error {
+				assert.True(t, utf8.Valid(m.Data))
+				return nil
+			}
+			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
 			synctest.Wait()
 			assert.Equal(t, []string{test.want}, n.all())
 			assert.Zero(t, c.counted(t, "skipped_total"))
 		})
 	}
-}
-
-// No handler is given text that is not UTF-8, however else its entry is broken.
-func TestConsumer_handsOverOnlyText(t *testing.T) {
-	tests := []string{
-		"\xff", "{\"type\":\"\xff\"}", "{\"type\":\"\xff\",\"session_id\":\"\xff\"}",
-		"{\"type\":\"actions\",\"session_id\":\"\xff\"}",
-		"{\"type\":\"x\",\"session_id\":\"\xed\xa0\x80\",\"y\":\"\xc0\x80\"}",
-		"{\"type\":\"x\",\"session_id\":\"a\",\"y\":\"\xff\"}",
-		"{\"type\":\"\\ud800\",\"session_id\":\"\\udfff\"}", "{\"session_id\":\"\xff\",\"type\":\"x\\u0000\"}",
-	}
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(events(1, tests...))
-		messages := make(chan stream.Message, len(tests))
-		startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
-			messages <- m
-			return nil
-		}},
-			stream.ConsumerOptions{Client: s.client()})
-		for range tests {
-			m := <-messages
-			for _, text := range []string{m.ID, m.Type, m.SessionID, string(m.Data)} {
-				assert.True(t, utf8.ValidString(text), "%+q", m)
-			}
-		}
-	})
-}
-
-// Entries of a type without a handler are finished at once.
-func TestConsumer_doesNotMindOtherTypes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(events(1, `{"type":"news","session_id":"s1"}`, `{"type":"summary","session_id":"s1","summary":"x"}`,
-			entryOf("s1", "a")))
-		var n notes
-		c := startConsumer(t, fakeURL, stream.Handlers{Actions: n.everything(nil).Actions},
-			stream.ConsumerOptions{Client: s.client()})
-		synctest.Wait()
-		assert.Equal(t, []string{"s1 a"}, n.all())
-		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "other"), 0)
-		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "summary"), 0)
-		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "actions"), 0)
-		assert.Zero(t, c.counted(t, "skipped_total"))
-	})
 }
 
 // requireOrder checks that the titles 0 to n-1 of a session were noted in order.
@@ -331,12 +258,14 @@ func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
 	})
 }
 
+// Entries of a type without a handler are acknowledged at once.
 func TestConsumer_countsEntriesAndFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inTurn(down, sends(io.EOF, chunk{text: "event: gap\ndata: {}\n\n"},
 			events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")),
 			sends(nil, events(4, entryOf("s1", "b"), `{"type":"y"}`)))
-		c := startConsumer(t, fakeURL, new(notes).everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
+		c := startConsumer(t, fakeURL, stream.Handlers{Actions: new(notes).everything(nil).Actions},
+			stream.ConsumerOptions{Client: s.client()})
 		time.Sleep(10 * time.Second)
 		for name, want := range map[string]float64{"connects_total": 2, "interruptions_total": 2, "gaps_total": 1,
 			"skipped_total": 1, "acknowledged_total": 4, "handler_failures_total": 0, "pending": 0} {

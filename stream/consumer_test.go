@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
-	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -132,76 +130,34 @@ func TestConsumer_handsOverEveryEvent(t *testing.T) {
 	assert.False(t, c.Connected())
 }
 
-func TestConsumer_fillsInTheEnvelopesFields(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(events(1, `{"type":"actions","session_id":"s1","count":7,"actions":[{"title":"A"},{"title":"B",`+
-			`"session_id":"s1"},null]}`))
-		batches := make(chan activity.Batch, 1)
-		startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
-			batches <- b
-			return nil
-		}},
-			stream.ConsumerOptions{Client: s.client()})
-		b := <-batches
-		assert.Equal(t, 3, b.Count)
-		for _, a := range b.Actions {
-			assert.Equal(t, "s1", a.SessionID)
-		}
-	})
-}
-
 // Another request cannot change these three statuses.
 func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
-	details := map[int]string{
-		http.StatusUnauthorized: "Invalid or missing API key",
-		http.StatusForbidden:    "API key does not match product_id",
-		http.StatusNotFound:     "There is nothing at this path.",
-	}
-	for status, detail := range details {
-		for _, connected := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d connected=%v", status, connected), func(t *testing.T) {
-				s := newStream(t, nil)
-				if !connected {
-					s.Refuse(status, -1)
-				}
-				c := startConsumer(t, s.URL(), new(notes).raw(), quick())
-				if connected {
-					require.NoError(t, s.WaitConnected(t.Context()))
-					s.Refuse(status, -1)
-					s.Disconnect()
-				}
-				waittest.Receive(t, c.ended)
-				var refused *stream.RefusedError
-				require.ErrorAs(t, c.err, &refused)
-				assert.Equal(t, stream.RefusedError{Status: status, Detail: detail}, *refused)
-				assert.Equal(t, fmt.Sprintf("stream: the server refuses the stream: %d %s: %s", status, http.StatusText(status),
-					detail), c.err.Error())
-				assert.False(t, c.Connected())
-				if !connected {
-					assert.Len(t, s.Requests(), 1)
-				}
-			})
-		}
-	}
-}
-
-func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
-	tests := map[string]struct{ body, detail string }{
-		"nothing":               {"", ""},
-		"HTML":                  {"<html>", ""},
-		"another type":          {`{"detail":5}`, ""},
-		"lines":                 {`{"detail":"a\nb"}`, ""},
-		"more than it may take": {`{"detail":"` + strings.Repeat("x", 5000) + `"}`, ""},
-		"a sentence":            {`{"detail":"No.","more":1}`, "No."},
+	tests := map[string]struct {
+		status       int
+		body, detail string
+	}{
+		"401":                   {401, `{"detail":"No.","more":1}`, "No."},
+		"403":                   {403, `{"detail":"No."}`, "No."},
+		"404":                   {404, `{"detail":"No."}`, "No."},
+		"nothing":               {403, "", ""},
+		"HTML":                  {403, "<html>", ""},
+		"another type":          {403, `{"detail":5}`, ""},
+		"lines":                 {403, `{"detail":"a\nb"}`, ""},
+		"more than it may take": {403, `{"detail":"` + strings.Repeat("x", 5000) + `"}`, ""},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			s := inTurn(says(403, test.body))
+			s := inTurn(sends(io.EOF), says(test.status, test.body))
 			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
 			<-c.ended
-			assert.Equal(t, &stream.RefusedError{Status: 403, Detail: test.detail}, c.err)
+			assert.Equal(t, &stream.RefusedError{Status: test.status, Detail: test.detail}, c.err)
+			assert.False(t, c.Connected())
+			assert.Equal(t, 2, s.count())
 		})
 	}
+	const text = "stream: the server refuses the stream: 403 Forbidden"
+	require.EqualError(t, &stream.RefusedError{Status: 403}, text)
+	require.EqualError(t, &stream.RefusedError{Status: 403, Detail: "No."}, text+": No.")
 }
 
 // Any other trouble may be over at the next request.
@@ -300,30 +256,12 @@ func requireBackOff(t testing.TB, wait, want time.Duration) {
 	require.InDelta(t, want.Seconds(), wait.Seconds(), want.Seconds()/5)
 }
 
-func TestConsumer_backsOffExponentially(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inTurn(down)
-		c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
-		time.Sleep(time.Hour)
-		c.stop(t)
-		waits := s.waits()
-		require.Greater(t, len(waits), 80)
-		for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-			requireBackOff(t, waits[i], want*time.Second)
-		}
-		least, most := slices.Min(waits[5:]), slices.Max(waits[5:])
-		requireBackOff(t, least, 30*time.Second)
-		requireBackOff(t, most, 30*time.Second)
-		assert.Greater(t, most-least, 5*time.Second, "jitter")
-		assert.InDelta(t, len(waits)+1, c.counted(t, "interruptions_total"), 0)
-	})
-}
-
 func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 	tests := map[string]struct {
 		least, most time.Duration
 		want        []time.Duration
 	}{
+		"by default":          {0, 0, []time.Duration{1, 2, 4, 8, 16, 30, 30}},
 		"as told":             {10 * time.Second, 40 * time.Second, []time.Duration{10, 20, 40, 40}},
 		"from the default":    {0, 2 * time.Second, []time.Duration{1, 2, 2}},
 		"never below a large": {time.Minute, 0, []time.Duration{60, 60, 60}},
@@ -331,12 +269,15 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
 			s := inTurn(down)
-			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least,
-				MaxBackoff: test.most})
+			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(),
+				MinBackoff: test.least, MaxBackoff: test.most})
 			time.Sleep(time.Hour)
+			waits := s.waits()
 			for i, want := range test.want {
-				requireBackOff(t, s.waits()[i], want*time.Second)
+				requireBackOff(t, waits[i], want*time.Second)
 			}
+			assert.NotEqual(t, waits[len(waits)-2], waits[len(waits)-1], "jitter")
+			assert.InDelta(t, s.count(), c.counted(t, "interruptions_total"), 0)
 		})
 	}
 }
@@ -364,44 +305,22 @@ func TestConsumer_progressResetsTheBackOff(t *testing.T) {
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
-			var ended time.Time
-			s := &fakeServer{}
-			s.answer = func(n int, req *http.Request) (*http.Response, error) {
-				switch n {
-				case 5:
-					s.mu.Lock()
-					s.times[5] = ended
-					s.mu.Unlock()
-					res := streaming(req, io.EOF, slices.Clone(test.chunks)...)
-					res.Body = &noteEnd{res.Body, func() { s.mu.Lock(); defer s.mu.Unlock(); s.times[5] = time.Now() }}
-					return res, nil
-				case 6:
-					return streaming(req, nil), nil
-				}
-				return nil, errors.New("down")
-			}
+			s := inTurn(down, down, down, down, down, sends(io.EOF, test.chunks...), sends(nil))
 			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000,
 				IdleTimeout: forever})
 			time.Sleep(10 * time.Minute)
 			require.Equal(t, 7, s.count())
+			wait := s.waits()[5]
+			for _, c := range test.chunks { // while it was connected
+				wait -= c.after
+			}
 			want := 30 * time.Second
 			if test.reset {
 				want = time.Second
 			}
-			requireBackOff(t, s.waits()[5], want)
+			requireBackOff(t, wait, want)
 		})
 	}
-}
-
-// noteEnd is a body that calls a function when it is closed.
-type noteEnd struct {
-	io.ReadCloser
-	closed func()
-}
-
-func (b *noteEnd) Close() error {
-	b.closed()
-	return b.ReadCloser.Close()
 }
 
 // The token is for one server. A redirect does not take it anywhere else, not
@@ -541,8 +460,6 @@ func TestConsumer_takesAnyGap(t *testing.T) {
 	tests := map[string]struct{ data, want string }{
 		"whole":         {`{"requested":"1-0","oldest":"5-0"}`, "1-0 5-0"},
 		"not even JSON": {`gone`, " "},
-		"other types":   {`{"requested":1,"oldest":[]}`, " "},
-		"too deep":      {strings.Repeat("[", 500_000), " "},
 	}
 	for name, test := range tests {
 		inBubble(t, name, func(t *testing.T) {
@@ -557,27 +474,6 @@ func TestConsumer_takesAnyGap(t *testing.T) {
 			assert.Contains(t, c.log.String(), "requested=")
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(chunk{text: "event: gap\ndata: {}\n\n"}, events(1, "a"))
-		var n notes
-		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
-		synctest.Wait()
-		assert.Equal(t, []string{"a"}, n.all(), "there is nothing to report")
-	})
-}
-
-func TestConsumer_heartbeatsKeepASilentStreamOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, client := newStreamInMemory(t)
-		var n notes
-		c := startConsumer(t, s.URL(), n.raw(), stream.ConsumerOptions{Client: client})
-		time.Sleep(24 * time.Hour)
-		assert.True(t, c.Connected())
-		s.SendRaw("a")
-		time.Sleep(time.Second)
-		assert.Equal(t, []string{"a"}, n.all())
-		assert.Len(t, s.Requests(), 1)
-	})
 }
 
 func TestConsumer_takesASilentConnectionForDead(t *testing.T) {
@@ -706,11 +602,11 @@ func TestConsumer_ignoresEventsThatAreNoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(chunk{text: ": hello\n\nevent: news\nid: 1\ndata: x\n\nevent: actions\ndata: " +
 			"{\"type\":\"actions\"}\n\nid: 2\n\nretry: 5\n\n" +
-			"event: message\nid: 3\ndata: a\n\n"}, events(4, "b"))
+			"event: message\nid: 3\ndata: a\n\nid: 4\ndata\n\n"}, events(5, "b"))
 		var n notes
 		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
 		synctest.Wait()
-		assert.Equal(t, []string{"a", "b"}, n.all())
+		assert.Equal(t, []string{"a", "", "b"}, n.all())
 		assert.Zero(t, c.counted(t, "interruptions_total"))
 	})
 }
@@ -776,38 +672,25 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 	}
 }
 
-// Run waits for handlers that do not notice the end of their context.
+// Run waits for handlers that do not notice the end of their context. What they finish then is
+// saved.
 func TestConsumer_endsAfterItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notes
-		s := serving(events(1, "a", "b"))
+		s, cursor := serving(events(1, "a", "b")), &memoryCursor{t: t}
 		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
 			<-ctx.Done()
 			time.Sleep(time.Minute)
 			n.add("%s", m.Data)
 			return nil
-		}}, stream.ConsumerOptions{Client: s.client()})
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
 		synctest.Wait()
 		began := time.Now()
 		c.stop(t)
 		assert.Equal(t, time.Minute, time.Since(began))
 		assert.Equal(t, []string{"a"}, n.all(), "no further call begins")
+		assert.Equal(t, "after 1", place(t, cursor.saved()))
 	})
-}
-
-func TestConsumer_endsAtOnceWhileItDials(t *testing.T) {
-	dialled := make(chan struct{}, 1)
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string,
-		string) (net.Conn, error) {
-		dialled <- struct{}{}
-		<-t.Context().Done() // net/http dials on for other requests
-		return nil, t.Context().Err()
-	}}}
-	c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: client})
-	waittest.Receive(t, dialled)
-	c.cancel()
-	waittest.Receive(t, c.ended)
-	assert.Equal(t, context.Canceled, c.err)
 }
 
 func TestConsumer_endsWithItsDeadline(t *testing.T) {
@@ -901,36 +784,29 @@ func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
 	})
 }
 
-func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
-	_, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
-		&stream.ConsumerOptions{MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: 2 * time.Second,
-			MaxBackoff: time.Second})
-	require.EqualError(t, err, "stream: MaxPending must not be negative\nstream: MaxEventBytes must not be negative\n"+
-		"stream: IdleTimeout must not be negative\nstream: MinBackoff must not be above MaxBackoff")
-	require.ErrorAs(t, err, new(*option.Error))
-	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(),
-		&stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
-	require.EqualError(t, err, "stream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	_, consumer := stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{MaxPending: -1,
+		ParkAfter: -1, MaxBehind: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: -1, MaxBackoff: -1})
+	_, backOff := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
+		&stream.ConsumerOptions{MinBackoff: 2 * time.Second, MaxBackoff: time.Second})
+	_, source := stream.NewSourceConsumer(nil, stream.Handlers{}, &stream.ConsumerOptions{MaxPending: -1})
+	_, writer := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxBytes: -1, ParkAfter: -1,
+		MinBackoff: -1, MaxBackoff: -1})
+	_, summarizer := stream.NewSummarizer(nil, &stream.SummarizerOptions{Threshold: -1, ModelTimeout: -1, MaxBytes: -1})
+	for want, err := range map[string]error{
+		"MaxPending ParkAfter MaxBehind MaxEventBytes IdleTimeout MaxBackoff MinBackoff": consumer,
+		"MinBackoff":                 backOff,
+		"source handlers MaxPending": source,
+		"write Debounce MaxPending MaxBytes ParkAfter MaxBackoff MinBackoff": writer,
+		"overwrite Threshold ModelTimeout MaxBytes":                          summarizer,
+	} {
+		assert.Equal(t, want, strings.ReplaceAll(strings.Join(musttest.Mistakes(t, err), " "), "stream.", ""))
+	}
 	for _, opts := range []stream.ConsumerOptions{{MinBackoff: time.Minute}, {MaxBackoff: time.Millisecond},
 		{MinBackoff: 1, MaxBackoff: 1}} {
-		_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &opts)
+		_, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(), &opts)
 		require.NoError(t, err, "a default gives way to the bound that is set")
 	}
-}
-
-func TestNewWriter_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxBytes: -1, MinBackoff: -1,
-		MaxBackoff: -1})
-	require.EqualError(t, err, "stream: write must not be nil\nstream: Debounce must not be negative\nstream: "+
-		"MaxPending must not be negative\n"+
-		"stream: MaxBytes must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be "+
-		"negative")
-}
-
-func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewSummarizer(nil, &stream.SummarizerOptions{Threshold: -1, ModelTimeout: -1, MaxBytes: -1})
-	require.EqualError(t, err, "stream: overwrite must not be nil\nstream: Threshold must not be negative\n"+
-		"stream: ModelTimeout must not be negative\nstream: MaxBytes must not be negative")
 }
 
 // A batch that its handler refuses for good does not hold up its session.
@@ -974,76 +850,56 @@ func TestSummarizer_asksWithThePromptItIsGiven(t *testing.T) {
 	assert.Contains(t, asked, "The new actions, oldest first")
 }
 
-func follow(t *testing.T, server *streamtest.Server, actions func(context.Context, activity.Batch) error) *running {
-	t.Helper()
-	return startConsumer(t, server.URL(), stream.Handlers{Actions: actions},
-		stream.ConsumerOptions{Since: time.Unix(0, 0), MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond})
-}
-
 func did(session string) activity.Batch {
 	return activity.Batch{SessionID: session,
 		Actions: []activity.BatchAction{{Action: activity.Action{Type: activity.TypeClick}}}}
 }
 
-// A consumer that has caught up stays so while the server is away later.
+// A consumer has caught up once all entries that were retained when it connected are handled, even
+// if the server is away by then.
 func TestConsumer_hasCaughtUpOnceRetainedEntriesAreHandled(t *testing.T) {
-	server := newStream(t, nil)
-	for range 5 {
-		server.Send(did("a"), did("b"))
+	synctest.Test(t, func(t *testing.T) {
+		s := inTurn(down, sends(nil, events(1, "a", "b")), down)
+		c := startConsumer(t, fakeURL, new(notes).slowly(), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(time.Second / 2)
+		assert.False(t, c.CaughtUp(), "the stream was never open")
+		time.Sleep(119 * time.Minute)
+		assert.False(t, c.CaughtUp(), "one is not handled")
+		time.Sleep(time.Hour)
+		assert.True(t, c.CaughtUp())
+		assert.False(t, c.Connected())
+	})
+}
+
+func TestConsumer_noticesTheEndOfTheRetainedEntries(t *testing.T) {
+	at := func(second float64) string {
+		return fmt.Sprintf(`{"type":"actions","forwarded_at":%f,"actions":[{}]}`, activity.Seconds(time.Now())+second)
 	}
-	handle := make(chan struct{})
-	c := follow(t, server, func(ctx context.Context, _ activity.Batch) error {
-		select {
-		case <-handle:
-		case <-ctx.Done():
-		}
-		return nil
-	})
-	waittest.Until(t, "it is connected", c.Connected)
-	for range 9 {
-		handle <- struct{}{}
+	tests := map[string]struct {
+		chunks func() []chunk
+		want   time.Duration
+	}{
+		"of a silent stream": {func() []chunk { return nil }, 250 * time.Millisecond},
+		"at a heartbeat": {func() []chunk {
+			return []chunk{{20 * time.Millisecond, "event: heartbeat\ndata: {}\n\n"}}
+		}, 20 * time.Millisecond},
+		"at a batch newer than the connection, if the stream is never silent": {func() []chunk {
+			return []chunk{events(1, at(-9)), {200 * time.Millisecond, events(2, at(-1)).text},
+				{200 * time.Millisecond, events(3, at(2)).text}}
+		}, 400 * time.Millisecond},
 	}
-	time.Sleep(2 * 250 * time.Millisecond)
-	assert.False(t, c.CaughtUp(), "one is not handled")
-	handle <- struct{}{}
-	waittest.Until(t, "it has caught up", c.CaughtUp)
-
-	server.Refuse(503, -1)
-	server.Disconnect()
-	waittest.Until(t, "it is disconnected", func() bool { return !c.Connected() })
-	assert.True(t, c.CaughtUp())
-}
-
-func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
-	server := newStream(t, nil)
-	server.Refuse(503, -1)
-	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
-	time.Sleep(2 * 250 * time.Millisecond)
-	assert.False(t, c.CaughtUp(), "the stream was never open")
-	server.Refuse(503, 0)
-	waittest.Until(t, "it has caught up", c.CaughtUp)
-}
-
-func TestConsumer_takesAHeartbeatForTheEndOfRetainedEntries(t *testing.T) {
-	server := newStream(t, &streamtest.ServerOptions{Heartbeat: 20 * time.Millisecond})
-	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
-	waittest.Until(t, "it has caught up", c.CaughtUp)
-}
-
-// A consumer of a stream that is never silent has caught up once a batch comes that is newer than
-// the connection.
-func TestConsumer_catchesUpWithAStreamThatIsNeverSilent(t *testing.T) {
-	server := newStream(t, nil)
-	var handled atomic.Int64
-	c := follow(t, server, func(context.Context, activity.Batch) error {
-		handled.Add(1)
-		return nil
-	})
-	waittest.Until(t, "it has caught up", func() bool {
-		server.Send(did("a"))
-		return c.CaughtUp()
-	})
-	assert.Positive(t, handled.Load())
+	for name, test := range tests {
+		inBubble(t, name, func(t *testing.T) {
+			c := startConsumer(t, fakeURL, new(notes).everything(new(atomic.Int64)),
+				stream.ConsumerOptions{Client: serving(test.chunks()...).client(), Since: time.Unix(0, 0)})
+			time.Sleep(test.want - time.Nanosecond)
+			synctest.Wait()
+			assert.False(t, c.CaughtUp())
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			assert.True(t, c.CaughtUp())
+		})
+	}
 }
 
 // ending is a source of some entries that ends after them.
@@ -1072,11 +928,4 @@ func TestConsumer_handlesEverythingOfASourceThatEnds(t *testing.T) {
 		require.ErrorIs(t, consumer.Run(t.Context()), errClosed)
 		assert.Len(t, n.all(), 3)
 	})
-}
-
-func TestNewSourceConsumer_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewSourceConsumer(nil, stream.Handlers{}, &stream.ConsumerOptions{MaxPending: -1})
-	for _, option := range []string{"source", "handlers", "MaxPending"} {
-		require.ErrorContains(t, err, "stream: "+option+" must")
-	}
 }
