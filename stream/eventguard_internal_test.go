@@ -2,12 +2,10 @@ package stream
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/r3labs/sse/v2"
@@ -213,27 +211,6 @@ func withData(messages []message) (kept []message) {
 	return kept
 }
 
-func TestEventGuard_distinguishesEntriesFromOthers(t *testing.T) {
-	tests := map[string]bool{
-		"data: a\n\n":                      true,
-		"event: message\ndata: a\n\n":      true,
-		"id: 1\ndata\n\n":                  true,
-		"id: 1\n\n":                        false,
-		"event: heartbeat\ndata: a\n\n":    false,
-		"event: heartbeat\n\n":             false,
-		"event: Message\ndata: a\n\n":      false,
-		"event: message \nid: 1\ndata\n\n": false,
-	}
-	for text, want := range tests {
-		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
-			got := parse(t, 1000, []byte(text))
-			require.Len(t, got.messages, 1)
-			m := got.messages[0]
-			assert.Equal(t, want, isEntry(&sse.Event{Event: []byte(m.name), Data: m.data}))
-		})
-	}
-}
-
 // tooLong is the message that remains of an event over the limit.
 func tooLong(id string) message { return message{id: id, name: tooLargeEvent} }
 
@@ -377,52 +354,6 @@ func TestEventGuard_isBounded(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
-
-// A text takes some sixteen times as long as a sixteenth of it; it would take 256 times as long if
-// every read went over all earlier bytes.
-func TestEventGuard_takesLinearTime(t *testing.T) {
-	for name, text := range map[string]struct {
-		begin, unit, end string
-		piece            int // in bytes
-	}{
-		"one long line in small pieces":   {"data: ", "x", "\n\n", 64},
-		"one long line of CRLF":           {"data: ", "x", "\r\n\r\n", 67},
-		"many lines at once":              {"", "data:x\n", "\n", 64 << 10},
-		"many lines in small pieces":      {"", "data:x\n", "\n", 64},
-		"many empty lines":                {"id: 1\n", "data\n", "\n", 64 << 10},
-		"many comments in small pieces":   {"", ":\n", "data: a\n\n", 64},
-		"many ids":                        {"", "id: 1\n", "data: a\n\n", 1000},
-		"many names":                      {"", "event: a\nevent\n", "data: a\n\n", 1000},
-		"many carriage returns at once":   {"", "\r", "data: a\n\n", 64 << 10},
-		"many carriage returns in pieces": {"", "\r", "data: a\n\n", 64},
-	} {
-		t.Run(name, func(t *testing.T) {
-			take := func(texts, size int) time.Duration {
-				long := []byte(text.begin + strings.Repeat(text.unit, size/len(text.unit)) + text.end)
-				var took time.Duration
-				for range texts {
-					in, events := divided(long, text.piece), 0
-					guard := newEventGuard((*pieces)(&in), 4<<20, "", func(bool) { events++ })
-					began := time.Now()
-					_, err := io.Copy(io.Discard, guard)
-					took += time.Since(began)
-					require.NoError(t, err)
-					require.Equal(t, 1, events)
-				}
-				return took
-			}
-			const size, times = 1 << 15, 16
-			var inParts, whole time.Duration
-			for range 20 { // a busy machine may hold up either
-				inParts, whole = take(times, size), take(1, times*size)
-				if whole < 4*inParts {
-					return
-				}
-			}
-			t.Errorf("%v for %d bytes, %v for a sixteenth of them sixteen times", whole, times*size, inParts)
-		})
-	}
-}
 
 // parseNaively is the specification's parser, line by line, with our limits.
 func parseNaively(text string, max int) (got parsed) {
