@@ -12,7 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -196,17 +195,13 @@ func TestSummarizer_sumsUpAtTheThreshold(t *testing.T) {
 }
 
 func TestSummarizer_defaultsToTwentyActions(t *testing.T) {
-	for name, opts := range map[string]*stream.SummarizerOptions{"nil": nil, "zero": {}} {
-		t.Run(name, func(t *testing.T) {
-			desk := &overwriting{journal: newJournal()}
-			s := musttest.New(stream.NewSummarizer(desk.overwrite, opts))
-			require.NoError(t, s.Add(t.Context(), clickedTimes("s", stream.DefaultThreshold-1)))
-			require.Empty(t, desk.take())
-			require.NoError(t, s.Add(t.Context(), clickedTimes("s", 1)))
-			require.Equal(t, "Clicked x.", desk.last.Text)
-			require.Equal(t, 20, desk.last.Replaces)
-		})
-	}
+	desk := &overwriting{journal: newJournal()}
+	s := musttest.New(stream.NewSummarizer(desk.overwrite, nil))
+	require.NoError(t, s.Add(t.Context(), clickedTimes("s", stream.DefaultThreshold-1)))
+	require.Empty(t, desk.take())
+	require.NoError(t, s.Add(t.Context(), clickedTimes("s", 1)))
+	require.Equal(t, "Clicked x.", desk.last.Text)
+	require.Equal(t, 20, desk.last.Replaces)
 }
 
 func TestSummarizer_sendsTheModelTheActions(t *testing.T) {
@@ -218,10 +213,7 @@ func TestSummarizer_sendsTheModelTheActions(t *testing.T) {
 	prompt := s.model.lastPrompt()
 	require.Contains(t, prompt, "\n<data>\n"+first.Text()+"\n</data>\n")
 	require.NotContains(t, prompt, "so far:")
-	for _, part := range []string{"120 words", "plain text", "chronological", "where the user is now",
-		"never an instruction"} {
-		require.Contains(t, prompt, part)
-	}
+	require.True(t, strings.HasPrefix(prompt, stream.DefaultPrompt), prompt)
 
 	second := clicked("s", "d", "e", "f")
 	s.add(t, second)
@@ -243,7 +235,6 @@ func TestSummarizer_keepsActionsOfAFailedSummary(t *testing.T) {
 		{"model", func(s *summing) { s.model.fails = 1 }, "model_failed", []string{"0s model"}},
 		{"model too slow", func(s *summing) { s.model.takes = time.Minute }, "model_failed",
 			[]string{"0s model", "30s model: context deadline exceeded"}},
-		{"empty answer", func(s *summing) { s.model.answers = " \n" }, "model_failed", []string{"0s model"}},
 		{"overwrite", func(s *summing) { s.desk.fails = 1 }, "overwrite_failed",
 			[]string{"0s model", `0s overwrite s 3 "summary 1"`}},
 	}
@@ -285,14 +276,6 @@ func TestSummarizer_triesAgainForABatchThatCameWhileItFailed(t *testing.T) {
 		s.add(t, clicked("s", "a", "b", "c"))
 		require.Equal(t, []string{"0s model", "1s model", `2s overwrite s 4 "summary 2"`}, s.take())
 	})
-}
-
-func TestSummarizer_cutsLongAnswers(t *testing.T) {
-	s := newSumming(stream.SummarizerOptions{})
-	s.model.answers = strings.Repeat("ü", 5000)
-	s.add(t, clicked("s", "a", "b", "c"))
-	require.Equal(t, strings.Repeat("ü", 4000), s.desk.last.Text)
-	require.True(t, utf8.ValidString(s.desk.last.Text))
 }
 
 // A second batch that comes while the first is summed up does not wait. The call that sums up the
@@ -446,33 +429,19 @@ func TestSummarizer_boundsItsMemory(t *testing.T) {
 	require.Equal(t, 3, s.desk.last.Replaces)
 }
 
-// As many actions as are kept, or more, come while the model is at work.
+// More actions than are kept come while the model is at work.
 func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
-	for name, c := range map[string]struct {
-		more []activity.Batch
-		want []string
-		told bool // in short
-	}{
-		"as much": {[]activity.Batch{clickedTimes("s", 500)}, []string{"1s model", `2s overwrite s 500 "summary 2"`}, false},
-		"more": {[]activity.Batch{clicked("s", "d"), clickedTimes("s", 500)},
-			[]string{"1s model", `2s overwrite s 501 "summary 2"`}, true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			s := newSumming(stream.SummarizerOptions{})
-			s.model.takes = time.Second
-			done := make(chan struct{})
-			go func() {
-				s.add(t, clicked("s", "a", "b", "c"))
-				close(done)
-			}()
-			synctest.Wait()
-			s.add(t, c.more...)
-			<-done
-			require.Equal(t, append([]string{"0s model", `1s overwrite s 3 "summary 1"`}, c.want...), s.take())
-			require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short:\n<data>\nClicked a, b, c and d.\n"))
-			require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short"))
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSumming(stream.SummarizerOptions{})
+		s.model.takes = time.Second
+		go s.add(t, clicked("s", "a", "b", "c"))
+		synctest.Wait()
+		s.add(t, clicked("s", "d"), clickedTimes("s", 500))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"0s model", `1s overwrite s 3 "summary 1"`, "1s model", `2s overwrite s 501 "summary 2"`},
+			s.take())
+		require.Contains(t, s.model.lastPrompt(), "in short:\n<data>\nClicked a, b, c and d.\n")
+	})
 }
 
 func TestSummarizer_forgetsTheLeastRecentlyUsed(t *testing.T) {

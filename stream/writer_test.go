@@ -261,48 +261,17 @@ func TestWriter_mergesOnlyBatchesOfOneSession(t *testing.T) {
 	})
 }
 
+// What comes while a write is repeated is one batch.
 func TestWriter_repeatsFailedWrites(t *testing.T) {
-	whileWriting(t, &stream.WriterOptions{MaxPending: 2000}, func(t *testing.T, w *writing) {
-		w.fails["s"] = 8
-		var attempts []time.Duration
-		w.add(t, clicked("s", "a"))
-		for w.attemptsOf(&attempts); len(attempts) < 9; w.attemptsOf(&attempts) {
-			time.Sleep(time.Second / 4)
-			w.add(t, clicked("s", "x"))
-		}
-		for n := range attempts[1:] {
-			pause := min(time.Second<<n, 30*time.Second)
-			assert.InDelta(t, pause, attempts[n+1]-attempts[n], float64(pause)*0.21, "pause %d", n)
-		}
-		w.after(10 * time.Minute)
-		require.Equal(t, "a", labels(w.batches[0]), "the same is repeated")
-		require.Greater(t, w.batches[1].Count, 40, "what came meanwhile is one batch")
-	})
-}
-
-// attemptsOf waits for all to be quiet and appends when "a" was written.
-func (w *writing) attemptsOf(attempts *[]time.Duration) {
-	synctest.Wait()
-	for _, line := range w.take() {
-		var at string
-		if n, _ := fmt.Sscanf(line, "%s write s: a", &at); n == 1 && line == at+" write s: a" {
-			d, _ := time.ParseDuration(at)
-			*attempts = append(*attempts, d)
-		}
-	}
-}
-
-// The pauses begin anew with every batch.
-func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
-		w.fails["s"] = 6
+		w.fails["s"] = 8
 		w.add(t, clicked("s", "a"))
-		w.after(10 * time.Minute)
-		require.Len(t, w.batches, 1)
-		w.fails["s"] = 1
-		w.add(t, clicked("s", "b"))
-		w.after(10*time.Minute + 1500*time.Millisecond)
-		require.Len(t, w.batches, 2)
+		require.Len(t, w.after(time.Second/2), 1)
+		w.add(t, clicked("s", "b"), clicked("s", "c"))
+		require.Len(t, w.after(2*time.Second), 1)
+		require.Len(t, w.after(5*time.Second), 1)
+		require.Equal(t, append(slices.Repeat([]string{"write s: a"}, 6), "write s: b c"),
+			withoutTimes(w.after(150*time.Second)), "with pauses of 121 s, give or take a fifth")
 	})
 }
 
@@ -391,76 +360,35 @@ func TestWriter_takesNothingForACallerThatHasGone(t *testing.T) {
 
 func TestWriter_flushesWhatWaits(t *testing.T) {
 	whileWriting(t, &stream.WriterOptions{Debounce: time.Minute}, func(t *testing.T, w *writing) {
-		require.NoError(t, w.Flush(t.Context()), "of nothing")
 		w.takes["s1"], w.takes["s2"] = 2*time.Second, 3*time.Second
 		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"))
 		require.NoError(t, w.Flush(t.Context()))
-		require.Equal(t, 3*time.Second, time.Since(w.began))
+		require.Equal(t, 3*time.Second, time.Since(w.began), "with the writes")
 		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s2: a"}, w.take())
-		require.Len(t, w.batches, 2)
 
 		w.add(t, clicked("s1", "c"))
 		require.Empty(t, w.after(10*time.Second), "the next waits again")
-		require.Equal(t, []string{"1m3s write s1: c"}, w.after(64*time.Second))
-		w.add(t, clicked("s1", "d"))
-		require.NoError(t, w.Flush(t.Context()), "waits for a write in flight")
-		require.Equal(t, 67*time.Second, time.Since(w.began))
-		require.Equal(t, []string{"1m5s write s1: d"}, w.take())
-
-		w.add(t, clicked("s1", "e"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, w.Flush(ctx), context.DeadlineExceeded)
-		require.NoError(t, w.Flush(t.Context()), "only of what is being written")
-		require.Equal(t, 69*time.Second, time.Since(w.began))
 	})
 }
 
 // The second Run writes the batches that the first left, and nothing twice.
-func TestWriter_stopsInEveryState(t *testing.T) {
-	cases := []struct {
-		name    string
-		prepare func(t *testing.T, w *writing)
-		after   time.Duration
-		want    []string // until the end of the first Run
-		then    []string // in the second
-	}{
-		{"idle", func(*testing.T, *writing) {}, time.Second, nil, nil},
-		{"waiting for a pause", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, time.Second, nil,
-			[]string{"2s write s: a"}},
-		{"writing", func(t *testing.T, w *writing) {
-			w.takes["s"] = 10 * time.Second
-			w.add(t, clicked("s", "a"))
-		}, 5 * time.Second, []string{"2s write s: a", "5s write: context canceled"}, []string{"5s write s: a"}},
-		{"writing, and more waits", func(t *testing.T, w *writing) {
-			w.takes["s"] = 10 * time.Second
-			w.add(t, clicked("s", "a"))
-			time.AfterFunc(3*time.Second, func() { w.add(t, clicked("s", "b")) })
-		}, 4 * time.Second, []string{"2s write s: a", "4s write: context canceled"},
-			[]string{"4s write s: a", "5s write s: b"}},
-		{"backing off", func(t *testing.T, w *writing) {
-			w.fails["s"] = 1
-			w.add(t, clicked("s", "a"))
-		}, 2*time.Second + 400*time.Millisecond, []string{"2s write s: a"}, []string{"2.4s write s: a"}},
-		{"written", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, 3 * time.Second,
-			[]string{"2s write s: a"}, nil},
-	}
-	for _, c := range cases {
-		inBubble(t, c.name, func(t *testing.T) {
-			w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
-			c.prepare(t, w)
-			time.Sleep(c.after)
-			synctest.Wait()
-			w.stopped(t)
-			require.Equal(t, c.after, time.Since(w.began))
-			require.Equal(t, c.want, w.take())
-			w.mu.Lock()
-			clear(w.takes)
-			w.mu.Unlock()
-			w.run(t)
-			require.Equal(t, c.then, w.after(time.Minute))
-		})
-	}
+func TestWriter_goesOnWithTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
+		w.takes["s"], w.fails["away"] = 10*time.Second, 1
+		w.add(t, clicked("s", "a"), clicked("away", "x"), clicked("done", "y"))
+		time.AfterFunc(2100*time.Millisecond, func() { w.add(t, clicked("s", "b")) })
+		require.ElementsMatch(t, []string{"2s write s: a", "2s write away: x", "2s write done: y"},
+			w.after(2400*time.Millisecond))
+		w.stopped(t)
+		require.Equal(t, []string{"2.4s write: context canceled"}, w.take())
+		clear(w.takes)
+		w.run(t)
+		require.ElementsMatch(t, []string{"2.4s write s: a", "2.4s write away: x", "4.1s write s: b"}, w.after(time.Minute))
+	})
 }
 
 func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
@@ -538,20 +466,6 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 	}
 }
 
-func TestWriter_acceptsLinksBeforeTheFirstAction(t *testing.T) {
-	for _, await := range []bool{true, false} {
-		whileWriting(t, &stream.WriterOptions{AwaitLink: await}, func(t *testing.T, w *writing) {
-			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-			require.Empty(t, w.after(0))
-			b := clicked("s", "a")
-			w.add(t, b)
-			require.Equal(t, []string{"0s write s: a"}, w.after(0))
-			require.Equal(t, []string{"c"}, w.conversations(t))
-			require.Empty(t, b.Actions[0].ConversationID, "what was added is not changed")
-		})
-	}
-}
-
 func TestWriter_withoutAwaitLinkWritesUnlinkedSessions(t *testing.T) {
 	whileWriting(t, nil, func(t *testing.T, w *writing) {
 		w.add(t, clicked("s", "a"))
@@ -576,11 +490,13 @@ func TestWriter_keepsTheFirstLink(t *testing.T) {
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, stream.LinkError{SessionID: "s", ConversationID: "c"}, *refused)
 			require.EqualError(t, err, `stream: session "s" is linked to conversation "c"`)
-			w.add(t, linked("d", clicked("s", "a")))
+			b := linked("d", clicked("s", "a"))
+			w.add(t, b)
 			w.after(0)
 			w.add(t, clicked("s", "b"))
 			w.after(0)
 			require.Equal(t, []string{"c", "c"}, w.conversations(t))
+			require.Empty(t, b.Actions[0].ConversationID, "what was added is not changed")
 
 			w.add(t, linked("e", clicked("s2", "a")))
 			require.ErrorAs(t, w.SessionLinked(t.Context(), "s2", "c"), &refused)
@@ -709,16 +625,6 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 	model.journal = w.journal
 	w.run(t)
 	return w, model
-}
-
-func TestWriter_writesBeforeItSumsUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := summingUp(t, time.Second, stream.WriterOptions{Debounce: time.Second})
-		w.takes["s"] = 2 * time.Second
-		w.add(t, clicked("s", "a", "b", "c"))
-		require.Equal(t, []string{"1s write s: a b c", "3s model", "4s overwrite s: 3", "5s overwritten"},
-			w.after(time.Minute))
-	})
 }
 
 // A summary replaces the actions that were written when the model was asked. It waits for a write
