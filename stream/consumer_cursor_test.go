@@ -195,54 +195,6 @@ func TestConsumer_savesWhereItBegan(t *testing.T) {
 	})
 }
 
-// Entries that were finished after an unfinished one are not handled again, wherever the unfinished
-// one is. Entries that were at work are handled again.
-func TestConsumer_remembersFinishedEntriesBeyondAStuckOne(t *testing.T) {
-	const entries = 20
-	var data []string
-	for i := range entries {
-		data = append(data, fmt.Sprintf(`{"type":"x","session_id":"s%d","n":%d}`, i%10, i))
-	}
-	for _, stuck := range []int{0, 1, 7, 19} {
-		for _, restarts := range []int{1, 3} {
-			for _, maxPending := range []int{0, entries, 1} { // of the process that comes after
-				inBubble(t, fmt.Sprintf("entry %d, %d restarts, room %d", stuck, restarts, maxPending), func(t *testing.T) {
-					cursor := &memoryCursor{t: t}
-					var n notes
-					handlers := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
-						if m.ID == strconv.Itoa(stuck+1) {
-							<-ctx.Done()
-							return ctx.Err()
-						}
-						n.add("%s", m.ID)
-						return nil
-					}}
-					opts := stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)}
-					for range restarts {
-						opts.Client = resuming(data...).client()
-						c := startConsumer(t, fakeURL, handlers, opts)
-						synctest.Wait()
-						c.stop(t)
-						opts.MaxPending = maxPending
-					}
-					handled := n.all()
-					behind := 1 // the stuck entry, and the next of its session
-					if stuck < entries-10 {
-						behind = 2
-					}
-					require.Len(t, handled, entries-behind, "each once")
-
-					opts.Client = resuming(append(data, `{"type":"x","session_id":"s5"}`)...).client()
-					startConsumer(t, fakeURL, n.raw(), opts)
-					synctest.Wait()
-					assert.Len(t, n.all(), entries+1)
-					assert.Equal(t, fmt.Sprintf("after %d", entries+1), place(t, cursor.saved()))
-				})
-			}
-		}
-	}
-}
-
 // A handler that does not return stops no other session. In the cursor it costs only the name of
 // its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
@@ -437,7 +389,7 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 }
 
 // A consumer with a cursor store can be killed at any time: no entry is lost, and only the entries
-// that a handler was at work on come again.
+// that a handler was at work on come again, whatever the next process has room for.
 func TestConsumer_survivesKills(t *testing.T) {
 	const sessions, entries = 4, 60
 	data := make([]string, entries)
@@ -466,14 +418,15 @@ func TestConsumer_survivesKills(t *testing.T) {
 			return nil
 		}}, opts)
 		time.Sleep(time.Minute)
-		for _, kill := range kills {
-			again := &notes{lines: kill.done}
-			opts.Client, opts.Cursor = resuming(data...).client(), &memoryCursor{t: t, text: kill.cursor}
+		for i, kill := range kills {
+			again, cursor := &notes{lines: kill.done}, &memoryCursor{t: t, text: kill.cursor}
+			opts.Client, opts.Cursor, opts.MaxPending = resuming(data...).client(), cursor, []int{0, 1, entries}[i%3]
 			c := startConsumer(t, fakeURL, again.everything(new(atomic.Int64)), opts)
 			synctest.Wait()
 			c.stop(t)
 			lines := again.all()
 			require.LessOrEqual(t, len(lines), entries+sessions)
+			require.Equal(t, "after 60", place(t, cursor.saved()))
 			for i := range sessions { // the entry at work is twice in a row, at most
 				session := fmt.Sprint("s", i)
 				of := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, session) })
