@@ -214,34 +214,43 @@ func withData(messages []message) (kept []message) {
 // tooLong is the message that remains of an event over the limit.
 func tooLong(id string) message { return message{id: id, name: tooLargeEvent} }
 
-func TestEventGuard_skipsTooLargeEvents(t *testing.T) {
+func TestEventGuard_skipsEventsThatAreTooLarge(t *testing.T) {
 	const max = 50
 	long := strings.Repeat("x", 60)
 	lines := strings.Repeat("data: x\n", 8)
 	next := "id: 9\ndata: next\n\n"
+	data, fits := "data: "+long[:max-len("data: \n")], said("", long[:max-len("data: \n")])
 	tests := map[string]struct {
 		event string
-		id    string
+		want  message
 	}{
-		"one long line":                    {"data: " + long + "\n\n", ""},
-		"the id before it":                 {"id: 5\ndata: " + long + "\n\n", "5"},
-		"the id after it":                  {"data: " + long + "\nid: 5\n\n", "5"},
-		"an id on each side":               {"id: 4\ndata: " + long + "\nid: 5\n\n", "5"},
-		"many short lines":                 {lines + "\n", ""},
-		"the id before many":               {"id: 5\n" + lines + "\n", "5"},
-		"the id after many":                {lines + "id: 5\n\n", "5"},
-		"the id in the midst":              {lines[:40] + "id: 5\n" + lines + "\n", "5"},
-		"the id on the limit":              {"data: " + long[:max-len("data: \nid:")] + "\nid: 5\n\n", "5"},
-		"a name before it":                 {"event: gap\ndata: " + long + "\n\n", ""},
-		"a name after it":                  {"data: " + long + "\nevent: gap\n\n", ""},
-		"a long name":                      {"event: " + long + "\n\n", ""},
-		"a long comment":                   {":" + long + "\nid: 5\ndata: a\n\n", "5"},
-		"a long line of no meaning":        {long + "\n\n", ""},
-		"a long id":                        {"id: " + strings.Repeat("5", 60) + "\n\n", strings.Repeat("5", 60)},
-		"a longer id after a short one":    {"id: 5\nid: " + strings.Repeat("6", 700) + "\n\n", strings.Repeat("6", 700)},
-		"colons and ends inside the line":  {"data: " + strings.Repeat("id: 7 data: ", 6) + "\n\n", ""},
-		"one byte over the limit":          {"data: " + long[:max-len("data: \n")+1] + "\n\n", ""},
-		"one byte over with several lines": {"id: 5\ndata: " + long[:max-len("id: 5\ndata: \n")+1] + "\n\n", "5"},
+		"one long line":             {"data: " + long + "\n\n", tooLong("")},
+		"the id before it":          {"id: 5\ndata: " + long + "\n\n", tooLong("5")},
+		"the id after it":           {"data: " + long + "\nid: 5\n\n", tooLong("5")},
+		"an id on each side":        {"id: 4\ndata: " + long + "\nid: 5\n\n", tooLong("5")},
+		"many short lines":          {lines + "\n", tooLong("")},
+		"the id before many":        {"id: 5\n" + lines + "\n", tooLong("5")},
+		"the id after many":         {lines + "id: 5\n\n", tooLong("5")},
+		"the id in the midst":       {lines[:40] + "id: 5\n" + lines + "\n", tooLong("5")},
+		"the id on the limit":       {"data: " + long[:max-len("data: \nid:")] + "\nid: 5\n\n", tooLong("5")},
+		"a name before it":          {"event: gap\ndata: " + long + "\n\n", tooLong("")},
+		"a name after it":           {"data: " + long + "\nevent: gap\n\n", tooLong("")},
+		"a long name":               {"event: " + long + "\n\n", tooLong("")},
+		"a long comment":            {":" + long + "\nid: 5\ndata: a\n\n", tooLong("5")},
+		"a long line of no meaning": {long + "\n\n", tooLong("")},
+		"a long id":                 {"id: " + strings.Repeat("5", 60) + "\n\n", tooLong(strings.Repeat("5", 60))},
+		"a longer id after a short one": {"id: 5\nid: " + strings.Repeat("6", 700) + "\n\n",
+			tooLong(strings.Repeat("6", 700))},
+		"colons and ends inside the line":  {"data: " + strings.Repeat("id: 7 data: ", 6) + "\n\n", tooLong("")},
+		"one byte over the limit":          {"data: " + long[:max-len("data: \n")+1] + "\n\n", tooLong("")},
+		"one byte over with several lines": {"id: 5\ndata: " + long[:max-len("id: 5\ndata: \n")+1] + "\n\n", tooLong("5")},
+
+		"the largest of one line": {data + "\n\n", fits},
+		"the largest with an id": {"id: 5\n" + data[:max-len("id: 5\n\n")] + "\n\n",
+			said("5", long[:max-len("id: 5\ndata: \n")])},
+		"a byte order mark does not count": {"\ufeff" + data + "\n\n", fits},
+		"nor do comments before it":        {strings.Repeat(":keep alive\nretry: 5\n", 40) + data + "\n\n", fits},
+		"nor do events of no use":          {strings.Repeat("retry: 5\n\n", 40) + data + "\n\n", fits},
 	}
 	ends := map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"}
 	for name, test := range tests {
@@ -249,34 +258,9 @@ func TestEventGuard_skipsTooLargeEvents(t *testing.T) {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				text := strings.ReplaceAll(test.event+next, "\n", end)
 				got := parseEveryWay(t, max, text)
-				assert.Equal(t, []message{tooLong(test.id), said("9", "next")}, got.messages)
+				assert.Equal(t, []message{test.want, said("9", "next")}, got.messages)
 				assert.Equal(t, parseNaively(text, max).messages, got.messages, "the naive parser")
 				assert.False(t, got.endless)
-			})
-		}
-	}
-}
-
-func TestEventGuard_keepsEventsOfTheLargestSize(t *testing.T) {
-	const max = 50
-	x := strings.Repeat("x", max)
-	fits := map[string]string{
-		"one line":          "data: " + x[:max-len("data: \n")] + "\n\n",
-		"a byte order mark": "\ufeffdata: " + x[:max-len("data: \n")] + "\n\n",
-		"with an id":        "id: 5\ndata: " + x[:max-len("id: 5\ndata: \n")] + "\n\n",
-		"after comments": strings.Repeat(":keep alive\nretry: 5\n", 40) + "data: " +
-			x[:max-len("data: \n")] + "\n\n",
-		"after events of no use":  strings.Repeat("retry: 5\n\n", 40) + "data: " + x[:max-len("data: \n")] + "\n\n",
-		"after an event too long": "data: " + x + "\n\ndata: " + x[:max-len("data: \n")] + "\n\n",
-	}
-	for name, text := range fits {
-		for kind, end := range map[string]string{"LF": "\n", "CRLF": "\r\n"} {
-			t.Run(name+" "+kind, func(t *testing.T) {
-				got := parseEveryWay(t, max, strings.ReplaceAll(text, "\n", end))
-				require.NotEmpty(t, got.messages)
-				last := got.messages[len(got.messages)-1]
-				assert.Empty(t, last.name)
-				assert.GreaterOrEqual(t, len(last.data), max-len("id: 5\ndata: \n"))
 			})
 		}
 	}
