@@ -59,16 +59,6 @@ func titlesOf(batches []activity.Batch) (all [][]string) {
 	return all
 }
 
-// posthog-js may send $identify on a faster request than the events before it.
-func TestRecorder_takesNoIdentifyForOlderThanItsPredecessor(t *testing.T) {
-	r := newRecording(t)
-	r.record(t, arrives(does("s1", "anonymous", "a", 1), 1, 1.3))
-	r.record(t, arrives(identifies("s1", "ada", "ada@example.com", 1.1), 1.3, 1.32))
-	r.record(t, arrives(does("s1", "", "b", 2), 2, 2.1))
-	b := r.batches(t)[1]
-	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
-}
-
 func TestRecorder_leavesOutExpiredEvents(t *testing.T) {
 	r := newRecording(t)
 	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5),

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -43,57 +41,20 @@ func lookups(t testing.TB, store recent.Store, users []string) map[string]recent
 	return all
 }
 
-// traffic makes up requests: sessions that change hands, events that come
-// late, more than once or without a session, and users of many sessions.
-type traffic struct {
-	random *rand.Rand
-	clock  time.Time
-	past   []activity.Event
-	users  []string
-}
-
-func newTraffic(seed uint64) *traffic {
-	tr := &traffic{random: rand.New(rand.NewPCG(seed, 0)), clock: noon}
-	for n := range 12 {
-		tr.users = append(tr.users, fmt.Sprint("user ", n))
-	}
-	return tr
-}
-
-func (tr *traffic) request() []activity.Event {
-	events := make([]activity.Event, 1+tr.random.IntN(12))
-	for i := range events {
-		if len(tr.past) > 0 && tr.random.IntN(10) == 0 {
-			events[i] = tr.past[tr.random.IntN(len(tr.past))]
-			continue
-		}
-		events[i] = tr.event()
-		tr.past = append(tr.past, events[i])
-	}
-	return events
-}
-
-// event returns a new event, of which some are of the same time.
-func (tr *traffic) event() activity.Event {
-	tr.clock = tr.clock.Add(time.Duration(tr.random.IntN(3)) * time.Second)
-	at := tr.clock
-	if tr.random.IntN(4) == 0 {
-		at = at.Add(-time.Duration(tr.random.IntN(600)) * time.Second)
-	}
-	n := tr.random.IntN(20)
-	e := does(fmt.Sprint("session ", n), tr.users[(n+tr.random.IntN(2)*tr.random.IntN(5))%len(tr.users)],
-		fmt.Sprint("event ", len(tr.past)), 0)
-	e.Time = at
-	switch tr.random.IntN(12) {
+// visited is the n-th event of a product whose sessions change hands. Some events come late, some
+// have no session or no user, and some only say who somebody is.
+func visited(n int) activity.Event {
+	random := rand.New(rand.NewPCG(uint64(n), 0))
+	session := random.IntN(20)
+	e := does(fmt.Sprint("session ", session), fmt.Sprint("user ", (session+random.IntN(2)*random.IntN(5))%12),
+		fmt.Sprint("event ", n), float64(n/2-random.IntN(2)*random.IntN(600)))
+	switch random.IntN(12) {
 	case 0:
 		e.SessionID = ""
 	case 1:
 		e.UserID = ""
 	case 2:
 		e.Action, e.Email = nil, "somebody@example.com"
-	}
-	if tr.random.IntN(2) == 0 {
-		e.ID = uuid.NewSHA1(uuid.Nil, []byte(e.ID)).String()
 	}
 	return e
 }
@@ -104,25 +65,32 @@ func TestRestart_bringsBackEveryLookup(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			dir, maxEvents := t.TempDir(), 10<<(seed%3)
-			tr := newTraffic(seed)
+			dir, maxEvents, random := t.TempDir(), 10<<(seed%3), rand.New(rand.NewPCG(seed, 0))
+			var users []string
+			for n := range 12 {
+				users = append(users, fmt.Sprint("user ", n))
+			}
 			var want map[string]recent.Records
+			var request []activity.Event
 			t.Run("before", func(t *testing.T) {
 				log := openBolt(t, dir, maxEvents)
 				recorder := musttest.New(eventlog.NewRecorder(log, nil))
-				for range 100 {
-					_, err := recorder.Record(t.Context(), product, tr.request())
+				for known := range 100 {
+					request = nil
+					for range 1 + random.IntN(12) { // some come again
+						request = append(request, visited(random.IntN(10*known+10)))
+					}
+					_, err := recorder.Record(t.Context(), product, request)
 					require.NoError(t, err)
 				}
-				want = lookups(t, log.Activity(), tr.users)
+				want = lookups(t, log.Activity(), users)
 			})
 			t.Run("after", func(t *testing.T) {
 				log := openBolt(t, dir, maxEvents)
-				require.Equal(t, want, lookups(t, log.Activity(), tr.users))
-				_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product,
-					tr.past[max(0, len(tr.past)-50):])
+				require.Equal(t, want, lookups(t, log.Activity(), users))
+				_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product, request)
 				require.NoError(t, err)
-				require.Equal(t, want, lookups(t, log.Activity(), tr.users), "events that are sent again change nothing")
+				require.Equal(t, want, lookups(t, log.Activity(), users), "events that are sent again change nothing")
 			})
 		})
 	}
