@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -170,45 +171,35 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	}
 }
 
-func TestSource_waitsForStorage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
-		appendN(t, log, eventlog.Entry{Data: text("1")})
-		log.Down.Store(true)
-		f := followSource(t, log, "", time.Unix(0, 0), nil)
-		time.Sleep(59 * time.Second)
-		synctest.Wait()
-		require.Empty(t, f.delivered())
-		log.Down.Store(false)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
-	})
-}
-
-// The log has one line for an outage and source, not one for each attempt. The next outage has a
-// line of its own.
-func TestSource_logsAnOutageOnce(t *testing.T) {
+// The program's log has one line for an outage and source, not one for each attempt. The next outage
+// has a line of its own.
+func TestSource_waitsForStorageAndLogsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer
 		log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
 		source := musttest.New(eventlog.NewSource(log, "acme"))
 		source.Logger = slog.New(slog.NewTextHandler(&lines, nil))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = source.Entries(ctx, eventlog.ID{}, func(eventlog.ID, []eventlog.Entry) error { return nil })
-		}()
-		for outage := range 2 {
+		log.Down.Store(true)
+		var delivered []string
+		stop := waittest.Run(t, func(ctx context.Context) error {
+			return source.Follow(ctx, "", time.Unix(0, 0), func(e feed.Event) error {
+				delivered = append(delivered, lineOf(t, e))
+				return nil
+			})
+		})
+		for outage, want := range [][]string{{"open", "1", "heartbeat"}, {"2", "heartbeat"}} {
 			log.Down.Store(true)
+			delivered = nil
 			time.Sleep(time.Minute)
+			require.Empty(t, delivered)
 			require.Equal(t, outage+1, strings.Count(lines.String(), "log cannot be read"))
 			log.Down.Store(false)
-			time.Sleep(time.Minute)
+			appendN(t, log, eventlog.Entry{Data: text(fmt.Sprint(outage + 1))})
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			require.Equal(t, want, delivered)
 		}
-		cancel()
-		<-ended
+		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
 
@@ -292,30 +283,6 @@ func TestCursor_isKeptByProductAndName(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, saved)
 	}
-}
-
-// A consumer that runs again handles the entries that came while it was away, and none
-// twice.
-func TestCursor_survivesARestartOfTheConsumer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		var handled []string
-		handle := func(_ context.Context, m stream.Message) error {
-			handled = append(handled, m.SessionID)
-			return nil
-		}
-		for _, session := range []string{"first", "second", "third"} {
-			data := fmt.Appendf(nil, `{"type":"summary","session_id":%q}`, session)
-			require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: session, Data: data}}))
-			source := musttest.New(eventlog.NewSource(log, "acme"))
-			consumer := musttest.New(stream.NewSourceConsumer(source, stream.Handlers{Raw: handle},
-				&stream.ConsumerOptions{Cursor: source.Cursor("crm"), Since: time.Unix(0, 0)}))
-			ctx, stop := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, stop)
-			require.ErrorIs(t, consumer.Run(ctx), context.Canceled)
-		}
-		assert.Equal(t, []string{"first", "second", "third"}, handled)
-	})
 }
 
 // A reader that asks for the retained entries has no gap if some of them go before it reads them.

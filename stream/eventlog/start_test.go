@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ func FuzzParseStart(f *testing.F) {
 	for _, seed := range [][3]string{
 		{}, {"1000-5"}, {"", "1000-5"}, {"", "", "1.5"}, {"garbage"}, {"2000-0"}, {"9999999999999-0", "1000-0", "0"},
 		{"", "\"\n\r\x00\u2028"}, {"", "", "NaN"}, {"", "", "1e12"}, {"", "", "-1e12"}, {"", "\xff"}, {"1-0"},
+		{"", "x\n\nevent: heartbeat\ndata: {}\n\n"}, {"", strings.Repeat("9", 30_000)}, {"", strings.Repeat("☕", 5_000)},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
@@ -70,5 +72,7 @@ func requireGapEvent(t *testing.T, gap []byte) {
 	require.NoError(t, json.Unmarshal(data, &fields))
 	require.Contains(t, fields, "requested")
 	require.Contains(t, fields, "oldest")
+	require.Len(t, fields, 2)
+	require.LessOrEqual(t, len(fields["requested"]), 1000)
 	require.LessOrEqual(t, len(gap), 2048)
 }

@@ -135,20 +135,6 @@ func (s *service) rawSubscribe(t testing.TB) net.Conn {
 	return conn
 }
 
-func TestHandler_keepsASilentStreamAlive(t *testing.T) {
-	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
-		began := time.Now()
-		tape := s.subscribe(t, "", nil).record()
-		for n := range 4 {
-			time.Sleep(eventlog.DefaultHeartbeat)
-			synctest.Wait()
-			at := began.Add(time.Duration(n+1) * eventlog.DefaultHeartbeat)
-			require.Equal(t, []taped{{ssetest.Frame{Event: "heartbeat", Data: "{}"}, at}}, tape.take())
-		}
-	})
-}
-
 func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
@@ -190,29 +176,14 @@ func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 	})
 }
 
-// The time-outs of the server are for requests, not for streams.
-func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
-	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{WriteTimeout: time.Minute},
-			func(server *http.Server) {
-				server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
-			})
-		tape := s.subscribe(t, "", nil).record()
-		time.Sleep(10 * time.Second)
-		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
-		time.Sleep(eventlog.DefaultHeartbeat)
-		synctest.Wait()
-		require.NoError(t, tape.end())
-		require.Len(t, tape.take(), 2)
-	})
-}
-
-// WriteTimeout ends a reader that does not take the bytes written to it. A longer silence harms
-// nobody.
-func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
+// WriteTimeout ends a reader that does not take the bytes written to it, and the time-outs of the
+// server are for requests. A longer silence harms nobody.
+func TestHandler_isNotCutByTimeoutsShorterThanASilence(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
 		s := servePiped(t, tr, musttest.New(memorylog.New(nil)),
-			&eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
+			&eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second}, func(server *http.Server) {
+				server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
+			})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(30 * time.Minute)
 		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
@@ -259,20 +230,12 @@ func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 		leaves.cancel()
 		synctest.Wait()
 		require.Equal(t, 1, s.readers(t))
+		hurried, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		require.ErrorIs(t, s.handler.Wait(hurried), context.DeadlineExceeded)
 		stays.cancel()
 		require.NoError(t, s.handler.Wait(t.Context()))
 		require.Zero(t, time.Since(left), "at once, not at the next write")
-	})
-}
-
-func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), nil)
-		require.NoError(t, s.handler.Wait(t.Context()), "there is no reader")
-		s.subscribe(t, "", nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.ErrorIs(t, s.handler.Wait(ctx), context.DeadlineExceeded)
 	})
 }
 
