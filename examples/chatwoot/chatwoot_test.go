@@ -160,10 +160,7 @@ func TestKind_reportsMistakes(t *testing.T) {
 
 func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 	product, key := liveactivity.NewProduct("acme")
-	product.IntegrationConfig.Desks = map[string]json.RawMessage{
-		"chatwoot": json.RawMessage(`{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token",` +
-			`"webhook_secret":"secret"}`),
-	}
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{"chatwoot": json.RawMessage(signing)}
 	service, err := liveactivity.New(&liveactivity.Options{
 		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{kind},
 		Logger: slog.New(slog.DiscardHandler),

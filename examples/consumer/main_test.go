@@ -96,17 +96,6 @@ func TestRun_goesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestRun_survivesALostConnection(t *testing.T) {
-	server := newServer(t, nil)
-	stdout, stop := start(t, args(server, filepath.Join(t.TempDir(), "cursor")))
-	server.Send(clicked("s1", "ada@example.com", "New"))
-	prints(t, stdout, printed("s1", "ada@example.com", "New"))
-	server.Disconnect()
-	server.Send(clicked("s1", "ada@example.com", "Save"))
-	prints(t, stdout, printed("s1", "ada@example.com", "Save"))
-	stop()
-}
-
 func TestRun_reportsLostEntries(t *testing.T) {
 	server := newServer(t, &streamtest.ServerOptions{Retention: eventlog.Retention{MaxBytes: 1}}) // the newest event only
 	file := filepath.Join(t.TempDir(), "cursor")
@@ -130,9 +119,8 @@ func TestRun_endsWhenRefused(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)
 }
 
-// The next tests have the server in memory. Time in a synctest bubble stands still until everybody
-// waits, so back-offs take none.
-
+// The server is in memory. Time in a synctest bubble stands still until everybody waits, so
+// back-offs take none.
 func TestConsumer_printsATornEventOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, out := connect(t)
@@ -141,21 +129,6 @@ func TestConsumer_printsATornEventOnce(t *testing.T) {
 		settle()
 		require.Equal(t, printed("s1", "ada@example.com", "New"), out.String())
 		require.Len(t, server.Requests(), 2, "it came back")
-	})
-}
-
-func TestConsumer_waitsForAnOverloadedServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, out := connect(t)
-		server.Refuse(http.StatusServiceUnavailable, 2)
-		server.Disconnect()
-		server.Send(clicked("s1", "ada@example.com", "New"))
-		settle()
-		require.Equal(t, printed("s1", "ada@example.com", "New"), out.String())
-		requests := server.Requests()
-		require.Len(t, requests, 4)
-		require.Equal(t, http.StatusServiceUnavailable, requests[1].Status)
-		require.GreaterOrEqual(t, requests[2].At.Sub(requests[1].At), time.Second, "the server asked for that pause")
 	})
 }
 

@@ -143,9 +143,10 @@ func newSummarizer(t *testing.T) *stream.Summarizer {
 	return s
 }
 
-func TestSummarizer_countsByResult(t *testing.T) {
-	s := newSummarizer(t)
+func TestWriter_andSummarizer_countTheirWork(t *testing.T) {
+	w, s := newWriter(t), newSummarizer(t)
 	b := activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))
+	require.NoError(t, w.Add(t.Context(), b))
 	require.NoError(t, s.Add(t.Context(), b))
 	assert.Contains(t, scrape(t, streammetrics.Summarizer(s)), `
 # HELP liveactivity_summaries_total Summaries tried, by result: ok, model_failed, overwrite_failed.
@@ -154,12 +155,6 @@ liveactivity_summaries_total{result="model_failed"} 0
 liveactivity_summaries_total{result="ok"} 1
 liveactivity_summaries_total{result="overwrite_failed"} 0
 `)
-}
-
-func TestWriter_countsWaitingBatches(t *testing.T) {
-	w := newWriter(t)
-	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u",
-		activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
 	assert.Contains(t, scrape(t, streammetrics.Writer(w)), `
 # HELP liveactivity_writer_pending Batches added and not written.
 # TYPE liveactivity_writer_pending gauge
