@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,44 +58,24 @@ func TestNew_requiresItsArguments(t *testing.T) {
 		"neither key nor URL":         {model, "", "", []string{endpoint}},
 		"nothing":                     {"", "", "", []string{missing, endpoint}},
 		"no scheme":                   {model, apiKey, "127.0.0.1:11434/v1", []string{url}},
-		"another scheme":              {model, apiKey, "ftp://127.0.0.1/v1", []string{url}},
-		"no host":                     {model, apiKey, "http:///v1", []string{url}},
-		"only a port":                 {model, apiKey, "http://:80/v1", []string{url}},
-		"a path":                      {model, apiKey, "/v1", []string{url}},
 		"a user":                      {model, apiKey, "http://user:secret@127.0.0.1/v1", []string{url}},
 		"a query":                     {model, apiKey, "http://127.0.0.1/v1?key=secret", []string{url}},
-		"an empty query":              {model, apiKey, "http://127.0.0.1/v1?", []string{url}},
-		"a fragment":                  {model, apiKey, "http://127.0.0.1/v1#x", []string{url}},
-		"a bad port":                  {model, apiKey, "http://127.0.0.1:x/v1", []string{url}},
-		"a control character":         {model, apiKey, "http://127.0.0.1\n/v1", []string{url}},
 		"a key with a line feed":      {model, apiKey + "\n", "", []string{key}},
 		"a key with a space, and all": {"", "a b", "nowhere", []string{missing, key, url}},
 		"a key that is not ASCII":     {model, "schlüssel", "", []string{key}},
+		"a key alone is enough":       {model, apiKey, "", nil},
+		"so is a URL":                 {"llama3.2:3b", "", "http://127.0.0.1:11434/v1", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			complete, err := llm.New(tt.model, tt.apiKey, tt.baseURL)
-			require.Error(t, err)
-			assert.Nil(t, complete)
+			if assert.Equal(t, tt.want == nil, complete != nil); tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
 			assert.Equal(t, tt.want, musttest.Mistakes(t, err))
 			assert.NotContains(t, err.Error(), "secret")
 			assert.NotContains(t, err.Error(), apiKey)
-		})
-	}
-}
-
-func TestNew_takes(t *testing.T) {
-	for name, args := range map[string][3]string{
-		"a key":                {model, apiKey, ""},
-		"a URL":                {"llama3.2:3b", "", "http://127.0.0.1:11434/v1"},
-		"both":                 {model, apiKey, "https://gateway.example.com/openai/v1/"},
-		"an address of IPv6":   {model, "", "http://[::1]:8080/v1"},
-		"a URL without a path": {model, "", "http://localhost"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			complete, err := llm.New(args[0], args[1], args[2])
-			require.NoError(t, err)
-			assert.NotNil(t, complete)
 		})
 	}
 }
@@ -127,78 +107,41 @@ func TestModel_sendsThePromptAndKey(t *testing.T) {
 	}
 }
 
-// OpenAI's newer models answer this to the older parameters.
-const (
-	noMaxTokens = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' " +
-		"instead."
-)
-
+// Endpoints refuse parameters that they do not know, one after the other and in an error of any
+// shape. The ones that worked are used from then on.
 func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
-	newer := map[string]any{"max_completion_tokens": 4000.0, "stream": false,
-		"messages": []any{map[string]any{"role": "user", "content": prompt}}}
-	tests := map[string]struct {
-		model   string
-		message string
-		status  int
-		asked   int // for two prompts
-	}{
-		"max_tokens refused":     {"tomorrows-model", noMaxTokens, 400, 3},
-		"refused by a gateway":   {"tomorrows-model", "litellm.BadRequestError: " + noMaxTokens, 422, 3},
-		"known to the library":   {"gpt-5-mini", noMaxTokens, 400, 2},
-		"known to the library 2": {"o3", noMaxTokens, 400, 2},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			var v *llmtest.Server
-			v = llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
-				asked := v.Asked()
-				if _, older := asked[len(asked)-1].Body["max_tokens"]; older {
-					refuse(w, tt.status, tt.message, "invalid_request_error", `"max_tokens"`, `"unsupported_parameter"`)
-					return
-				}
-				left(w, r)
-			})
-			complete := newModel(t, v, tt.model, apiKey)
-			for range 2 {
-				text, err := complete(t.Context(), prompt)
-				require.NoError(t, err)
-				assert.Equal(t, "Ada left.", text)
-			}
-			asked := v.Asked()
-			require.Len(t, asked, tt.asked)
-			newer["model"] = tt.model
-			for _, last := range asked[tt.asked-2:] {
-				assert.Equal(t, newer, last.Body)
-			}
-		})
-	}
-}
-
-// An endpoint refuses one parameter after the other, in an error of any shape.
-func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 	const limit, newer, temperature = "max_tokens", "max_completion_tokens", "temperature"
 	standard := func(w http.ResponseWriter, name string) {
 		refuse(w, 400, "Unsupported parameter: '"+name+"' is not supported with this model.", "invalid_request_error",
 			"null", "null")
+	}
+	gateway := func(w http.ResponseWriter, name string) {
+		refuse(w, 422, "litellm.BadRequestError: '"+name+"' is not supported with this model. Use '"+newer+"' instead.",
+			"invalid_request_error", `"`+name+`"`, `"unsupported_parameter"`)
 	}
 	olderVLLM := func(w http.ResponseWriter, name string) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', `+
 			`'%s')}]","type":"BadRequestError","param":null,"code":400}`, name)
 	}
+	older, room := map[string]any{limit: 400.0}, map[string]any{newer: 4000.0}
 	tests := map[string]struct {
+		model   string
 		refuse  func(w http.ResponseWriter, name string)
 		unknown []string
-		want    []string // of the request that is answered
-		asked   int      // for two prompts
+		want    map[string]any // of the requests that are answered
+		asked   int            // for two prompts
 	}{
-		"the temperature":                  {standard, []string{temperature}, []string{limit}, 3},
-		"temperature and max_tokens":       {standard, []string{temperature, limit}, []string{newer}, 4},
-		"temperature and the newer limit":  {standard, []string{temperature, newer}, []string{limit}, 3},
-		"everything":                       {standard, []string{temperature, limit, newer}, nil, 5},
-		"both limits":                      {standard, []string{limit, newer}, nil, 4},
-		"max_tokens, by an older vLLM":     {olderVLLM, []string{limit}, []string{newer}, 3},
-		"the temperature, by an older one": {olderVLLM, []string{temperature}, []string{limit}, 3},
+		"max_tokens, by a gateway":         {"a-model", gateway, []string{limit}, room, 3},
+		"known to the library":             {"gpt-5-mini", standard, []string{limit}, room, 2},
+		"known to the library 2":           {"o3", standard, []string{limit}, room, 2},
+		"the temperature":                  {"a-model", standard, []string{temperature}, older, 3},
+		"temperature and max_tokens":       {"a-model", standard, []string{temperature, limit}, room, 4},
+		"temperature and the newer limit":  {"a-model", standard, []string{temperature, newer}, older, 3},
+		"everything":                       {"a-model", standard, []string{temperature, limit, newer}, nil, 5},
+		"both limits":                      {"a-model", standard, []string{limit, newer}, nil, 4},
+		"max_tokens, by an older vLLM":     {"a-model", olderVLLM, []string{limit}, room, 3},
+		"the temperature, by an older one": {"a-model", olderVLLM, []string{temperature}, older, 3},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +156,7 @@ func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 				}
 				left(w, r)
 			})
-			complete := newModel(t, v, "a-model", apiKey)
+			complete := newModel(t, v, tt.model, apiKey)
 			for range 2 {
 				text, err := complete(t.Context(), prompt)
 				require.NoError(t, err)
@@ -221,9 +164,11 @@ func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
 			}
 			asked := v.Asked()
 			require.Len(t, asked, tt.asked)
-			for _, name := range []string{limit, newer, temperature} {
-				_, sent := asked[tt.asked-1].Body[name]
-				assert.Equal(t, slices.Contains(tt.want, name), sent, name)
+			want := map[string]any{"model": tt.model, "stream": false,
+				"messages": []any{map[string]any{"role": "user", "content": prompt}}}
+			maps.Copy(want, tt.want)
+			for _, last := range asked[tt.asked-2:] {
+				assert.Equal(t, want, last.Body)
 			}
 		})
 	}
@@ -263,9 +208,6 @@ func TestModel_reportsRefusals(t *testing.T) {
 		"a wrong key": {func(w http.ResponseWriter, r *http.Request) {
 			refuse(w, 401, "Incorrect API key provided: "+repeat(r), "invalid_request_error", "null", `"invalid_api_key"`)
 		}, `llm: the endpoint answers 401 Unauthorized for model "gpt-4o-mini": invalid_api_key`},
-		"no such model": {func(w http.ResponseWriter, r *http.Request) {
-			refuse(w, 404, "The model does not exist. "+repeat(r), "invalid_request_error", "null", `"model_not_found"`)
-		}, `llm: the endpoint answers 404 Not Found for model "gpt-4o-mini": model_not_found`},
 		"no such model on a local server": {func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, 404, `model "gpt-4o-mini" not found, try pulling it first`, "api_error", "null", "null")
 		}, `llm: the endpoint answers 404 Not Found for model "gpt-4o-mini": api_error`},
@@ -273,9 +215,6 @@ func TestModel_reportsRefusals(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			refuse(w, 429, "Rate limit reached", "requests", "null", `"rate_limit_exceeded"`)
 		}, `llm: the endpoint answers 429 Too Many Requests for model "gpt-4o-mini": rate_limit_exceeded`},
-		"an error inside": {func(w http.ResponseWriter, r *http.Request) {
-			refuse(w, 500, repeat(r), "server_error", "null", "null")
-		}, `llm: the endpoint answers 500 Internal Server Error for model "gpt-4o-mini": server_error`},
 		"a code that is a number": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "x", "", "null", "1300") },
 			`llm: the endpoint answers 503 Service Unavailable for model "gpt-4o-mini": 1300`},
 		"a code with the key": {func(w http.ResponseWriter,
@@ -315,9 +254,7 @@ func TestModel_reportsRefusals(t *testing.T) {
 
 func TestModel_reportsBadAnswers(t *testing.T) {
 	tests := map[string]struct{ body, want string }{
-		"no choices":     {`{"choices":[]}`, "no answer"},
-		"nothing of use": {`{}`, "no answer"},
-		"null":           {`null`, "no answer"},
+		"no choices": {`{"choices":[]}`, "no answer"},
 		"an empty text": {`{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`,
 			`blank (finish reason "content_filter")`},
 		"a blank text": {`{"choices":[{"message":{"content":" \n\t"},"finish_reason":"stop"}]}`,
@@ -327,11 +264,9 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 			`blank (finish reason "")`},
 		"not JSON":         {`<html>` + apiKey, "llm: invalid character '<'"},
 		"cut off":          {`{"choices":[{"message":{"content":"` + apiKey, "llm: unexpected EOF"},
-		"empty":            {``, "llm: EOF"},
 		"of another shape": {`{"choices":"` + apiKey + `"}`, "llm: json: "},
 		"larger than 1 MiB": {`{"choices":[{"message":{"content":"` + strings.Repeat(apiKey, 1<<16) + `"}}]}`,
 			"larger than 1048576 bytes"},
-		"an endless line":     {strings.Repeat(" ", 1<<20+1), "larger than 1048576 bytes"},
 		"a list without text": {`{"choices":[{"message":{"content":[]}}]}`, "blank"},
 	}
 	for name, tt := range tests {
@@ -395,29 +330,6 @@ func TestModel_takesAsLongAsItsContext(t *testing.T) {
 	_, err := newModel(t, v, model, apiKey)(ctx, prompt)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	<-left
-
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = newModel(t, v, model, apiKey)(cancelled, prompt)
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Len(t, v.Asked(), 1)
-}
-
-func TestModel_takesAsLongAsItsContextForABody(t *testing.T) {
-	began := make(chan struct{})
-	v := llmtest.New(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, `{"choices":`)
-		_ = http.NewResponseController(w).Flush()
-		close(began)
-		<-r.Context().Done()
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-began
-		cancel()
-	}()
-	_, err := newModel(t, v, model, apiKey)(ctx, prompt)
-	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestModel_followsNoRedirect(t *testing.T) {
