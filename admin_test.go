@@ -107,38 +107,50 @@ func TestAdmin_listsProductsWithoutSecrets(t *testing.T) {
 	}, r.json(t)["products"].([]any)[0])
 }
 
-// A removed product leaves no trace.
+// A removed product leaves no trace at any server, even if it is registered again before a server has
+// noticed.
 func TestAdmin_removesAProduct(t *testing.T) {
-	s := start(t, withRedis(t, redistest.Start(t).URL()),
-		func(c *liveactivity.Options) { c.Heartbeat = 100 * time.Millisecond })
-	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	report := func(p map[string]string, uuid string) int {
-		return s.post(p, pageview(uuid, "s1", "https://app.example.com/a")).status
-	}
-	lookup := func(p map[string]string) reply {
-		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"]))
-	}
-	old := s.register(`{"product_id":"initech"}`)
-	stream := s.stream("/stream/initech", bearer(old["key"]))
-	require.Equal(t, 200, report(old, "u1"))
-	assert.Equal(t, "initech", stream.nextBatch().ProductID)
+	onEngines(t, func(t *testing.T, on engine) {
+		a, b := on.start(t, newDesks(), func(o *liveactivity.Options) { o.Heartbeat = 100 * time.Millisecond })
+		a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+		report := func(s *service, p map[string]string) int {
+			return s.post(p, pageview("u1", "s1", "https://app.example.com/a")).status
+		}
+		remove := func() int { return a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status }
+		old := a.register(`{"product_id":"initech"}`)
+		stream := b.stream("/stream/initech", bearer(old["key"]))
+		require.Equal(t, http.StatusOK, report(a, old))
+		assert.Equal(t, "initech", stream.nextBatch().ProductID)
 
-	r := s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
-	assert.Equal(t, http.StatusNoContent, r.status, r.body)
-	assert.Empty(t, r.body)
-	assert.Equal(t, http.StatusNotFound, report(old, "u2"))
-	assert.Equal(t, http.StatusUnauthorized, lookup(old).status)
-	for _, f := range stream.rest() {
-		assert.Equal(t, "heartbeat", f.Event)
-	}
-	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-	assert.NotContains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "initech")
+		assert.Equal(t, http.StatusNoContent, remove())
+		assert.Equal(t, http.StatusNotFound, report(a, old))
+		for _, path := range []string{"/users/initech/ada/live-activity", "/sessions/initech", "/flow/initech"} {
+			assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, path, "", bearer(old["key"])).status)
+		}
+		for _, f := range stream.rest() {
+			assert.Equal(t, "heartbeat", f.Event)
+		}
+		assert.Equal(t, http.StatusNotFound, remove())
+		assert.NotContains(t, b.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "initech")
 
-	fresh := s.register(`{"product_id":"initech"}`)
-	assert.Equal(t, 0.0, lookup(fresh).json(t)["count"])
-	require.Equal(t, 200, report(fresh, "u1"), "nor is the event a duplicate")
-	assert.Equal(t, 1.0, lookup(fresh).json(t)["count"])
-	assert.Equal(t, 1.0, s.lookup("ada")["count"], "other products keep what they have")
+		for range 10 {
+			fresh := a.register(`{"product_id":"initech"}`)
+			for _, s := range []*service{a, b} {
+				assert.Zero(t, s.flow("initech", fresh["key"]).total())
+				found, _ := s.sessionsOf("initech", fresh["key"], "")
+				assert.Empty(t, found)
+			}
+			require.Equal(t, http.StatusOK, report(b, fresh))
+			assert.Equal(t, 1, b.flow("initech", fresh["key"]).total().Accepted)
+			fresh = a.register(`{"product_id":"initech","force":true}`)
+			lookup := b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(fresh["key"])).json(t)
+			assert.Equal(t, 1.0, lookup["count"], "the event was no duplicate, and other secrets make no other product")
+			found, _ := b.sessionsOf("initech", fresh["key"], "")
+			assert.Len(t, found, 1)
+			require.Equal(t, http.StatusNoContent, remove())
+		}
+		assert.Equal(t, 1.0, b.lookup("ada")["count"], "other products keep what they have")
+	})
 }
 
 // The next registration of an ID never finds an event of the removed one, and loses no event that
