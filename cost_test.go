@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -33,24 +34,16 @@ func crowd() []byte {
 	return body.Bytes()
 }
 
-// sendCrowd sends the request to a new service.
-func sendCrowd(t testing.TB, body []byte, begin, end func()) {
-	service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products})
-	require.NoError(t, err)
-	handler := service.Handler()
-	answer, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(zip(t, body)))
-	begin()
-	handler.ServeHTTP(answer, r)
-	end()
-	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
-	require.JSONEq(t, fmt.Sprintf(`{"status":1,"accepted":%d,"ignored":1,"reasons":{"malformed":1}}`, crowdSize),
-		answer.Body.String())
-}
-
 // Allocations are the largest cost of an event: they take time, and memory until it is collected.
 func TestService_allocatesLittleForAnEvent(t *testing.T) {
+	service := newService(t, io.Discard)
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(zip(t, crowd())))
 	var before, after runtime.MemStats
-	sendCrowd(t, crowd(), func() { runtime.ReadMemStats(&before) }, func() { runtime.ReadMemStats(&after) })
+	runtime.ReadMemStats(&before)
+	service.Handler().ServeHTTP(w, r)
+	runtime.ReadMemStats(&after)
+	require.JSONEq(t, fmt.Sprintf(`{"status":1,"accepted":%d,"ignored":1,"reasons":{"malformed":1}}`, crowdSize),
+		w.Body.String())
 	allocations, bytes := (after.Mallocs-before.Mallocs)/crowdSize, (after.TotalAlloc-before.TotalAlloc)/crowdSize
 	t.Logf("%d allocations, %d bytes", allocations, bytes)
 	assert.LessOrEqual(t, allocations, uint64(32))

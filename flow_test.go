@@ -1,11 +1,9 @@
 package liveactivity_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -117,41 +115,6 @@ func TestFlow_isOfOneProduct(t *testing.T) {
 	assert.Zero(t, other.Storage.LogBytes)
 }
 
-func TestFlow_countsReaders(t *testing.T) {
-	s := start(t, withDataDir(t, t.TempDir()))
-	assert.Zero(t, s.flow("acme", acmeKey).Readers)
-	s.stream("/stream/acme", bearer(acmeKey))
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/stream/acme", nil)
-	require.NoError(t, err)
-	setHeaders(req, []string{bearer(acmeKey)})
-	resp, err := s.client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	assert.Equal(t, 2, s.flow("acme", acmeKey).Readers)
-	assert.Zero(t, s.flow("globex", globexKey).Readers)
-	assert.Equal(t, "bbolt", s.flow("acme", acmeKey).Storage.Engine)
-	leave()
-	waittest.Until(t, "the stream has a reader", func() bool { return s.flow("acme", acmeKey).Readers == 1 })
-}
-
-func TestFlow_countsNotesAndOffers(t *testing.T) {
-	d := newDesks()
-	s := d.start(t, offering)
-	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-	d.opens(s, mail, "")
-	n := 0
-	waittest.Until(t, "a note and an offer are counted", func() bool { // the server may need a moment until it follows
-		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
-			n++
-			s.webhook(pageview(fmt.Sprint("v", n), "s1", "https://app.example.com"+page))
-		}
-		total := s.flow("acme", acmeKey).total()
-		return total.Offers == 1 && total.Notes > 0
-	})
-}
-
 func TestFlow_saysWhichDeskIsAway(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)
@@ -194,63 +157,8 @@ func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
 	assert.Equal(t, takenFlow.Plus(takenFlow), b.flow("acme", acmeKey).total(), "what it has counted is not")
 }
 
-func TestFlow_survivesARestart(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
-	s.stream("/stream/acme", bearer(acmeKey))
-	s.taken("u")
-	s.stop()
-	s = start(t, withDataDir(t, dir))
-	f := s.flow("acme", acmeKey)
-	assert.Equal(t, takenFlow, f.total())
-	assert.Zero(t, f.Readers)
-	s.taken("v")
-	assert.Equal(t, takenFlow.Plus(takenFlow), s.flow("acme", acmeKey).total())
-}
-
-// Nothing is left of a removed product, even if the product comes back at once.
-func TestFlow_endsWithTheProduct(t *testing.T) {
-	onEngines(t, func(t *testing.T, on engine) {
-		a, b := on.start(t, newDesks())
-		count := func(s *service, of map[string]string, uuid string) {
-			require.Equal(t, http.StatusOK, s.post(of, pageview(uuid, "s1", "https://a.example/1")).status)
-		}
-		one := tracing.Flow{Accepted: 1, Actions: 1}
-		first := a.register(`{"product_id":"initech"}`)
-		count(a, first, "u1")
-		count(b, first, "u2")
-		waittest.Equal(t, one.Plus(one), func() tracing.Flow { return a.flow("initech", first["key"]).total() })
-		require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-		assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
-		second := a.register(`{"product_id":"initech"}`)
-		for _, s := range []*service{a, b} {
-			assert.Zero(t, s.flow("initech", second["key"]).total())
-		}
-		count(b, second, "u3")
-		for _, s := range []*service{a, b} {
-			waittest.Equal(t, one, func() tracing.Flow { return s.flow("initech", second["key"]).total() })
-		}
-	})
-}
-
 func TestFlow_isNotOfAProductThatThereIsNot(t *testing.T) {
 	s := start(t)
 	require.NoError(t, s.service.Keys().Add("beside-s3cr3t", "beside"))
 	assert.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/flow/beside", "", bearer("beside-s3cr3t")).status)
-}
-
-func BenchmarkFlow(b *testing.B) {
-	file := productFile()
-	s, err := liveactivity.New(&liveactivity.Options{Products: file.Products, Keys: file.Keys})
-	require.NoError(b, err)
-	handler := s.Handler()
-	b.ReportAllocs()
-	for b.Loop() {
-		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/flow/acme", nil)
-		r.Header.Set("Authorization", "Bearer "+acmeKey)
-		w := httptest.NewRecorder()
-		if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
-			b.Fatal(w.Body)
-		}
-	}
 }

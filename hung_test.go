@@ -2,7 +2,6 @@ package liveactivity_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -18,11 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -115,27 +113,20 @@ func TestRedis_mayHang(t *testing.T) {
 	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))
 }
 
-// hungLog never ends an append before its context does.
-type hungLog struct{ eventlog.Log }
-
-func (hungLog) Append(ctx context.Context, _ string, _ []eventlog.Entry, _ ...document.Change) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // Most of these large requests wait for room to be decoded. They do not wait the same time once
 // more when it is their turn.
 func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 	event := pageview("u1", "s1", "https://app.example.com/a")
-	var body bytes.Buffer
-	zip := gzip.NewWriter(&body)
-	_, err := io.WriteString(zip, `{"api_key":"`+acmeToken+`","batch":[`+event+`],"x":"`+strings.Repeat("x", 7<<20)+`"}`)
-	require.NoError(t, err)
-	require.NoError(t, zip.Close())
+	body := zip(t, []byte(`{"api_key":"`+acmeToken+`","batch":[`+event+`],"x":"`+strings.Repeat("x", 7<<20)+`"}`))
+	log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+	log.Before = func(ctx context.Context, op watchtest.Op) error {
+		if op.Name == "append" {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, io.Discard, func(o *liveactivity.Options) {
-			o.Log = hungLog{musttest.New(memorylog.New(nil))}
-		})
+		s := newService(t, io.Discard, func(o *liveactivity.Options) { o.Log = log })
 		longest := time.Duration(0)
 		var mu sync.Mutex
 		var asking sync.WaitGroup
@@ -143,7 +134,7 @@ func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 			asking.Go(func() {
 				began := time.Now()
 				w := httptest.NewRecorder()
-				s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(body.Bytes())))
+				s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(body)))
 				assert.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
 				assert.NotEmpty(t, w.Header().Get("Retry-After"))
 				mu.Lock()

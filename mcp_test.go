@@ -2,7 +2,6 @@ package liveactivity_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -98,26 +97,4 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 			assert.JSONEq(t, string(text), result.Content[0].(*mcp.TextContent).Text)
 		})
 	}
-}
-
-// The tool lists the same sessions as the endpoint.
-func TestMCP_listsSessions(t *testing.T) {
-	s := start(t)
-	for i := range 3 {
-		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/a"))
-	}
-	session, err := s.connect("/mcp", acmeMCP)
-	require.NoError(t, err)
-	call := func(arguments map[string]any) map[string]any {
-		params := &mcp.CallToolParams{Name: "list_live_sessions", Arguments: arguments}
-		result, err := session.CallTool(t.Context(), params)
-		require.NoError(t, err)
-		return result.StructuredContent.(map[string]any)
-	}
-	page := call(map[string]any{"limit": 2})
-	rest := s.do(http.MethodGet, "/sessions/acme?limit=2", "", bearer(acmeMCP))
-	assert.Equal(t, rest.json(t), page)
-	page = call(map[string]any{"product_id": "acme", "after": page["next"], "q": "S"})
-	assert.Len(t, page["sessions"], 1)
-	assert.Nil(t, page["next"])
 }

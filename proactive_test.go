@@ -64,6 +64,10 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 			}
 			return offers() > 0
 		})
+		waittest.Until(t, "a note and an offer are counted", func() bool {
+			total := other.flow("acme", acmeKey).total()
+			return total.Offers == 1 && total.Notes > 0
+		})
 		waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
 		requests := 0
 		for _, r := range d.intercom.Requests() {

@@ -21,13 +21,6 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
 	first := a.register(`{"product_id":"initech"}`)
 	require.Equal(t, http.StatusOK, b.post(first, pageview("u1", "s1", "https://app.example.com/a")).status)
-	other := a.register(`{"product_id":"hooli"}`)
-	r := b.do(http.MethodPost, "/e/", `{"api_key":"`+other["capture_token"]+`","batch":[]}`)
-	require.Equal(t, http.StatusOK, r.status, r.body)
-	assert.Contains(t, b.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
-	assert.Equal(t, http.StatusConflict, b.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`,
-		withAdminKey).status)
-
 	stream := b.stream("/stream/initech", bearer(first["key"]))
 	second := a.register(`{"product_id":"initech","force":true}`)
 	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "",

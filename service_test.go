@@ -3,7 +3,6 @@ package liveactivity_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -77,7 +76,9 @@ func TestNew_withoutOptionsServesNothingYet(t *testing.T) {
 	s, err := liveactivity.New(nil)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, ask(s, http.MethodGet, "/readyz", "").Code)
+	assert.Equal(t, eventlog.Progress{Done: true}, s.Progress(), "there is nothing to read")
 	assert.Equal(t, http.StatusNotFound, ask(s, http.MethodPost, "/webhook/acme", "{}").Code)
+	assert.Equal(t, "/webhook/acme", s.URLs().Webhook("acme"), "without a public URL, addresses are paths")
 }
 
 func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
@@ -87,49 +88,6 @@ func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	assert.NoError(t, s.Run(ctx))
 	leaktest.NoneOf(t, ofServer...)
 	assert.Error(t, s.Run(ctx), "a service runs once")
-}
-
-// Every unknown path gets 404, and never a redirect.
-func TestHandler_answers404(t *testing.T) {
-	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
-	for _, path := range []string{
-		"/none", "/users", "/users/acme", "/users/acme/ada", "/users/acme//live-activity", "/users/acme/a/b/live-activity",
-		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/flow", "/flow/", "/flow/acme/", "/stream/acme/",
-		"/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
-		"/mcp/x", "/healthz/", "//healthz", "/./healthz", "/x/../healthz", "/../healthz", "/metrics/", "/admin",
-		"/admin/products",
-		"/array/config.js", "/array//config.js", "/array/a/b/config", "/static/array.js", "/favicon.ico", "/.env",
-		"/%2e%2e/healthz",
-		"/debug/pprof/", "/i/v0", "/i/v0/x", "/ee", "/batches",
-	} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			r := s.do(method, path, "", bearer(acmeKey), "X-Admin-Key: "+adminKey)
-			assert.Equal(t, http.StatusNotFound, r.status, "%s %s", method, path)
-			assert.Empty(t, r.header.Get("Location"))
-		}
-	}
-}
-
-func TestHandler_survivesProxyRequests(t *testing.T) {
-	s := start(t)
-	for name, request := range map[string]string{
-		"an asterisk": "GET * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-		"CONNECT":     "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\nConnection: close\r\n\r\n",
-		"a full URL":  "GET http://other.example/none HTTP/1.1\r\nHost: other.example\r\nConnection: close\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := s.in(t)
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			require.NoError(t, err)
-			defer conn.Close()
-			_, err = conn.Write([]byte(request))
-			require.NoError(t, err)
-			r := readReply(t, conn)
-			assert.Equal(t, http.StatusNotFound, r.status)
-			r.detail(t)
-		})
-	}
-	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 }
 
 func TestMetrics_countEventsAndReaders(t *testing.T) {

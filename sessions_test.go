@@ -103,52 +103,6 @@ func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
 	})
 }
 
-func TestSessions_areReadBackAfterARestart(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
-	for i := range 3 {
-		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/a"))
-	}
-	before, _ := s.sessionsOf("acme", acmeKey, "")
-	_, next := s.sessionsOf("acme", acmeKey, "?limit=1")
-	s.stop()
-	s = start(t, withDataDir(t, dir))
-	after, _ := s.sessionsOf("acme", acmeKey, "")
-	assert.Equal(t, before, after)
-	assert.Equal(t, []any{"s1", "s0"}, s.sessionIDs(url.Values{"after": {next}}), "a cursor is still good")
-}
-
-// Nothing is left of a removed product, even if it is registered again before a server has noticed,
-// or with other secrets.
-func TestSessions_ofAProductThatIsRemovedAreGone(t *testing.T) {
-	onEngines(t, func(t *testing.T, on engine) {
-		a, b := on.start(t, newDesks())
-		post := func(p map[string]string, session string) {
-			require.Equal(t, http.StatusOK, a.post(p, pageview("u of "+session, session, "https://app.example.com/a")).status)
-		}
-		ids := func(s *service, key string) (ids []any) {
-			found, _ := s.sessionsOf("initech", key, "")
-			for _, session := range found {
-				ids = append(ids, session["session_id"])
-			}
-			return ids
-		}
-		first := a.register(`{"product_id":"initech"}`)
-		post(first, "s1")
-		require.Equal(t, []any{"s1"}, ids(b, first["key"]))
-		for i := range 10 {
-			require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-			second := a.register(`{"product_id":"initech"}`)
-			require.Empty(t, ids(b, second["key"]))
-			session := fmt.Sprint("again", i)
-			post(second, session)
-			require.Equal(t, []any{session}, ids(b, second["key"]))
-			third := a.register(`{"product_id":"initech","force":true}`)
-			require.Equal(t, []any{session}, ids(b, third["key"]), "with other secrets it is the same product")
-		}
-	})
-}
-
 func TestSessions_refusesBadParameters(t *testing.T) {
 	s := start(t)
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
@@ -321,21 +275,6 @@ func bodies(requests []helpdesktest.Request, name string) (texts []string) {
 		}
 	}
 	return texts
-}
-
-func TestSession_isFoundByAnyID(t *testing.T) {
-	s := start(t)
-	for i, id := range []string{"a/b", "/", "a?b#c", "ü 日本", "%2F", "link", "a\nb", `"<script>"`, "..a",
-		strings.Repeat("x", 1024)} {
-		quoted, err := json.Marshal(id)
-		require.NoError(t, err)
-		s.webhook(strings.Replace(pageview(fmt.Sprint("u", i), "SESSION", "https://app.example.com/a"), `"SESSION"`,
-			string(quoted), 1))
-		detail := s.session("acme", acmeKey, id)
-		assert.Equal(t, id, detail.Session.SessionID)
-		assert.Len(t, detail.Recent, 1)
-		assert.NotContains(t, strings.SplitN(detail.Notes[0].Text, "\n", 3)[1], "b", "the id makes one line")
-	}
 }
 
 func TestSession_isUnknownToOthers(t *testing.T) {

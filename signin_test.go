@@ -155,19 +155,6 @@ func TestSignIn_atAnyServer(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, b.mcpStatus(access))
 }
 
-func TestSignIn_survivesARestart(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, withDataDir(t, dir))
-	_, token := s.signIn(acmeKey)
-	access := token()
-	s.stop()
-	s = start(t, withDataDir(t, dir))
-	assert.Equal(t, http.StatusOK, s.mcpStatus(access))
-	s.stop()
-	s = start(t, withDataDir(t, dir), func(o *liveactivity.Options) { o.Keys = o.Keys[1:] })
-	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(access), "the key is no longer in the file")
-}
-
 // A server can run below a path of its host, behind a proxy that removes the path and leaves
 // well-known addresses alone. Clients then sign in as at the root.
 func TestSignIn_belowAPath(t *testing.T) {

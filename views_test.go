@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
-	"sync"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/metricstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -294,10 +296,15 @@ func TestRun_endsWhenTheLogFails(t *testing.T) {
 
 func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, err := liveactivity.New(&liveactivity.Options{Log: musttest.New(memorylog.New(nil))})
-		require.NoError(t, err)
-		began := time.Now()
-		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)
+		service := newService(t, io.Discard, func(o *liveactivity.Options) { o.Log = musttest.New(memorylog.New(nil)) })
+		r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
+		setHeaders(r, []string{bearer(acmeKey)})
+		w, began := httptest.NewRecorder(), time.Now()
+		service.Handler().ServeHTTP(w, r)
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Less(t, time.Since(began), inTime)
+		began = time.Now()
+		_, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
 		require.ErrorIs(t, err, liveactivity.ErrNotReady)
 		assert.Equal(t, 5*time.Second, time.Since(began))
 		service.Stopping()
@@ -339,27 +346,6 @@ func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
 	assert.Equal(t, []string{"liveactivity.Metrics"}, musttest.Mistakes(t, err))
 }
 
-func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
-	product, key := liveactivity.NewProduct("acme")
-	other, otherKey := liveactivity.NewProduct("globex")
-	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product, other},
-		Keys: []liveactivity.Key{key, otherKey}})
-	require.NoError(t, err)
-	event := pageview("u1", "s1", "https://app.example.com/a")
-	assert.Equal(t, http.StatusUnauthorized, ask(service, http.MethodPost, "/webhook/acme", event,
-		"X-PostHog-Secret: "+other.WebhookSecret).Code)
-	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event,
-		"X-PostHog-Secret: "+product.WebhookSecret).Code)
-	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/e/",
-		`{"api_key":"`+product.CaptureTokens[0]+`","batch":[`+event+`]}`).Code)
-	assert.Equal(t, http.StatusForbidden, ask(service, http.MethodGet, "/users/acme/ada/live-activity", "",
-		bearer(otherKey.Key)).Code)
-	w := ask(service, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(key.Key))
-	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Contains(t, w.Body.String(), `"count":1`)
-	assert.Equal(t, "/webhook/acme", service.URLs().Webhook("acme"), "without a public URL, addresses are paths")
-}
-
 // The default store keeps to the retention and to MaxEvents.
 func TestRetention_boundsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -391,44 +377,27 @@ func TestRetention_boundsTheStore(t *testing.T) {
 	})
 }
 
-// readCounter is a log that counts the reads of each product.
-type readCounter struct {
-	eventlog.Log
-	mu    sync.Mutex
-	reads map[string]int
-}
-
-func (c *readCounter) Read(ctx context.Context, productID string, after eventlog.ID,
-	into []eventlog.Entry) (int, error) {
-	c.mu.Lock()
-	c.reads[productID]++
-	c.mu.Unlock()
-	return c.Log.Read(ctx, productID, after, into)
-}
-
-// of returns the number of reads of a product's log since the last call.
-func (c *readCounter) of(productID string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer delete(c.reads, productID)
-	return c.reads[productID]
-}
-
 func TestService_readsNoLogForConversationsOfAProductWithoutDesks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &readCounter{Log: musttest.New(memorylog.New(nil)), reads: map[string]int{}}
+		log, count := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}, atomic.Int64{}
+		log.Before = func(_ context.Context, op watchtest.Op) error {
+			if op.Name == "read" {
+				count.Add(1)
+			}
+			return nil
+		}
 		desk := liveactivity.IntegrationConfig{Desks: map[string]json.RawMessage{
 			"intercom": json.RawMessage(`{"base_url":"http://127.0.0.1:1","access_token":"t","admin_id":"1"}`)}}
 		service, stop := runService(t, &liveactivity.Options{Log: log, Products: []liveactivity.Product{
 			{ProductID: "plain", WebhookSecret: acmeSecret},
 			{ProductID: "desk", WebhookSecret: acmeSecret, IntegrationConfig: desk}}})
-		reads := map[string]int{}
+		reads := map[string]int64{}
 		for _, id := range []string{"plain", "desk"} {
 			synctest.Wait()
-			log.of(id)
+			count.Store(0)
 			record(t, service, id, "e1")
 			synctest.Wait()
-			reads[id] = log.of(id)
+			reads[id] = count.Load()
 		}
 		require.NoError(t, stop())
 		assert.Equal(t, 2*reads["plain"], reads["desk"], "one view reads where another one does nothing")

@@ -88,6 +88,8 @@ func TestMux_answersUnknownPathsInJSON(t *testing.T) {
 		"PATCH of a POST":             {"PATCH", "/b", 405, "POST"},
 		"HEAD of a POST":              {"HEAD", "/b", 405, "POST"},
 		"everything":                  {"GET", "*", 404, ""},
+		"a proxy's CONNECT":           {"CONNECT", "example.com:443", 404, ""},
+		"a proxy's full URL":          {"GET", "http://other.example/none", 404, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
