@@ -134,27 +134,6 @@ func logTo(r *Registry) *logtest.Buffer {
 	return logged
 }
 
-func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
-	for name, log := range map[string]eventlog.Log{"in memory": newMemoryLog(), "in a file": openLog(t, t.TempDir())} {
-		t.Run(name, func(t *testing.T) {
-			a, b := attached(t, log), attached(t, log)
-			logged := run(t, b)
-			first := register(t, a, "acme", false)
-			waittest.Until(t, "the registration is known automatically", func() bool { return len(b.IDs()) == 1 })
-			assertOpen(t, b, first, "acme")
-			second := register(t, b, "acme", true)
-			assertOpen(t, b, second, "acme")
-			assertVoid(t, b, first, "acme")
-			require.NoError(t, a.Load(t.Context()))
-			assertVoid(t, a, first, "acme")
-			third := register(t, a, "acme", true)
-			waittest.Until(t, "the third registration is known", func() bool { return opens(b, third, "acme") })
-			assertVoid(t, b, second, "acme")
-			require.Empty(t, logged.String())
-		})
-	}
-}
-
 // A server without a notice looks before it refuses a credential.
 func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
 	for name, ask := range map[string]func(r *Registry, c Credentials) bool{
@@ -437,16 +416,20 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 }
 
 // A product of the file stays the file's, also after an earlier registration of its ID.
-func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
+func TestRegistry_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
 	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log)
 	require.NoError(t, err)
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
+	for _, force := range []bool{false, true} {
+		got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
+		require.ErrorIs(t, err, ErrFixed)
+		assert.Zero(t, got)
+	}
+	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), ErrFixed)
 	require.NoError(t, r.Keys().Check("both", "acme", access.MCP))
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", true)
-	require.ErrorIs(t, err, ErrFixed)
 }
 
 // Another server's change of a product counts at once. A request that fits the new product is

@@ -119,17 +119,6 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 	assert.IsIncreasing(t, r.IDs())
 }
 
-// A caller cannot bring secrets of its own.
-func TestRegister_ignoresSecretsGiven(t *testing.T) {
-	r := registryOn(newMemoryLog())
-	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine",
-		CaptureTokens: []string{"mine"}}, "", false)
-	require.NoError(t, err)
-	assertOpen(t, r, c, "acme")
-	_, ok, _ := r.ProductOfToken("mine")
-	assert.False(t, ok)
-}
-
 // A caller that follows the hint of a 409 keeps the help desk and the list of origins.
 func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -155,23 +144,6 @@ func TestRegister_withForceAndAnIDAloneKeepsTheConfiguration(t *testing.T) {
 			require.NoError(t, err)
 			key := sha256.Sum256([]byte(fresh.Key))
 			assert.Equal(t, tt.want, append(product.AllowedOrigins, r.Keys().NameOf(key)))
-		})
-	}
-}
-
-func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
-	for _, force := range []bool{false, true} {
-		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
-			r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
-			require.NoError(t, err)
-			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
-			assert.ErrorIs(t, err, ErrFixed)
-			assert.Zero(t, got)
-			reports, _, _ := r.ProductOfID("acme")
-			assert.Equal(t, "file-secret", reports.WebhookSecret)
-			assert.NoError(t, r.Keys().Check("both", "acme", access.Stream))
-			_, ok, _ := r.ProductOfToken("phc_1")
-			assert.True(t, ok)
 		})
 	}
 }

@@ -38,13 +38,6 @@ func TestUnregister_endsCredentialsAndRemovesData(t *testing.T) {
 	assertOpen(t, r, register(t, r, "acme", false), "acme")
 }
 
-func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
-	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog())
-	require.NoError(t, err)
-	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), ErrFixed)
-	require.ErrorIs(t, r.Unregister(t.Context(), "none"), ErrUnknown)
-}
-
 // The next call removes the documents that storage could not remove. A new registration removes
 // them first and starts empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
