@@ -153,23 +153,6 @@ func TestDemo_showsTheAgentTheVisitorsActionsAndAnswers(t *testing.T) {
 	})
 }
 
-// A visitor looks around, signs in and asks: the reply shows the earlier actions.
-func TestDemo_answersAUserWithActionsFromTheFirstClick(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.run()
-	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://shop.example/lamps")
-	_, err := s.service.Record(t.Context(), "demo", []activity.Event{
-		{ID: "1", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "anon", Action: &a},
-		{ID: "2", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Identified: true,
-			Anonymous: "anon"}})
-	require.NoError(t, err)
-	id := s.write("/demo/desk/conversations", message)
-	waittest.Until(t, "the reply shows it", func() bool {
-		return strings.Contains(s.get("/demo/desk/conversations/"+id), "• User landed on the lamps page")
-	})
-}
-
 func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -428,13 +411,6 @@ func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 		"/demo/index.html"} {
 		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
 	}
-}
-
-func TestDemo_handsItsKeyToThePage(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	assert.JSONEq(t, fmt.Sprintf(`{"product":"demo","key":%q,"token":%q}`, s.key, s.product.CaptureTokens[0]),
-		s.get("/demo/config"))
 }
 
 func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
