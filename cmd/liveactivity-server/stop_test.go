@@ -121,6 +121,7 @@ func TestLog_isAsTheFlagsAsk(t *testing.T) {
 	}
 }
 
+// The root package's tests look for secrets in the log of every service. This is the command's.
 func TestLog_neverHoldsSecrets(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
@@ -128,32 +129,16 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 			p := launch(t, nil, anyPort, "--config="+acme(t), "--admin-key="+adminKey, "--log-level=debug",
 				"--log-format="+format)
 			url := p.URL()
-			openStream(t, url)
-			event := pageview("u1", "https://app.example.com/a?token=query-s3cr3t")
-			bearer := func(key string) string { return "Authorization: Bearer " + key }
-			post(t, url, event)
+			post(t, url, pageview("u1", "https://app.example.com/a?token=query-s3cr3t"))
 			for _, r := range [][]string{
-				{http.MethodPost, "/e/", `{"api_key":"` + captureToken + `","batch":[` + event + `]}`},
-				{http.MethodPost, "/e/", `{"api_key":"` + key + `","batch":[` + event + `]}`},
-				{http.MethodPost, "/e/", `{"api_key":"` + captureToken + `","batch":[{`},
-				{http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: wrong-s3cr3t"},
-				{http.MethodPost, "/webhook/" + key, event, "X-PostHog-Secret: " + webhookSecret},
-				{http.MethodGet, "/users/acme/ada@example.com/live-activity", "", bearer(key)},
-				{http.MethodGet, "/users/acme/ada@example.com/live-activity?limit=" + key, "", bearer(key)},
-				{http.MethodGet, "/users/acme/ada/live-activity?key=" + key, ""},
-				{http.MethodGet, "/users/other/ada/live-activity", "", bearer(key)},
-				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, bearer(key),
+				{http.MethodPost, "/e/", `{"api_key":"` + key + `","batch":[{`},
+				{http.MethodPost, "/webhook/" + key, "{}", "X-PostHog-Secret: wrong-s3cr3t"},
+				{http.MethodGet, "/users/acme/ada@example.com/live-activity?limit=" + key, "", "Authorization: Bearer " + key},
+				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + key + `"}`, "Authorization: Bearer " + key,
 					"Content-Type: application/json"},
-				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + key + `"}`, bearer(key),
-					"Content-Type: application/json"},
-				{http.MethodGet, "/array/" + captureToken + "/config.js", ""},
 				{http.MethodGet, "/" + key, "", "Cookie: " + key, "X-Request-Id: request-1"},
-				{http.MethodGet, "/admin/products", "", "X-Admin-Key: " + adminKey},
-				{http.MethodGet, "/admin/products", "", "X-Admin-Key: wrong-s3cr3t"},
 				{http.MethodPost, "/admin/products", `{"product_id":"initech",` +
-					`"integration_config":{"intercom":{"access_token":"s3cr3t"}}}`, bearer(adminKey)},
-				{http.MethodPost, "/admin/products", `{"product_id":"initech",` +
-					`"integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, bearer(adminKey)},
+					`"integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, "Authorization: Bearer " + adminKey},
 			} {
 				proctest.Request(t, r[0], url+r[1], r[2], r[3:]...)
 			}
