@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -34,6 +32,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/ssetest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -531,31 +530,6 @@ func TestOpenAPI_describesBehaviourTruly(t *testing.T) {
 	}
 }
 
-// away is storage that cannot be reached.
-type away struct{ eventlog.Log }
-
-var errAway = errors.New("away")
-
-func (away) Append(context.Context, string, []eventlog.Entry, ...document.Change) error {
-	return errAway
-}
-func (away) Read(context.Context, string, eventlog.ID, []eventlog.Entry) (int, error) {
-	return 0, errAway
-}
-func (away) Bounds(context.Context, string) (eventlog.Bounds, error) {
-	return eventlog.Bounds{}, errAway
-}
-func (away) Drop(context.Context, string, document.Version) error                { return errAway }
-func (away) Ping(context.Context) error                                          { return errAway }
-func (a away) Documents() document.Store                                         { return a }
-func (away) Get(context.Context, string, ...string) ([]document.Document, error) { return nil, errAway }
-func (away) Write(context.Context, string, ...document.Change) (document.Version, error) {
-	return 0, errAway
-}
-func (away) List(context.Context, string, string, string, int) ([]document.Document, error) {
-	return nil, errAway
-}
-
 // forgetful is a log whose activity cannot be reached.
 type forgetful struct{ eventlog.Log }
 
@@ -565,17 +539,16 @@ func (forgetful) Activity() recent.Store { return awayStore{} }
 type awayStore struct{ recent.Store }
 
 func (awayStore) Recent(context.Context, string, recent.Subject, int) (recent.Snapshot, error) {
-	return recent.Snapshot{}, errAway
+	return recent.Snapshot{}, watchtest.ErrDown
 }
 
 // Without its storage, the service answers 503 where the document says so and the product has to be
 // looked up.
 func TestOpenAPI_answers503WhileStorageIsAway(t *testing.T) {
 	c := contract(t)
-	without := c.fresh(t, func(o *liveactivity.Options) {
-		o.Products, o.Keys = nil, nil
-		o.Log = away{musttest.New(memorylog.New(nil))}
-	})
+	log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+	log.Down.Store(true)
+	without := c.fresh(t, func(o *liveactivity.Options) { o.Products, o.Keys, o.Log = nil, nil, log })
 	without.service.Stopping() // so that nothing waits for it to catch up
 	for _, op := range c.operations(t) {
 		if !slices.Contains(op.Statuses(t), http.StatusServiceUnavailable) {
