@@ -164,16 +164,6 @@ func TestDesks_answerEveryWebhook(t *testing.T) {
 	}
 }
 
-// A desk that is registered while the service runs works like one in the file.
-func TestAdmin_registersDesks(t *testing.T) {
-	d := newDesks()
-	s := d.start(t)
-	s.register(`{"product_id":"initech","integration_config":{"zendesk":` + string(d.zendesk.Config()) + `}}`)
-	_, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/initech", "x@acme.example", "Hi")
-	assert.Equal(t, "pending", s.send(hook).says(t))
-	assertSilent(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body)
-}
-
 func TestDesks_namesDisabledFeaturesAtTheStart(t *testing.T) {
 	with := func(desk, config string) func(o *liveactivity.Options) {
 		return func(o *liveactivity.Options) {

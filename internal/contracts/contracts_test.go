@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -100,16 +98,6 @@ func TestDocuments_nameTheServer(t *testing.T) {
 func TestDocuments_sayTheVersionOfTheProgram(t *testing.T) {
 	for name, document := range documents() {
 		assert.Equal(t, "devel", decoded(t, document)["info"].(object)["version"], name)
-	}
-}
-
-func TestHandler_servesTheDocument(t *testing.T) {
-	for name, document := range documents() {
-		w := httptest.NewRecorder()
-		contracts.Handler(document).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		assert.Equal(t, http.StatusOK, w.Code, name)
-		assert.Equal(t, "application/json", w.Header().Get("Content-Type"), name)
-		assert.JSONEq(t, string(document), w.Body.String(), name)
 	}
 }
 
