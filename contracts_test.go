@@ -262,13 +262,8 @@ func (c contracted) prepare(t *testing.T, op contractstest.Operation) {
 // run runs the service until the test ends.
 func (c contracted) run(t *testing.T) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error)
-	go func() { stopped <- c.service.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-stopped)
-	})
+	stop := waittest.Run(t, c.service.Run)
+	t.Cleanup(func() { require.NoError(t, stop()) })
 }
 
 // requireContract requires a documented answer.

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -60,12 +60,9 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.Error(t, err)
 			var named []string
-			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-				var mistake *option.Error
-				require.ErrorAs(t, err, &mistake)
-				named = append(named, mistake.Option)
+			for _, mistake := range musttest.Mistakes(t, err) {
+				named = append(named, strings.TrimPrefix(mistake, "liveactivity."))
 			}
 			assert.Equal(t, tt.want, named)
 		})

@@ -38,13 +38,7 @@ func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity
 	}
 	service, err := liveactivity.New(opts)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx) }()
-	return service, func() error {
-		cancel()
-		return <-done
-	}
+	return service, waittest.Run(t, service.Run)
 }
 
 // record records a page view of ada.
