@@ -279,10 +279,7 @@ func TestContext_ofAConversationOfSeveralSessions(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		s.happens(false, "$pageview", "$posthog_cookieless", id,
 			map[string]any{"$current_url": "https://app.example.com/" + id})
-		r := s.do(http.MethodPost, "/sessions/link",
-			fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":%q,"desk":"intercom"}`,
-				id, conversation), "Origin: https://app.acme.example")
-		require.Equal(t, http.StatusOK, r.status, r.body)
+		s.link(id, conversation)
 	}
 	c := s.context("conversation_id=" + conversation)
 	assert.Equal(t, "a b c d", paths(c))

@@ -59,6 +59,13 @@ func (d desks) files(s *service, email string) (ticketID string) {
 	return id
 }
 
+// link links a session to a conversation of Intercom, as a page of the product does.
+func (s *service) link(session, conversation string) {
+	s.t.Helper()
+	s.ok(http.MethodPost, "/sessions/link", `{"product_id":"acme","desk":"intercom","session_id":"`+session+
+		`","conversation_id":"`+conversation+`"}`, "Origin: https://app.acme.example")
+}
+
 // configure gives acme the desks.
 func (d desks) configure(o *liveactivity.Options) {
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}

@@ -232,10 +232,7 @@ func TestErase_reachesTheConversationOfALinkThatGaveWay(t *testing.T) {
 		eve, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: "eve@example.com"}, "Hello")
 		require.Equal(t, "pending", a.send(hook).says(t))
 		a.acts("a1", "ada", "s1", "$pageview", "/ada-1", `},"$set":{"email":"`+mail+`"`)
-		r := a.do(http.MethodPost, "/sessions/link",
-			`{"product_id":"acme","session_id":"s1","conversation_id":"`+eve+`","desk":"intercom"}`,
-			"Content-Type: application/json", "Origin: https://app.acme.example")
-		require.Equal(t, http.StatusOK, r.status, r.body)
+		a.link("s1", eve)
 		notes := func(conversation string) string { return strings.Join(d.intercom.Notes(conversation), " ") }
 		waittest.Until(t, "a note", func() bool { return strings.Contains(notes(eve), "ada 1") })
 		ada, hook := d.intercom.Created(hooks, helpdesktest.IntercomContact{Email: mail}, "Hello")
@@ -263,10 +260,7 @@ func TestErase_reachesNotesInAConversationThatGoesOnWithAnother(t *testing.T) {
 	for _, user := range []string{"ada", "bob"} {
 		a.acts(user+"1", user, "s1", "$identify", "/", `},"$set":{"email":"`+user+`@example.com"`)
 		a.acts(user+"2", user, "s1", "$pageview", "/of-"+user, "")
-		r := a.do(http.MethodPost, "/sessions/link",
-			`{"product_id":"acme","session_id":"s1","conversation_id":"`+shared+`","desk":"intercom"}`,
-			"Content-Type: application/json", "Origin: https://app.acme.example")
-		require.Equal(t, http.StatusOK, r.status, r.body)
+		a.link("s1", shared)
 		waittest.Until(t, "a note", func() bool {
 			e := a.export(user + "/export")
 			return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) == 1
@@ -387,18 +381,10 @@ func TestErase_leavesTheConversationOfAnotherUserOfTheSession(t *testing.T) {
 		`"person":{"properties":{"email":"` + mail + `"}}}`)
 	conversation := d.files(s, mail)
 	waittest.Until(t, "a note", func() bool { return len(d.zendesk.Notes(conversation)) == 1 })
-	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","distinct_id":"bob",`+
-		`"properties":{"$session_id":"s1",`+
-		`"$current_url":"https://app.example.com/bob-1"}}`)
-	require.Equal(t, http.StatusOK, r.status, r.body)
+	s.happens(false, "$pageview", "bob", "s1", map[string]any{"$current_url": "https://app.example.com/bob-1"})
 	assert.Empty(t, s.export("bob/export").Conversations)
 	for user, want := range map[string]string{"ada": conversation, "bob": ""} {
-		var c struct {
-			ConversationID string `json:"conversation_id"`
-		}
-		r := s.ok(http.MethodGet, "/context/acme?user_id="+user, "", bearer(acmeKey))
-		require.NoError(t, json.Unmarshal([]byte(r.body), &c))
-		assert.Equal(t, want, c.ConversationID, user)
+		assert.Equal(t, want, s.context("user_id="+user).ConversationID, user)
 	}
 	assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, s.erase("/bob?notes=redact"))
 	assert.Len(t, s.export("ada/export").Conversations, 1)
