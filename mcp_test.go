@@ -24,15 +24,11 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.base.RoundTrip(r)
 }
 
-// connect opens a session of the official client.
-func (s *service) connect(path, key string) (*mcp.ClientSession, error) {
-	return s.connectWith(path, key, nil)
-}
-
-func (s *service) connectWith(path, key string, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
+// connect opens a session of the official client. opts may be nil.
+func (s *service) connect(key string, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, opts)
 	session, err := client.Connect(s.t.Context(), &mcp.StreamableClientTransport{
-		Endpoint:   s.url + path,
+		Endpoint:   s.url + "/mcp",
 		HTTPClient: &http.Client{Transport: keyed{s.client.Transport, key}},
 	}, nil)
 	if err == nil {
@@ -44,7 +40,7 @@ func (s *service) connectWith(path, key string, opts *mcp.ClientOptions) (*mcp.C
 // callTool returns the structured content of a call for a user of acme.
 func (s *service) callTool(user string) map[string]any {
 	s.t.Helper()
-	session, err := s.connect("/mcp", acmeMCP)
+	session, err := s.connect(acmeMCP, nil)
 	require.NoError(s.t, err)
 	defer session.Close()
 	result, err := session.CallTool(s.t.Context(), &mcp.CallToolParams{
@@ -58,43 +54,38 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 	s := start(t)
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
-	for _, path := range []string{"/mcp", "/mcp/"} {
-		t.Run(path, func(t *testing.T) {
-			s := s.in(t)
-			session, err := s.connect(path, acmeKey)
-			require.NoError(t, err)
-			assert.Equal(t, "liveactivity", session.InitializeResult().ServerInfo.Name)
-			assert.Empty(t, session.ID(), "there are no sessions")
-			tools, err := session.ListTools(t.Context(), nil)
-			require.NoError(t, err)
-			require.Len(t, tools.Tools, 3)
-			tool := tools.Tools[0]
-			assert.Equal(t, "get_live_user_activity", tool.Name)
-			assert.NotEmpty(t, tool.Description)
-			assert.True(t, tool.Annotations.ReadOnlyHint)
-			input := tool.InputSchema.(map[string]any)
-			assertFields(t, input["properties"].(map[string]any), "product_id", "user_id", "limit")
-			assert.Equal(t, []any{"user_id"}, input["required"])
-			output := tool.OutputSchema.(map[string]any)
-			assertFields(t, output["properties"].(map[string]any), "product_id", "user_id", "count", "as_of", "actions")
-			actions := output["properties"].(map[string]any)["actions"].(map[string]any)
-			assert.Equal(t, "array", actions["type"], "never null")
-			action := actions["items"].(map[string]any)
-			assertFields(t, action["properties"].(map[string]any), "type", "title", "description", "properties", "marks",
-				"timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
-			assert.NotContains(t, action["required"], "marks")
-			assert.NotContains(t, action, "additionalProperties", "a later version may have more")
+	session, err := s.connect(acmeKey, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "liveactivity", session.InitializeResult().ServerInfo.Name)
+	assert.Empty(t, session.ID(), "there are no sessions")
+	tools, err := session.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, tools.Tools, 3)
+	tool := tools.Tools[0]
+	assert.Equal(t, "get_live_user_activity", tool.Name)
+	assert.NotEmpty(t, tool.Description)
+	assert.True(t, tool.Annotations.ReadOnlyHint)
+	input := tool.InputSchema.(map[string]any)
+	assertFields(t, input["properties"].(map[string]any), "product_id", "user_id", "limit")
+	assert.Equal(t, []any{"user_id"}, input["required"])
+	output := tool.OutputSchema.(map[string]any)
+	assertFields(t, output["properties"].(map[string]any), "product_id", "user_id", "count", "as_of", "actions")
+	actions := output["properties"].(map[string]any)["actions"].(map[string]any)
+	assert.Equal(t, "array", actions["type"], "never null")
+	action := actions["items"].(map[string]any)
+	assertFields(t, action["properties"].(map[string]any), "type", "title", "description", "properties", "marks",
+		"timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
+	assert.NotContains(t, action["required"], "marks")
+	assert.NotContains(t, action, "additionalProperties", "a later version may have more")
 
-			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name,
-				Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1}})
-			require.NoError(t, err)
-			require.False(t, result.IsError)
-			structured := result.StructuredContent.(map[string]any)
-			assert.Equal(t, 1.0, structured["count"])
-			assert.Equal(t, "https://app.example.com/b", structured["actions"].([]any)[0].(map[string]any)["raw_url"])
-			text, err := json.Marshal(structured)
-			require.NoError(t, err)
-			assert.JSONEq(t, string(text), result.Content[0].(*mcp.TextContent).Text)
-		})
-	}
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name,
+		Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1}})
+	require.NoError(t, err)
+	require.False(t, result.IsError)
+	structured := result.StructuredContent.(map[string]any)
+	assert.Equal(t, 1.0, structured["count"])
+	assert.Equal(t, "https://app.example.com/b", structured["actions"].([]any)[0].(map[string]any)["raw_url"])
+	text, err := json.Marshal(structured)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(text), result.Content[0].(*mcp.TextContent).Text)
 }

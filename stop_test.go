@@ -83,7 +83,7 @@ func TestStop_givesEveryReaderEverything(t *testing.T) {
 // Connections that were opened in advance and never used delay no stop.
 func TestStop_endsIdleAndSilentConnectionsAndMCPClients(t *testing.T) {
 	s := start(t)
-	session, err := s.connect("/mcp", acmeKey)
+	session, err := s.connect(acmeKey, nil)
 	require.NoError(t, err)
 	_, err = session.ListTools(t.Context(), nil)
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	s := start(t)
 	updated := make(chan string, 10)
-	session, err := s.connectWith("/mcp", acmeMCP, &mcp.ClientOptions{
+	session, err := s.connect(acmeMCP, &mcp.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
 			updated <- req.Params.URI
 		}})
