@@ -200,8 +200,10 @@ func TestDesks_namesDisabledFeaturesAtTheStart(t *testing.T) {
 			o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true}
 		}}, "none of the product's desks can show an offer"},
 		"no model": {[]func(*liveactivity.Options){signed}, "without a language model messages of users are ignored"},
-		"nothing":  {[]func(*liveactivity.Options){signed, withModel(strings.ToUpper)}, ""},
-		"no desk":  {nil, ""},
+		"claims, with a model": {[]func(*liveactivity.Options){withModel(strings.ToUpper)},
+			"made only from signed and reported identities"},
+		"nothing": {[]func(*liveactivity.Options){signed, withModel(strings.ToUpper)}, ""},
+		"no desk": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, tt.change...)

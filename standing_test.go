@@ -169,14 +169,3 @@ func TestStanding_noneIgnoresClaims(t *testing.T) {
 	s.happens(true, "$pageview", "bob", "reported", nil)
 	assert.Equal(t, 1, s.did("bob"), "a webhook is not a claim")
 }
-
-func TestStanding_isAdvisedOnWithAModel(t *testing.T) {
-	const says = "made only from signed and reported identities"
-	s := start(t, withModel(strings.ToUpper))
-	waittest.Until(t, "the start says so for each product", func() bool {
-		return strings.Count(s.log.String(), says) == 2
-	})
-	s = start(t, withModel(strings.ToUpper), withIdentity("notes"))
-	waittest.Until(t, "the other product is advised", func() bool { return strings.Contains(s.log.String(), says) })
-	assert.Equal(t, 1, strings.Count(s.log.String(), says))
-}
