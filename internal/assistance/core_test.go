@@ -15,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -268,22 +267,6 @@ func TestCore_asksAtTheEarliestTime(t *testing.T) {
 	}
 }
 
-func TestCore_isSafeForConcurrentUse(t *testing.T) {
-	core := newCore(t, proactive.PingPong{}, proactive.Dwell{}, proactive.RageClicks())
-	waittest.Together(8, func(session int) {
-		var window assistance.Window
-		offers := 0
-		for i := range 100 {
-			now := noon.Add(time.Duration(i) * time.Second)
-			d := core.Act(&window, assistance.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
-			if d.Reason == assistance.Offered {
-				offers++
-			}
-		}
-		assert.Equal(t, 98, offers)
-	})
-}
-
 // The text of a trigger or a model is shown without markup and control characters, and bounded.
 func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	hostile := proactive.Saying(proactive.Result{
@@ -309,32 +292,6 @@ func TestCore_cleansTheResultsOfTriggers(t *testing.T) {
 	result = core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
 	assert.Equal(t, "Hi", result.Body)
 	assert.Zero(t, result.Cooldown)
-}
-
-func TestReplay_decidesLikeTheEngine(t *testing.T) {
-	core := newCore(t, proactive.PingPong{}, proactive.Dwell{})
-	var decided []string
-	replay := assistance.NewReplay(core, visitor,
-		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
-			decided = append(decided, fmt.Sprint(now.Sub(noon), " ", d.Match.Result.TriggerID, " ", d.Reason))
-		}})
-	act := func(i, s int) {
-		replay.Act(view(noon.Add(time.Duration(s)*time.Second), i, []string{"/a", "/b"}[i%2]),
-			noon.Add(time.Duration(s)*time.Second))
-	}
-	act(0, 0)
-	act(1, 1)
-	act(2, 2)
-	require.NoError(t, replay.Step(assistance.Message{Text: "Hi"}, noon.Add(2*time.Second)))
-	require.NoError(t, replay.Step(finished, noon.Add(2*time.Second)))
-	act(3, 3)
-	act(4, 3)
-	act(5, 4)
-	act(6, 100)
-	replay.Pass(noon.Add(time.Hour))
-	assert.Equal(t, []string{"2s canonical_url_ping_pong offered", "4s canonical_url_ping_pong cooldown",
-		"1m4s user_page_dwell offered", "2m40s user_page_dwell offered"}, decided)
-	assert.Equal(t, assistance.Machine{}, replay.Machine(), "the conversation was deleted")
 }
 
 func TestReplay_retriesFailedEffects(t *testing.T) {

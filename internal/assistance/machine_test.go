@@ -1,7 +1,6 @@
 package assistance_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -92,23 +91,6 @@ func in(t *testing.T, state assistance.State) *machine {
 var states = []assistance.State{assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive,
 	assistance.Conservative}
 
-func TestState_movesAsTheTableSays(t *testing.T) {
-	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive,
-		assistance.Guidance, assistance.Reactive, assistance.Conservative
-	table := map[assistance.State][]assistance.State{
-		thinking:     {offered, reactive, conservative},
-		offered:      {guidance, conservative, thinking, reactive},
-		guidance:     {thinking, reactive, conservative},
-		reactive:     {thinking, guidance},
-		conservative: {thinking, reactive},
-	}
-	for _, from := range states {
-		for _, to := range states {
-			assert.Equal(t, slices.Contains(table[from], to), from.CanMoveTo(to), "%s to %s", from, to)
-		}
-	}
-}
-
 // Every event in every state: where it leads at once, or that it is refused.
 func TestStep_everyEventInEveryState(t *testing.T) {
 	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive,
@@ -185,7 +167,8 @@ func TestStep_givesBackAClaimThatWasRefused(t *testing.T) {
 
 	m.after(31*time.Second).do(matched("a", m.now), assistance.Refused{})
 	m.do(matched("a", m.now), assistance.Lost{}) // the cool-down of the first is over
-	assert.Equal(t, assistance.CoolingDown, m.after(29*time.Second).refuses(matched("a", m.now)).Reason)
+	assert.Equal(t, assistance.CoolingDown, m.after(30*time.Second-1).refuses(matched("a", m.now)).Reason)
+	m.after(time.Microsecond).do(matched("a", m.now))
 }
 
 func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
@@ -212,21 +195,6 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	m.after(30 * time.Second).do(matched("a", m.now))
 	find.Since, find.After = m.now, shown
 	assert.Equal(t, []assistance.Effect{find}, m.after(assistance.FindAfter).do(assistance.Tick{}), "not the one before")
-}
-
-func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
-	for message, chosen := range map[string]string{"Yes, show me": "Yes, show me", "  yes, SHOW me\n": "Yes, show me",
-		"NO": "No", "Yes": "", "": "", "Yes, show  me": ""} {
-		m := in(t, assistance.Proactive)
-		effects := m.do(assistance.Message{Text: message})
-		if chosen == "" {
-			assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Reactive},
-				assistance.Reply{Text: message}}, effects)
-			continue
-		}
-		assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Guidance},
-			assistance.Guide{TriggerID: "a", Label: chosen}}, effects)
-	}
 }
 
 func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
