@@ -121,17 +121,6 @@ func TestIntercom_refusesRequestsAsIntercomDoes(t *testing.T) {
 	}
 }
 
-func TestIntercom_withNotesByReplyTakesThemThereOnly(t *testing.T) {
-	const note = `{"type":"admin","admin_id":"1001","message_type":"note","body":"x"}`
-	fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, NotesByReply: true})
-	id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
-	status, _, _ := ask(t, fake, "POST", "/conversations/"+id+"/parts", "2.11", note, nil)
-	assert.Equal(t, 400, status)
-	status, _, _ = ask(t, fake, "POST", "/conversations/"+id+"/reply", "2.11", note, nil)
-	assert.Equal(t, 200, status)
-	assert.Equal(t, []string{"x"}, fake.Notes(id))
-}
-
 func TestIntercom_keepsAContactThatTheAPIMadeBesideTheNext(t *testing.T) {
 	fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 	status, _, made := ask(t, fake, "POST", "/contacts", "2.11", `{"role":"user","email":"ada@example.com"}`, nil)

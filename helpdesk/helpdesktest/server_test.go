@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // both runs a test against a fake that listens and one that is in memory.
@@ -148,18 +147,5 @@ func TestServer_inMemory_waitsNoLongerThanTheClient(t *testing.T) {
 		_, _, err = call(ctx, fake, http.MethodGet, "/", "")
 		require.True(t, errors.Is(err, context.DeadlineExceeded), "a context that has ended makes no request")
 		assert.Len(t, fake.Requests(), 1)
-	})
-}
-
-func TestServer_servesManyAtOnce(t *testing.T) {
-	both(t, func(t *testing.T, fake *helpdesktest.Zendesk) {
-		ticket, _ := fake.NewTicket("https://hooks.example", "jane@acme.example", "Help!")
-		fake.Fail(helpdesktest.Fault{Status: 503, Times: 10})
-		waittest.Together(30, func(int) {
-			_, _, err := call(t.Context(), fake, http.MethodPut, "/api/v2/tickets/"+ticket+".json", comment)
-			assert.NoError(t, err)
-		})
-		assert.Len(t, fake.Notes(ticket), 20)
-		assert.Len(t, fake.Requests(), 30)
 	})
 }

@@ -192,35 +192,6 @@ func TestZendesk_changesCommentsLikeTheRealOne(t *testing.T) {
 	assert.Nil(t, fake.Comments("1"))
 }
 
-func TestZendesk_listsCommentsInPagesNewestFirst(t *testing.T) {
-	fake, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1})
-	for range 5 {
-		do("PUT", "/api/v2/tickets/"+ticket+".json", comment)
-	}
-	var got []string
-	after := ""
-	for more := true; more; {
-		_, body := do("GET", "/api/v2/tickets/"+ticket+"/comments.json?sort=-created_at&page[size]=4&page[after]="+after, "")
-		var page struct {
-			Comments []struct{ ID json.Number } `json:"comments"`
-			Meta     struct {
-				HasMore     bool   `json:"has_more"`
-				AfterCursor string `json:"after_cursor"`
-			} `json:"meta"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(body), &page))
-		for _, c := range page.Comments {
-			got = append(got, c.ID.String())
-		}
-		more, after = page.Meta.HasMore, page.Meta.AfterCursor
-	}
-	all := fake.Comments(ticket)
-	require.Len(t, got, 6)
-	for i := range all {
-		assert.Equal(t, all[i].ID, got[len(got)-1-i])
-	}
-}
-
 func TestZendesk_limitsRatesByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 10, UpdatesPerMinute: 6,
@@ -257,16 +228,6 @@ func TestZendesk_limitsRatesByTheClock(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		assert.Equal(t, 200, write().StatusCode)
 	})
-}
-
-func TestZendesk_canHaveNoLimits(t *testing.T) {
-	_, ticket, do := newZendesk(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1, UpdatesPerMinute: -1,
-		UpdatesPerTicket: -1})
-	for range 800 {
-		response, _ := do("PUT", "/api/v2/tickets/"+ticket+".json", comment)
-		require.Equal(t, 200, response.StatusCode)
-		assert.Empty(t, response.Header.Get("X-Rate-Limit"))
-	}
 }
 
 func TestZendesk_signsItsWebhooks(t *testing.T) {
