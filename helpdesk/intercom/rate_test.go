@@ -43,32 +43,28 @@ func stating(limit, remaining int, sent, reset time.Time) http.Header {
 	return h
 }
 
-func TestPause_lastsUntilTheWindowEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		now := time.Now()
-		assert.Zero(t, pauseAfter(t, stating(1666, 84, now, now.Add(7*time.Second))), "there is enough")
-		assert.Equal(t, 7*time.Second, pauseAfter(t, stating(1666, 83, now, now.Add(7*time.Second))))
-	})
-}
-
-func TestPause_goesByTheClockOfTheAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, skew := range []time.Duration{-time.Hour, time.Hour} {
-			sent := time.Now().Add(skew)
-			assert.Equal(t, 9*time.Second, pauseAfter(t, stating(100, 5, sent, sent.Add(9*time.Second))))
-		}
-	})
+func TestPause_lastsUntilTheWindowEndsByTheClockOfTheAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limit, remaining   int
+		skew, resets, want time.Duration
+	}{
+		"there is enough":        {1666, 84, 0, 7 * time.Second, 0},
+		"a twentieth is left":    {1666, 83, 0, 7 * time.Second, 7 * time.Second},
+		"their clock is behind":  {100, 5, -time.Hour, 9 * time.Second, 9 * time.Second},
+		"their clock is ahead":   {100, 5, time.Hour, 9 * time.Second, 9 * time.Second},
+		"a window never so long": {100, 0, 0, 24 * time.Hour, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := time.Now().Add(tt.skew)
+			assert.Equal(t, tt.want, pauseAfter(t, stating(tt.limit, tt.remaining, sent, sent.Add(tt.resets))), name)
+		})
+	}
 }
 
 func TestPause_ignoresHeadersThatSayNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		soon := strconv.FormatInt(time.Now().Add(5*time.Second).Unix(), 10)
-		for _, h := range []http.Header{{}, {"X-Ratelimit-Remaining": {"0"}}, {"X-Ratelimit-Reset": {soon}},
-			{"X-Ratelimit-Remaining": {"x"}, "X-Ratelimit-Reset": {soon}}} {
-			assert.Zero(t, pauseAfter(t, h))
-		}
-		now := time.Now()
-		tomorrow := stating(100, 0, now, now.Add(24*time.Hour))
-		assert.Equal(t, time.Minute, pauseAfter(t, tomorrow), "a window is never so long")
-	})
+	soon := strconv.FormatInt(time.Now().Add(5*time.Second).Unix(), 10)
+	for _, h := range []http.Header{{}, {"X-Ratelimit-Remaining": {"0"}}, {"X-Ratelimit-Reset": {soon}},
+		{"X-Ratelimit-Remaining": {"x"}, "X-Ratelimit-Reset": {soon}}} {
+		assert.Zero(t, pauseAfter(t, h))
+	}
 }
