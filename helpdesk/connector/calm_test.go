@@ -17,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/directory"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -27,45 +26,26 @@ import (
 
 // flooded returns the numbers of notes of actions, of summaries and of redactions in a conversation
 // of 46 page views in 18 seconds.
-func flooded(t *testing.T, desk string, notes Notes) (written, summaries, redactions int) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{})
-		w.core, w.notes = nil, notes
-		var webhook *http.Request
-		conversation := ""
-		z := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
-		if desk == "zendesk" {
-			opened, err := zendesk.Kind.Open(z.Config(), &helpdesk.Options{HTTP: z.Client()})
-			require.NoError(t, err)
-			w.desks = []Desk{{Name: "zendesk", Desk: opened}}
-			conversation, webhook = z.NewTicket(hook, jane, "Hello")
-		} else {
-			conversation, webhook = w.desk.Created(hook, helpdesktest.IntercomContact{Email: jane}, "")
-		}
-		defer w.close()
-		s := w.start(Options{})
-		w.visit("/home")
-		require.Equal(t, "linked", w.deliver(s, webhook))
+func flooded(t *testing.T, notes Notes, lacks func(*helpdesk.Capabilities)) (counts [3]int) {
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.desk.lacking(lacks)
+		f.begins(t, "home")
 		time.Sleep(time.Minute)
 		for i := range 46 {
-			w.visit(fmt.Sprint("/", []string{"pricing", "docs", "plans"}[i%3]))
-			time.Sleep(18*time.Second/46 - 100*time.Millisecond)
+			f.visit(t, "s", []string{"pricing", "docs", "plans"}[i%3])
+			time.Sleep(18 * time.Second / 46)
 		}
 		time.Sleep(5 * time.Minute)
-		texts := z.Notes
-		if desk == "intercom" {
-			texts = w.desk.Notes
-		}
-		redactions = requests(append(w.desk.Requests(), z.Requests()...), "POST", "redact")
-		for _, text := range texts(conversation) {
+		for _, text := range f.desk.texts("7") {
 			if strings.Contains(text, "[1]") {
-				written++
+				counts[0]++
 			} else {
-				summaries++
+				counts[1]++
 			}
 		}
+		counts[2] = len(f.desk.texts("7")) - f.desk.left("7")
 	})
-	return written + redactions, summaries, redactions
+	return counts
 }
 
 // An app that may not redact writes its notes in time, and tries each redaction once.
@@ -91,12 +71,10 @@ func TestNotes_areOnTimeWhereRedactingIsForbidden(t *testing.T) {
 // By default, an agent finds a few notes, and a summary in their place where the desk
 // can redact. Written at once, there are as many notes as page views.
 func TestNotes_leaveAnAgentCalm(t *testing.T) {
-	written, summaries, redactions := flooded(t, "intercom", DefaultNotes())
-	assert.Equal(t, []int{3, 1, 2}, []int{written, summaries, redactions})
-	written, summaries, redactions = flooded(t, "zendesk", DefaultNotes())
-	assert.Equal(t, []int{3, 1, 0}, []int{written, summaries, redactions})
-	written, summaries, redactions = flooded(t, "intercom", promptNotes())
-	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
+	assert.Equal(t, [3]int{3, 1, 2}, flooded(t, DefaultNotes(), nil))
+	noRedactor := func(can *helpdesk.Capabilities) { can.Redactor = nil }
+	assert.Equal(t, [3]int{3, 1, 0}, flooded(t, DefaultNotes(), noRedactor))
+	assert.Equal(t, [3]int{47, 1, 20}, flooded(t, promptNotes(), nil))
 }
 
 // An offer and a reply are made at once. The note of the user's actions waits for a pause.
@@ -307,32 +285,6 @@ func TestCalm_isNotSpentByUnprovenLinks(t *testing.T) {
 		f.visit(t, "forged", "z")
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{183, 213}, f.notedAt(linked)[4:], "it waits for itself")
-	})
-}
-
-// A signed user's note delays the conversation's next note. A stranger's note delays strangers'
-// notes only.
-func TestCalm_isOneForAllButStrangers(t *testing.T) {
-	now := time.Now().Round(0)
-	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
-		c := conversation{Sessions: []session{s}, Writing: &writing{}}
-		c.written("1", now)
-		assert.Equal(t, want, [2]bool{c.NotedAt.Equal(now), c.StrangeAt.Equal(now)})
-	}
-}
-
-func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
-	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
-		f.desk.size = 150
-		for range 10 {
-			f.visit(t, "s", "a page with a long name")
-		}
-		time.Sleep(time.Minute)
-		at := f.notedAt(linked)
-		require.Greater(t, len(at), 2)
-		for _, second := range at[1:] {
-			assert.Equal(t, 30, second)
-		}
 	})
 }
 

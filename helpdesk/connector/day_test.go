@@ -320,7 +320,6 @@ func (d *day) checkRedactions() {
 var (
 	days     = uint64(100)
 	caughtUp = 2000 // conversations
-	crowd    = 2000 // sessions of one day
 )
 
 // A simulated day has everything that can happen. A failed day is named by its seed, which repeats
@@ -337,15 +336,4 @@ func TestFollow_keepsItsPromisesAllDay(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The day has many sessions.
-func TestFollow_keepsItsPromisesInACrowd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, 1)
-		d.live(crowd, 6)
-		d.end()
-		d.check()
-	})
 }

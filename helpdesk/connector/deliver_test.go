@@ -185,24 +185,6 @@ func TestFollow_splitsALongNoteBetweenLines(t *testing.T) {
 	})
 }
 
-func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.visit(t, "s1", "a")
-		f.links(t, "7", "s1")
-		f.visit(t, "s2", "b")
-		f.visit(t, "s2", "c")
-		f.views(t, "s1", "d")
-		f.links(t, "7", "s2")
-		f.views(t, "s2", "e")
-		var texts []string
-		for _, n := range f.desk.notes["7"] {
-			texts = append(texts, strings.ReplaceAll(n.text, "timestamp: 2000-01-01 00:01:00 UTC\n\n", ""))
-		}
-		assert.Equal(t, []string{"session_id: s1\n[1] User visited a", "session_id: s1\n[1] User visited d",
-			"session_id: s2\n[1] User visited b\n[2] User visited c", "session_id: s2\n[1] User visited e"}, texts)
-	})
-}
-
 func TestFollow_postsASummaryAndRedactsTheNotesItCovers(t *testing.T) {
 	notes := summaries(3)
 	var metered tracing.Flow
@@ -281,33 +263,6 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		assert.Contains(t, prompts[2], "visited d")
 		assert.Contains(t, prompts[2], "visited e")
 		assert.NotContains(t, prompts[2], "visited c")
-	})
-}
-
-// Each action is written once although a model is still being asked when its conversation ends and
-// begins again.
-func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
-	notes := summaries(2)
-	model := func(context.Context, string) (string, error) { time.Sleep(20 * time.Second); return "Summary", nil }
-	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
-		f.begins(t, "a", "b")
-		f.desk.refuses(failing("", helpdesk.APIError{Status: 422, Gone: true}))
-		f.views(t, "s", "c")
-		require.Empty(t, f.sessions(t, "7"))
-		f.desk.refuses(nil)
-		f.linkAs(t, "7", "s", byWebhook)
-		time.Sleep(time.Minute)
-		f.desk.mu.Lock()
-		f.desk.takes = func() time.Duration { return time.Second }
-		f.desk.mu.Unlock()
-		f.visit(t, "s", "d")
-		time.Sleep(time.Minute)
-		f.visit(t, "s", "e")
-		time.Sleep(time.Minute)
-		written := strings.Join(f.desk.texts("7"), "\n")
-		for _, page := range []string{"d", "e"} {
-			assert.Equal(t, 1, strings.Count(written, "User visited "+page), written)
-		}
 	})
 }
 
@@ -393,34 +348,6 @@ func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
 		assert.Equal(t, 2, f.desk.count("note"))
 		assert.InDelta(t, 2, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
 	})
-}
-
-// A proxy that wants credentials (407), a misdirected request (421) and a locked conversation (423)
-// do not refuse the note itself. Only the last concerns one conversation.
-func TestFollow_triesANoteAgainAfterARefusalThatPasses(t *testing.T) {
-	for status, others := range map[int]int{407: 0, 421: 0, 423: 1} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-				f.desk.refuses(func(_, conversationID string) *helpdesk.APIError {
-					if status == 423 && conversationID == "8" {
-						return nil
-					}
-					return &helpdesk.APIError{Status: status}
-				})
-				f.begins(t, "a")
-				time.Sleep(500 * time.Millisecond)
-				f.visit(t, "other", "b")
-				f.linkAs(t, "8", "other", byWebhook)
-				time.Sleep(time.Second)
-				assert.Len(t, f.desk.texts("8"), others)
-				f.desk.refuses(nil)
-				time.Sleep(30 * time.Second)
-				assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
-				assert.Equal(t, []string{"[1] User visited b"}, f.desk.texts("8"))
-				assert.InDelta(t, 0, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
-			})
-		})
-	}
 }
 
 // valueOf returns the value of a counter or gauge.
@@ -757,20 +684,6 @@ func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 		time.Sleep(document.DefaultLeaseTTL*4/3 + settleTime + 8*time.Second)
 		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
 		assert.Equal(t, 2, f.desk.count("note"))
-	})
-}
-
-func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, p := range []Product{{}, {Desks: []Desk{{"zendesk", newDesk()}}}} {
-			s := newService(t, musttest.New(memorylog.New(nil)), p, nil)
-			done := make(chan error, 1)
-			go func() { done <- s.Follow(t.Context(), "acme", musttest.New(eventlog.NewSource(s.store.log, "acme"))) }()
-			time.Sleep(time.Minute)
-			require.NoError(t, s.store.log.Close())
-			synctest.Wait()
-			require.ErrorIs(t, <-done, eventlog.ErrClosed)
-		}
 	})
 }
 

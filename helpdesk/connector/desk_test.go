@@ -24,10 +24,12 @@ type desk struct {
 	// client has gone.
 	takes func() time.Duration
 	pause func(conversationID string) time.Duration
+	lacks func(*helpdesk.Capabilities) // may be nil
 
 	mu    sync.Mutex
 	last  int
 	notes map[string][]*written // by conversation, in order
+	order []string              // the conversation of each note
 	asked map[string]int        // requests, by operation
 	most  int                   // in flight at once
 	now   int
@@ -85,6 +87,13 @@ func (d *desk) pauses(pause func(conversationID string) time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pause = pause
+}
+
+// lacking takes capabilities away, even while the desk is in use.
+func (d *desk) lacking(lacks func(*helpdesk.Capabilities)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lacks = lacks
 }
 
 // mostAtOnce returns the most requests in flight at once since the previous call.
@@ -155,6 +164,7 @@ func (d *desk) Note(ctx context.Context, conversationID, text string) (string, e
 		d.last++
 		id = fmt.Sprint(d.last)
 		d.notes[conversationID] = append(d.notes[conversationID], &written{id: id, text: text, at: time.Now()})
+		d.order = append(d.order, conversationID)
 	})
 	if err != nil {
 		return "", err
@@ -233,4 +243,13 @@ func (d *scriptDesk) Capabilities() helpdesk.Capabilities  { return capable(d) }
 func (d pacedDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
 func (d *slowDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
 func (d offeringDesk) Capabilities() helpdesk.Capabilities { return capable(d) }
-func (d *desk) Capabilities() helpdesk.Capabilities        { return capable(d) }
+
+func (d *desk) Capabilities() helpdesk.Capabilities {
+	can := capable(d)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lacks != nil {
+		d.lacks(&can)
+	}
+	return can
+}

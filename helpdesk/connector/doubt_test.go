@@ -1,9 +1,7 @@
 package connector
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -106,14 +103,12 @@ func TestFollow_looksForANoteAfterAnUnreadableAnswer(t *testing.T) {
 // A note at a desk that finds no notes is not tried again: each attempt could have the same answer,
 // and write another note.
 func TestFollow_writesANoteOnceDespiteUnreadableAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
-		p := Product{Desks: []Desk{{"zendesk", unsearchable{d}}}, Notes: promptNotes(), TakesClaims: true}
-		f := newService(t, musttest.New(memorylog.New(nil)), p, nil).follows(t, d)
-		d.lose = failing("", helpdesk.APIError{Status: 200})
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.lacking(func(can *helpdesk.Capabilities) { can.Finder = nil })
+		f.desk.lose = failing("", helpdesk.APIError{Status: 200})
 		f.begins(t, "a")
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
 	})
 }
 
@@ -215,15 +210,6 @@ func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 	}
 }
 
-// unsearchable is a desk that finds no notes.
-type unsearchable struct{ *desk }
-
-func (d unsearchable) Capabilities() helpdesk.Capabilities {
-	can := d.desk.Capabilities()
-	can.Finder = nil
-	return can
-}
-
 // A server that takes over gives a write in flight the time to come to be, even if there is
 // something new to write.
 func TestFollow_looksForAWriteItTakesOverAfterAWhile(t *testing.T) {
@@ -244,30 +230,6 @@ func TestFollow_looksForAWriteItTakesOverAfterAWhile(t *testing.T) {
 			assert.Equal(t, want, f.desk.texts("7"))
 		})
 	}
-}
-
-// A conversation that is behind is read from its own cursor, however far others
-// are.
-func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.many(t, 20)
-		f.desk.refuses(failing("10", helpdesk.APIError{Status: 409}))
-		f.visit(t, "s10", "x")
-		time.Sleep(time.Minute)
-		f.visit(t, "s10", "y") // waits for the next attempt
-		for i := range 20 {
-			if i != 10 {
-				f.visit(t, fmt.Sprint("s", i), "z")
-			}
-		}
-		synctest.Wait()
-		f.stop()
-		f.desk.refuses(nil)
-		f.follow(t)
-		time.Sleep(time.Minute)
-		assert.Equal(t, "[1] User visited first|[1] User visited x\n\n[2] User visited y",
-			strings.Join(f.desk.texts("10"), "|"))
-	})
 }
 
 func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
@@ -294,89 +256,5 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 			time.Sleep(time.Minute)
 			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts("7"))
 		})
-	})
-}
-
-func TestFollow_keepsDesksApartDespiteEqualConversationIDs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		zendesk, intercom := newDesk(), newDesk()
-		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: promptNotes()}
-		f := newService(t, musttest.New(memorylog.New(nil)), p, nil).follows(t, nil)
-		for _, desk := range []string{"zendesk", "intercom"} {
-			f.visit(t, desk+"'s", "a page of "+desk)
-			_, err := f.link(t.Context(), desk, "7", desk+"'s", byWebhook, time.Now())
-			require.NoError(t, err)
-		}
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"[1] User visited a page of zendesk"}, zendesk.texts("7"))
-		assert.Equal(t, []string{"[1] User visited a page of intercom"}, intercom.texts("7"))
-	})
-}
-
-// A session may join a conversation whose document, as it was just read, does not
-// name it, or that did not exist.
-func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
-	for _, existed := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			name := Link{"zendesk", "7"}.documentName()
-			var took atomic.Bool // the read that takes a while was made
-			took.Store(true)
-			log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
-			log.After = func(_ context.Context, op watchtest.Op, err error) error {
-				if op.Name == "get" && slices.Equal(op.Documents, []string{name}) && !took.Swap(true) {
-					time.Sleep(time.Minute)
-				}
-				return err
-			}
-			d := newDesk()
-			f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
-			f.visit(t, "s", "a")
-			f.visit(t, "late", "x")
-			f.linkAs(t, "7", "s", byWebhook)
-			time.Sleep(time.Second)
-			want := []string{"[1] User visited a", "[1] User visited b", "[1] User visited x", "[1] User visited y"}
-			if !existed {
-				docs, err := f.store.docs.Get(t.Context(), "acme", name)
-				require.NoError(t, err)
-				_, err = f.store.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
-				require.NoError(t, err)
-				want = slices.Delete(want, 1, 2)
-			}
-			took.Store(false)
-			f.visit(t, "s", "b")
-			time.Sleep(10 * time.Second)
-			require.True(t, took.Load(), "the conversation is being read")
-			f.linkAs(t, "7", "late", byWebhook)
-			time.Sleep(2 * time.Minute)
-			f.visit(t, "late", "y")
-			time.Sleep(time.Minute)
-			assert.ElementsMatch(t, want, d.texts("7"), "existed: %t", existed)
-		})
-	}
-}
-
-// A job may read a session that joined at another server before it gets notice of that.
-func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log, d := musttest.New(memorylog.New(nil)), newDesk()
-		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}
-		d.takes = func() time.Duration { return time.Second }
-		f, other := newService(t, log, p, nil).follows(t, d), newService(t, log, p, nil)
-		f.visit(t, "s", "a")
-		f.visit(t, "late", "x")
-		f.linkAs(t, "7", "s", byWebhook)
-		time.Sleep(time.Minute)
-		other.linkAs(t, "7", "late", byWebhook)
-		f.visit(t, "s", "b")
-		time.Sleep(100 * time.Millisecond)
-		f.visit(t, "s", "c")
-		f.visit(t, "late", "y")
-		time.Sleep(time.Minute)
-		f.visit(t, "late", "z")
-		time.Sleep(time.Minute)
-		all := strings.Join(d.texts("7"), " ")
-		for _, page := range []string{"a", "b", "c", "x", "y", "z"} {
-			assert.Equal(t, 1, strings.Count(all, "User visited "+page), "%s in %s", page, all)
-		}
 	})
 }

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"testing"
@@ -18,20 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
-
-func TestWant_takesAPartOfAnEntry(t *testing.T) {
-	id := eventlog.ID{Milli: 9}
-	actions := make([]activity.BatchAction, 5)
-	for i := range actions {
-		actions[i].Index = 10 + i
-	}
-	w := &want{at: cursor{Inside: id, Actions: 1, Next: 11}}
-	w.takeActions(id, &activity.Batch{Actions: actions})
-	require.Len(t, w.found, 4)
-	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.found[1].after)
-	assert.Equal(t, cursor{After: id, Next: 15}, w.at)
-	assert.Zero(t, w.trimmed)
-}
 
 // Before the link, the only sign of a claimed user's action is that it has neither the user nor the
 // address of its batch. A visitor who signs in is no claimed user.
@@ -74,27 +59,6 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
 	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
-}
-
-// A job may read a session, and begin a call only after the session's erasure.
-func TestJob_losesTheSummaryOfAnErasedSession(t *testing.T) {
-	for _, erased := range []string{"s", "another"} {
-		d := newLinks(t).newDelivery("acme")
-		var call func(context.Context) error
-		d.spawn = func(work func(context.Context) error) { call = work }
-		l := d.lane(linkOf("zendesk/7"), time.Now())
-		d.join(l, "s", 1, eventlog.ID{}, false)
-		j := &job{d: d, lane: l, erasures: l.erasures}
-		d.erase(&feed.Erasure{SessionIDs: []string{erased}})
-		j.think(func(context.Context) func(*memo) {
-			return func(m *memo) { m.answer, m.draft = &composed{}, &draft{} }
-		})
-		require.NoError(t, call(t.Context()))
-		lost := erased == "s"
-		assert.Equal(t, []bool{lost, lost}, []bool{l.memo.answer == nil, l.memo.draft == nil}, erased)
-		assert.False(t, l.memo.modelRuns)
-		assert.True(t, l.slot.IsSet(), "a model is asked again")
-	}
 }
 
 // A server whose lease has passed to another changes nothing.
@@ -151,19 +115,6 @@ func newJob(t *testing.T) (j *job, lease *document.Lease, d *desk, note func() e
 	return j, lease, d, func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
 }
 
-// A job that was let in before the desk limited the account waits like all others.
-func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, _, d, note := newJob(t)
-		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
-		time.Sleep(time.Second - time.Nanosecond)
-		require.ErrorAs(t, note(), new(*pausedError))
-		assert.Zero(t, d.count("note"))
-		time.Sleep(time.Nanosecond)
-		require.NoError(t, note())
-	})
-}
-
 // Of the jobs let in before the desk went away, one at a time asks it.
 func TestJob_probesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -181,27 +132,6 @@ func TestJob_probesOneAtATime(t *testing.T) {
 		require.ErrorAs(t, jobs[0].permit(), new(*pausedError))
 		jobs[0].back(time.Now())
 		require.NoError(t, jobs[1].permit())
-	})
-}
-
-// A failed reply delays the answers of its conversation, and no notes.
-func TestJob_delaysTheClassThatFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newLinks(t).newDelivery("acme")
-		j := &job{d: d, lane: d.lane(linkOf("zendesk/7"), time.Now())}
-		reply := &step{kind: kindReply}
-		waits := func() time.Duration { return time.Until(j.lane.memo.again[answers]) }
-		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict}))
-		assert.GreaterOrEqual(t, waits(), backoffs[answers].Min)
-		require.NoError(t, j.absorb(reply, &helpdesk.APIError{Status: http.StatusConflict, Wait: time.Minute}))
-		assert.Equal(t, time.Minute, waits())
-		require.NoError(t, j.absorb(reply, &pausedError{wait: time.Hour}))
-		assert.Equal(t, time.Hour, waits())
-		assert.Zero(t, j.lane.memo.again[notes])
-		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway},
-			&pausedError{account: true}, errNoDocument} {
-			require.ErrorIs(t, j.absorb(reply, err), err)
-		}
 	})
 }
 
@@ -232,31 +162,4 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 		require.NoError(t, note())
 		assert.Equal(t, 2, d.count("note"))
 	})
-}
-
-// Triggers look at the conversation of a session's newest link, also after jobs of earlier ones
-// and after a restart, whose documents come in any order.
-func TestDelivery_ordersTheConversationsOfASession(t *testing.T) {
-	d := &delivery{bySession: map[string][]*lane{}}
-	first, second := &lane{key: "zendesk/9"}, &lane{key: "zendesk/12"}
-	newest := func() string { return d.bySession["s"][len(d.bySession["s"])-1].key }
-	join := func(l *lane, linkedAt int) { d.join(l, "s", linkedAt, eventlog.ID{}, false) }
-	join(first, newLink)
-	join(first, 0)
-	join(second, newLink)
-	assert.Equal(t, "zendesk/12", newest())
-	join(first, 0)
-	assert.Equal(t, "zendesk/12", newest(), "a job of the earlier one runs before the document of the newest was read")
-	join(second, 3)
-	join(first, 0)
-	assert.Equal(t, "zendesk/12", newest(), "or after")
-	join(first, newLink)
-	assert.Equal(t, "zendesk/9", newest(), "it is linked again")
-	join(first, 3)
-	assert.Equal(t, "zendesk/9", newest())
-
-	d.bySession = map[string][]*lane{}
-	join(second, 3)
-	join(first, 0)
-	assert.Equal(t, []*lane{first, second}, d.bySession["s"])
 }

@@ -70,32 +70,6 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 		musttest.Mistakes(t, err))
 }
 
-func TestLinks_listSessionsInTheirOrder(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	s.visit(t, "t", "/a")
-	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
-	links, err := s.Links(t.Context(), "acme", "t", "s", "none")
-	require.NoError(t, err)
-	assert.Equal(t, []Link{{}, {"zendesk", "7"}, {}}, links)
-	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/7"), "s"))
-	links, err = s.Links(t.Context(), "acme", "s")
-	require.NoError(t, err)
-	assert.Equal(t, []Link{{}}, links, "a link that has ended")
-}
-
-func TestLink_remembersWhetherTheDeskSaidSo(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "forged", "/a")
-	s.visit(t, "s", "/a")
-	s.linkAs(t, "7", "forged", byStranger)
-	s.linkAs(t, "7", "s", byStranger)
-	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s"}}, s.sessions(t, "7"))
-	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook))
-	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"),
-		"of this session only")
-}
-
 // A contact may write in one conversation for years.
 func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -160,17 +134,6 @@ func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	s.records(t, did("bob", "b", 0))
 	require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
 	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
-}
-
-// The user of a signed link counts even if no event identifies them.
-func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
-	s := newLinks(t)
-	s.visitAs(t, "s", "ada", "", time.Now(), "a")
-	require.Equal(t, "linked", s.linkAs(t, "7", "s", bySigned))
-	assert.Equal(t, helpdesk.Contact{UserID: "ada"}, s.stored(t, "zendesk/7").Sessions[0].Contact)
-	assert.Equal(t, "7", s.linkedTo(t))
-	s.records(t, did("bob", "b", 0))
-	assert.Empty(t, s.linkedTo(t))
 }
 
 // A signed user vouches for a session and not for the conversation. Where the desk knows of another
@@ -257,27 +220,6 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 			assert.Equal(t, eventlog.IDAt(since.Add(-clockSlack)), session.Cursor.After, id)
 		}
 	})
-}
-
-func TestLink_endsWhenItsConversationDoes(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	s.linkAs(t, "7", "s", byWebhook)
-	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/8"), "s"))
-	assert.Equal(t, "linked to 7", s.linkAs(t, "9", "s", byWebhook))
-	_, err := s.link(t.Context(), "intercom", "7", "s", byWebhook, time.Now())
-	require.ErrorIs(t, err, errLinked, "of the same ID at another desk")
-	require.NoError(t, s.store.unlink(t.Context(), "acme", linkOf("zendesk/7"), "s"))
-	assert.Equal(t, "linked", s.linkAs(t, "9", "s", byWebhook))
-}
-
-func TestLinkContact_neverGoesByAnEmptyValue(t *testing.T) {
-	s := newLinks(t)
-	s.visit(t, "s", "/a")
-	result, err := s.linkContact(t.Context(), "7", helpdesk.Contact{})
-	require.NoError(t, err)
-	assert.Equal(t, ignored, result)
-	assert.Empty(t, s.waiting(t))
 }
 
 func TestLinkContact_waitsForItsSession(t *testing.T) {

@@ -81,6 +81,8 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 			change: func(v *view) { v.wants = pages() }, want: kindWhose},
 		"a message of the requester's": {c: conversation{Messages: asked},
 			change: func(v *view) { v.theirs = []string{"m"} }, want: kindCompose},
+		"a message while a model is asked": {c: conversation{Messages: asked},
+			change: func(v *view) { v.theirs, v.modelRuns = []string{"m"}, true }, none: true, due: replyTTL},
 		"an answer": {c: conversation{Messages: asked},
 			change: func(v *view) { v.theirs, v.answer = []string{"m"}, &composed{to: message{ID: "m"}, text: "Hello"} },
 			want:   kindReply},

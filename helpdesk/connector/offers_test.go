@@ -548,14 +548,6 @@ func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 	})
 }
 
-func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
-	run(t, helping, func(w *world, s *server, conversation string) {
-		w.toAndFro("s2", "joe@acme.example", "/pricing")
-		time.Sleep(time.Second)
-		assert.Empty(t, w.offers(conversation))
-	})
-}
-
 // Two sessions that share a conversation have many actions and messages at once, at two servers.
 func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	run(t, helping, func(w *world, s *server, conversation string) {
@@ -590,27 +582,6 @@ func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 			count(t, second, "liveactivity_offers_total", "accepted")
 		assert.LessOrEqual(t, accepted, 10.0, "a delivery counts once")
 		assert.Positive(t, accepted)
-	})
-}
-
-// A step that is retried or delivered twice counts once.
-func TestOffers_countsOffersByResult(t *testing.T) {
-	run(t, keeping, func(w *world, s *server, conversation string) {
-		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
-		w.pingPong()
-		time.Sleep(40 * time.Second)
-		assert.Equal(t, 1.0, offers("ignored"))
-		assert.Equal(t, 2.0, offers(proactive.PingPong{}.ID()), "made and ignored, of its trigger")
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
-		w.pingPong()
-		require.Equal(t, 1.0, offers("ambiguous"))
-		time.Sleep(40 * time.Second)
-		require.Equal(t, 1.0, offers("lost"))
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-		w.pingPong()
-		time.Sleep(40 * time.Second)
-		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
-		assert.Equal(t, 2.0, offers("ambiguous"))
 	})
 }
 
@@ -714,19 +685,6 @@ func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	})
 }
 
-// Due work is found again long after the actions that led to it.
-func TestOffers_goesOnAfterALongOutage(t *testing.T) {
-	run(t, helping, func(w *world, s *server, conversation string) {
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		s.end()
-		time.Sleep(time.Hour)
-		w.start(Options{})
-		time.Sleep(30 * time.Second)
-		assert.False(t, w.desk.Exists(conversation))
-	})
-}
-
 // The session is linked after its last action.
 func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	run(t, dwelling, func(w *world, s *server, conversation string) {
@@ -734,18 +692,6 @@ func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 		require.Empty(t, w.offers(conversation))
 		time.Sleep(12 * time.Second)
 		assert.Len(t, w.offers(conversation), 1)
-	})
-}
-
-func TestOffers_offersNoHelpToAUserWhoHasGoneOnSinceTheLink(t *testing.T) {
-	run(t, dwelling, func(w *world, s *server, conversation string) {
-		for i := range 12 {
-			w.visit(fmt.Sprint("/page-", i))
-			time.Sleep(5 * time.Second)
-		}
-		assert.Empty(t, w.offers(conversation))
-		time.Sleep(time.Minute)
-		assert.Len(t, w.offers(conversation), 1, "on the last page")
 	})
 }
 

@@ -36,6 +36,8 @@ func TestServeLink_answersEachBody(t *testing.T) {
 			404, "Unknown session: nothing has been reported of it yet."},
 		"unknown product": {`{"product_id":"globex","session_id":"s1","conversation_id":"c1"}`, []string{ownPage},
 			404, "Unknown product."},
+		"product without desks": {`{"product_id":"bare","session_id":"s1","conversation_id":"c1"}`, []string{ownPage},
+			404, "The product has no help desk."},
 		"unknown desk": {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`,
 			[]string{ownPage}, 400, "The field desk does not name a help desk of the product."},
 		"no origin, whatever the body": {"{", nil, 403, "Pages of this origin may not link sessions of the product."},
@@ -130,21 +132,6 @@ func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
 			assert.Equal(t, http.StatusOK, code, "the quota is left to strangers")
 		})
 	}
-}
-
-func TestServeLink_withoutStorageAsksToRepeat(t *testing.T) {
-	d := newDoors(t, nil)
-	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, errAway })
-	code, _ := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)
-	assert.Equal(t, 503, code)
-}
-
-func TestServeLink_refusesAProductWithoutDesks(t *testing.T) {
-	d := newDoors(t, nil)
-	d.products = always(Product{AllowedOrigins: []string{"https://app.acme.example"}})
-	code, says := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)
-	assert.Equal(t, 404, code)
-	assert.Equal(t, "The product has no help desk.", says)
 }
 
 func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {

@@ -339,22 +339,6 @@ func TestReply_isWithheldIfItIsTooLongOrLinksElsewhere(t *testing.T) {
 	}
 }
 
-// A reply tells nobody of another participant's actions.
-func TestReply_isComposedOfTheAskersSessionsAlone(t *testing.T) {
-	d, model := newChat(t)
-	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
-	d.answered(t, userReply("d1", "c1", "Hi"))
-	require.Contains(t, model.prompts[0], "salaries")
-	d.visitAs(t, "s2", "bob", "bob@acme.example", time.Now(), "pricing")
-	for i, text := range []string{"And I?", "Once more."} { // the first links his session to the conversation, too
-		e := userReply(fmt.Sprint("b", i), "c1", text)
-		e.Contact = helpdesk.Contact{Email: "Bob@acme.example"}
-		d.answered(t, e)
-		assert.NotContains(t, model.prompts[1+i], "salaries")
-		assert.Contains(t, model.prompts[1+i], "pricing")
-	}
-}
-
 // An asker with only an ID at the desk is known after a look-up.
 func TestReply_isComposedOfTheSessionsOfAnAskerFoundByLookUp(t *testing.T) {
 	d, model := newChat(t)
@@ -539,23 +523,6 @@ func TestModel_isAskedAfterAnotherServerOfTheConversation(t *testing.T) {
 		assert.Equal(t, []string{"Summarize"}, model.prompts)
 		assert.Equal(t, []string{"Hello"}, d.labels(t.Context(), "acme", of, product, "s"))
 	})
-}
-
-// The summary and the reply of a conversation are not asked for at the same time.
-func TestNext_asksForOneModelCallAtATime(t *testing.T) {
-	now := time.Now()
-	c := conversation{Messages: []message{{ID: "m", At: now}},
-		Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
-	v := &view{now: now, can: helpdesk.Capabilities{Replier: &scriptDesk{}}, replies: true, models: true,
-		notes: Notes{SummaryThreshold: 20}, memo: memo{theirs: []string{"m"}}}
-	s, _ := c.nextAnswer(v)
-	require.Equal(t, kindCompose, s.kind)
-	require.NotNil(t, c.nextSummary(v, false))
-	v.modelRuns = true
-	s, due := c.nextAnswer(v)
-	assert.Nil(t, s)
-	assert.Equal(t, now.Add(replyTTL), due)
-	assert.Nil(t, c.nextSummary(v, false))
 }
 
 // A stranger may claim that the activity is somebody's. A model is told of it only if the product

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,12 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
-	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -51,11 +45,18 @@ func (s *service) forges(t *testing.T, links []string) (taken int) {
 	return taken
 }
 
-// shared returns the number of requests for strangers, and the most by which they exceeded a tenth
-// of the requests so far.
-func shared(conversations []string, owner string) (strangers int, excess float64) {
+// inOrder returns the conversation of each of the desk's notes.
+func (d *desk) inOrder() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.order)
+}
+
+// shared returns the number of notes in strangers' conversations, and the most by which they exceeded a
+// tenth of the notes so far.
+func shared(conversations []string) (strangers int, excess float64) {
 	for i, id := range conversations {
-		if id != owner {
+		if id != "own" {
 			strangers++
 			excess = max(excess, float64(strangers)-float64(i+1)/strangersShare)
 		}
@@ -66,73 +67,44 @@ func shared(conversations []string, owner string) (strangers int, excess float64
 // At each of two desks, an owner is busy while twice as many links are forged as are taken.
 func TestStrangers_delayNoOwnersNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1,
-			UpdatesPerTicket: -1})
-		tickets.Fail(helpdesktest.Fault{Delay: 100 * time.Millisecond})
-		chats := newDesk()
-		chats.takes = func() time.Duration { return 100 * time.Millisecond }
-		opened, err := zendesk.Kind.Open(tickets.Config(), &helpdesk.Options{HTTP: tickets.Client()})
-		require.NoError(t, err)
-		notes := summaries(0)
-		f := newService(t, musttest.New(memorylog.New(nil)), Product{Notes: notes, Desks: []Desk{{"zendesk", opened},
-			{"chat", chats}}, AllowedOrigins: []string{"https://app.acme.example"}}, nil).follows(t, nil)
-		own, _ := tickets.NewTicket("/", "ada@acme.example", "Help!")
-		f.visit(t, "ada", "home")
-		f.visit(t, "bob", "home")
-		f.linkAs(t, own, "ada", byWebhook)
-		_, err = f.link(t.Context(), "chat", "own", "bob", byWebhook, time.Now())
-		require.NoError(t, err)
+		desks := []Desk{{"zendesk", newDesk()}, {"chat", newDesk()}}
+		f := newService(t, musttest.New(memorylog.New(nil)), Product{Notes: summaries(0), Desks: desks,
+			AllowedOrigins: []string{"https://app.acme.example"}}, nil).follows(t, nil)
+		for _, d := range desks {
+			d.Desk.(*desk).takes = func() time.Duration { return 100 * time.Millisecond }
+			f.visit(t, d.Name, "home")
+			_, err := f.link(t.Context(), d.Name, "own", d.Name, byWebhook, time.Now())
+			require.NoError(t, err)
+		}
 		forged := make([]string, 2*MaxStrangeLinks)
 		for i := range forged {
-			ticket, _ := tickets.NewTicket("/", "eve@acme.example", "Hi")
-			forged[i] = fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":%q,"desk":"%s"}`, i,
-				ticket, []string{"zendesk", "chat"}[i%2])
 			f.visit(t, fmt.Sprint("s", i), "evil")
+			forged[i] = fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":"%d","desk":%q}`, i, i,
+				desks[i%2].Name)
 		}
-		busy := make(chan time.Duration, 1)
+		busy := make(chan struct{})
 		go func() { // the owners
-			began := time.Now()
-			for time.Since(began) < 20*time.Second {
-				f.visit(t, "ada", "pricing")
-				f.visit(t, "bob", "pricing")
-				time.Sleep(50 * time.Millisecond)
+			defer close(busy)
+			for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
+				f.visit(t, "zendesk", "pricing")
+				f.visit(t, "chat", "pricing")
 			}
-			busy <- time.Since(began)
 		}()
 		time.Sleep(time.Second)
 		assert.Equal(t, MaxStrangeLinks, f.forges(t, forged))
 		<-busy
-		asked := func() map[string][]string {
-			all := map[string][]string{}
-			for _, r := range tickets.Requests() {
-				all[own] = append(all[own], strings.TrimSuffix(path.Base(r.Path), ".json"))
-			}
-			chats.mu.Lock()
-			defer chats.mu.Unlock()
-			var made []*written
-			of := map[*written]string{}
-			for id, notes := range chats.notes {
-				for _, n := range notes {
-					made, of[n] = append(made, n), id
-				}
-			}
-			slices.SortFunc(made, func(a, b *written) int { return a.at.Compare(b.at) })
-			for _, n := range made {
-				all["own"] = append(all["own"], of[n])
-			}
-			return all
-		}
-		for owner, conversations := range asked() {
-			strangers, excess := shared(conversations, owner)
-			t.Logf("%s: %d requests, %d of them for strangers", owner, len(conversations), strangers)
+		for _, d := range desks {
+			noted := d.Desk.(*desk).inOrder()
+			strangers, excess := shared(noted)
+			t.Logf("%s: %d notes, %d of them of strangers", d.Name, len(noted), strangers)
 			assert.LessOrEqual(t, excess, 1.0)
 			assert.Positive(t, strangers, "they do not starve")
-			assert.Greater(t, len(conversations)-strangers, 150, "the owner's, each of a tenth of a second")
+			assert.Greater(t, len(noted)-strangers, 150, "the owner's, each of a tenth of a second")
 		}
 		time.Sleep(2 * time.Minute)
 		forgedNotes := 0
-		for owner, conversations := range asked() {
-			strangers, _ := shared(conversations, owner)
+		for _, d := range desks {
+			strangers, _ := shared(d.Desk.(*desk).inOrder())
 			forgedNotes += strangers
 		}
 		assert.Equal(t, MaxStrangeLinks, forgedNotes, "none is lost")
@@ -207,33 +179,6 @@ func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
 		assert.Empty(t, f.Backlog("acme").Desks, "nothing waits for the desk")
 		assert.Less(t, f.closes(t), 2*time.Second)
 	})
-}
-
-// A stranger's link awaits its turn, and displaces no match with its own.
-func TestStrangers_areKnownByTheirLinks(t *testing.T) {
-	s := newLinks(t)
-	d := s.newDelivery("acme")
-	for by, want := range map[linkedBy][]int{byStranger: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
-		key := fmt.Sprint("zendesk/", by)
-		s.visitAs(t, key, "ada", "", time.Now(), "a")
-		s.linkAs(t, key[len("zendesk/"):], key, by)
-		into := make([]eventlog.Entry, 10)
-		n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
-		require.NoError(t, err)
-		d.accounts = map[string]*account{}
-		require.NoError(t, d.see(eventlog.ID{}, into[n-1:n]))
-		a := d.accounts["zendesk"]
-		assert.Equal(t, want, []int{a.lanes.Len(), a.turns.lanes.Len()}, by)
-	}
-	match := func(by linkedBy) {
-		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
-			return assistance.Decision{Reason: assistance.Offered}
-		})
-	}
-	match(byStranger)
-	assert.Nil(t, d.lanes["zendesk/0"].memo)
-	match(byWebhook)
-	assert.NotNil(t, d.lanes["zendesk/2"].memo.match)
 }
 
 // A conversation with something to do later asks for its strangers' turn now and then.

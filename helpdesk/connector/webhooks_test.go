@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -165,10 +164,11 @@ func (d *doors) open(t testing.TB, log eventlog.Log, model func(context.Context,
 		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
 	d.configure(productsFunc(func(id string) (Product, bool, error) {
-		if id != "acme" {
-			return Product{}, false, nil
+		p, _, _ := known.Product(id)
+		if id == "bare" {
+			p.Desks = nil
 		}
-		return known.Product(id)
+		return p, id == "acme" || id == "bare", nil
 	}))
 	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)
 	d.mux.Handle("POST /chat/chat/{product_id}", d.ServeChat("chat"))
@@ -309,34 +309,6 @@ func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
 	}
 }
 
-// A user ID is no proof against an address: the session of a person with the same ID and another
-// address is not linked.
-func TestServeWebhook_doesNotLinkTheSessionOfAnotherAddress(t *testing.T) {
-	d := newDoors(t, nil)
-	d.visitAs(t, "s1", "7", "bob@acme.example", time.Now(), "pricing")
-	d.says(t, "pending", opened("d", "c", helpdesk.Contact{Email: "ada@acme.example", UserID: "7"}))
-	assert.Empty(t, d.linkedTo(t, "s1"))
-}
-
-func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
-	d := newDoors(t, nil)
-	e := opened("d", "c", helpdesk.Contact{Email: "ada@acme.example"})
-	e.ContactID = "k1"
-	d.says(t, "pending", e)
-	assert.Nil(t, d.stored(t, "plain/c").Contact, "there is nothing to look up")
-	assert.Len(t, d.waiting(t), 1)
-}
-
-func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
-	d := newDoors(t, nil)
-	for i := range 2 {
-		e := openedByK1(fmt.Sprint(i), "c1")
-		d.event(t, webhookPath, "plain", e)
-		d.work(t, "plain/c1")
-	}
-	assert.Equal(t, []string{"contact", "contact"}, d.plain.asked)
-}
-
 func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 	d := newDoors(t, nil)
 	contact := helpdesk.Contact{Email: "ada@acme.example"}
@@ -432,22 +404,6 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 			assert.Nil(t, d.stored(t, "plain/c1").Contact, "done")
 		})
 	}
-}
-
-func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
-	d := newDoors(t, nil)
-	d.plain.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
-	d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
-	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
-	e := openedByK1("d1", "c1")
-	d.event(t, webhookPath, "plain", e)
-	d.work(t, "plain/c1")
-	require.NotNil(t, d.stored(t, "plain/c1").Contact)
-	d.plain.script("contact", nil, false)
-	d.work(t, "plain/c1")
-	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
-	d.work(t, "plain/c1")
-	assert.Len(t, d.plain.asked, 2, "what is done is not done again")
 }
 
 // unread is a body that must not be read.
