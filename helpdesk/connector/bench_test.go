@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -95,78 +92,4 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	assert.LessOrEqual(t, perParked, int64(512))
 	runtime.KeepAlive(d)
 	runtime.KeepAlive(docs)
-}
-
-// limited is a desk's limit of requests a minute and its pacer, which leaves a twentieth to others,
-// as Zendesk's does.
-type limited struct {
-	mu        sync.Mutex
-	limit     int
-	used      int
-	window    time.Time
-	remaining int // as the last answer said
-	resets    time.Time
-}
-
-func (a *limited) refuse(string, string) *helpdesk.APIError {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	if window := now.Truncate(time.Minute); window != a.window {
-		a.window, a.used = window, 0
-	}
-	a.used++
-	a.remaining, a.resets = max(0, a.limit-a.used), a.window.Add(time.Minute)
-	if a.used > a.limit {
-		return &helpdesk.APIError{Status: 429, Wait: a.resets.Sub(now)}
-	}
-	return nil
-}
-
-func (a *limited) pause(string) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.remaining > a.limit/20 {
-		return 0
-	}
-	return max(0, time.Until(a.resets))
-}
-
-// After an outage of an hour, the notes are written in at most 1.1 times the least time under
-// Zendesk's limit for ticket updates.
-func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
-		f.many(t, caughtUp)
-		f.desk.refuses(failing("", helpdesk.APIError{Status: 503}))
-		begin := time.Now()
-		for round := range 3 {
-			for i := range caughtUp {
-				f.visit(t, fmt.Sprint("s", i), fmt.Sprint("page ", round))
-			}
-			time.Sleep(time.Until(begin.Add(time.Duration(round+1) * 20 * time.Minute)))
-		}
-		a := &limited{limit: 100, remaining: 100}
-		synctest.Wait()
-		f.desk.pauses(a.pause)
-		f.desk.refuses(a.refuse)
-		began := time.Now()
-		for f.written() < 2*caughtUp {
-			time.Sleep(time.Second)
-			require.Less(t, time.Since(began), 4*time.Hour)
-		}
-		took, least := time.Since(began), time.Duration(caughtUp/100)*time.Minute
-		t.Logf("caught up in %s, the least is %s: %.3f", took, least, float64(took)/float64(least))
-		assert.LessOrEqual(t, float64(took)/float64(least), 1.1)
-	})
-}
-
-// written returns the number of the desk's notes.
-func (f *following) written() (n int) {
-	f.desk.mu.Lock()
-	defer f.desk.mu.Unlock()
-	for _, notes := range f.desk.notes {
-		n += len(notes)
-	}
-	return n
 }

@@ -294,9 +294,7 @@ func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standi
 	f.stop()
 	f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
 	f.follow(t)
-	_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
-		UserID: "ada", Standing: standing}})
-	require.NoError(t, err)
+	f.records(t, activity.Event{ID: "1", Time: time.Now(), SessionID: "s", UserID: "ada", Standing: standing})
 	f.linkAs(t, "7", "s", byWebhook)
 	for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
 		f.click(t, "s", page)

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -34,8 +33,8 @@ func TestFollow_takesSevenOperationsForAFirstNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, nil)
 		log, operations := counted(d.store.log)
-		desk := newDesk()
-		product := always(Product{Notes: promptNotes(), Desks: []Desk{{"plain", notingDesk{d.plain, desk}}}})
+		d.plain.lacking(func(can *helpdesk.Capabilities) { *can = helpdesk.Capabilities{} })
+		product := always(Product{Notes: promptNotes(), Desks: []Desk{{"plain", d.plain}}})
 		s := &service{Connector: musttest.New(New(log, product, nil)), recorder: d.recorder}
 		d.service.Connector = s.Connector
 		s.follows(t, nil)
@@ -48,20 +47,9 @@ func TestFollow_takesSevenOperationsForAFirstNote(t *testing.T) {
 		d.mux.HandleFunc("POST "+"/chatbot-webhook/{product_id}", s.ServeWebhook)
 		d.says(t, "linked", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
 		synctest.Wait()
-		require.Equal(t, []string{"[1] User visited plans"}, desk.texts("c1"))
+		require.Equal(t, []string{"[1] User visited plans"}, d.plain.texts("c1"))
 		assert.LessOrEqual(t, operations.Load(), int64(7), "the lease included")
 	})
-}
-
-// notingDesk is a scriptDesk that keeps its notes.
-type notingDesk struct {
-	*scriptDesk
-	notes *desk
-}
-
-func (d notingDesk) Capabilities() helpdesk.Capabilities { return helpdesk.Capabilities{} }
-func (d notingDesk) Note(ctx context.Context, conversationID, text string) (string, error) {
-	return d.notes.Note(ctx, conversationID, text)
 }
 
 // A product whose notes are all written asks storage for nothing and holds no lease.

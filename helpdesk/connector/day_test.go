@@ -315,12 +315,8 @@ func (d *day) checkRedactions() {
 	}
 }
 
-// The extent of the simulations. It is smaller with the race detector, which takes ten times as
-// long.
-var (
-	days     = uint64(100)
-	caughtUp = 2000 // conversations
-)
+// The extent of the simulation. It is smaller with the race detector, which takes ten times as long.
+var days = uint64(100)
 
 // A simulated day has everything that can happen. A failed day is named by its seed, which repeats
 // it: -run TestFollow_keepsItsPromisesAllDay/seed=7$.

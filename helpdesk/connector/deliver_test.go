@@ -463,27 +463,6 @@ func (f *following) parkedNow(t testing.TB) (n float64) {
 	return n
 }
 
-func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.many(t, 10)
-		until := time.Now().Add(90 * time.Second)
-		f.desk.refuses(func(string, string) *helpdesk.APIError {
-			if wait := time.Until(until); wait > 0 {
-				return &helpdesk.APIError{Status: 429, Wait: wait}
-			}
-			return nil
-		})
-		f.views(t, "s1", "a")
-		f.each(t, 10, "b")
-		time.Sleep(time.Until(until) - time.Nanosecond)
-		assert.Equal(t, 11, f.desk.count("note"), "nothing while the account is limited")
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, "[1] User visited a\n\n[2] User visited b",
-			strings.Replace(f.desk.texts("1")[1], "\n[2]", "\n\n[2]", 1), "merged")
-		assert.Equal(t, 21, f.desk.count("note"))
-	})
-}
-
 func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 3)
@@ -616,7 +595,8 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 		wait("9", helpdesk.Contact{UserID: "eve"})
 		time.Sleep(5 * time.Minute)
 		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("8"), "found in the log")
-		require.NoError(t, f.identify("anonymous", "bob", "Bob@x.example"))
+		f.records(t, activity.Event{ID: "bob", Time: time.Now(), SessionID: "anonymous", UserID: "bob",
+			Email: "Bob@x.example", Identified: true})
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []string{"[1] User visited before"}, f.desk.texts("7"), "since the window before the webhook")
 		f.visitAs(t, "late", "eve", "", time.Now(), "b")
@@ -641,16 +621,6 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 	})
 }
 
-// identify records the user of a session.
-func (s *service) identify(sessionID, userID, email string) error {
-	_, err := s.recorder.Record(context.Background(), "acme",
-		[]activity.Event{{ID: sessionID + userID, Time: time.Now(), ServerTime: true, SessionID: sessionID, UserID: userID,
-			Email: email, Identified: true}})
-	return err
-}
-
-// Another server takes over from a dead one within seconds, and finds the note that was being
-// written.
 // The server that a desk has asked to wait keeps the lease, so that no other asks the desk.
 func TestFollow_waitsForADeskAtAllServers(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
@@ -666,6 +636,8 @@ func TestFollow_waitsForADeskAtAllServers(t *testing.T) {
 	})
 }
 
+// Another server takes over from a dead one within seconds, and finds the note that was being
+// written.
 func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.stop()

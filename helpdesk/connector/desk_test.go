@@ -221,31 +221,12 @@ func (d *desk) count(op string) int {
 	return d.asked[op]
 }
 
-// capable declares the capabilities of a fake desk by its methods.
-func capable(d any) (c helpdesk.Capabilities) {
-	c.Renderer, _ = d.(helpdesk.Renderer)
-	c.Finder, _ = d.(helpdesk.Finder)
-	c.Pacer, _ = d.(helpdesk.Pacer)
-	c.Contacts, _ = d.(helpdesk.ContactReader)
-	c.Redactor, _ = d.(helpdesk.Redactor)
-	c.Replier, _ = d.(helpdesk.Replier)
-	if chat, ok := d.(interface{ verifies() bool }); ok {
-		if c.Chats = true; chat.verifies() {
-			c.SignedBy = []string{"X-Signature"}
-		}
-	}
-	c.Offerer, _ = d.(helpdesk.Offerer)
-	c.Remover, _ = d.(helpdesk.Remover)
-	return c
+func (d *desk) Capabilities() helpdesk.Capabilities {
+	return d.without(helpdesk.Capabilities{Finder: d, Redactor: d, Pacer: d})
 }
 
-func (d *scriptDesk) Capabilities() helpdesk.Capabilities  { return capable(d) }
-func (d pacedDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
-func (d *slowDesk) Capabilities() helpdesk.Capabilities    { return capable(d) }
-func (d offeringDesk) Capabilities() helpdesk.Capabilities { return capable(d) }
-
-func (d *desk) Capabilities() helpdesk.Capabilities {
-	can := capable(d)
+// without returns the capabilities without the ones that the desk lacks.
+func (d *desk) without(can helpdesk.Capabilities) helpdesk.Capabilities {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lacks != nil {

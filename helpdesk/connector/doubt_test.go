@@ -193,12 +193,12 @@ func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 		can           helpdesk.Capabilities
 		redacts, left int
 	}{
-		"a summary":                                {summary, capable(newDesk()), 1, 0},
+		"a summary":                                {summary, newDesk().Capabilities(), 1, 0},
 		"a summary at a desk that cannot look":     {summary, helpdesk.Capabilities{Redactor: newDesk()}, 0, 1},
 		"a summary at a desk that cannot redact":   {summary, helpdesk.Capabilities{Finder: newDesk()}, 0, 1},
-		"a summary that says the same, so no note": {same, capable(newDesk()), 0, 0},
+		"a summary that says the same, so no note": {same, newDesk().Capabilities(), 0, 0},
 		"a note of an erased person, counted before": {conversation{
-			Writing: &writing{Session: "s", Text: "note", Erased: true}}, capable(newDesk()), 0, 0},
+			Writing: &writing{Session: "s", Text: "note", Erased: true}}, newDesk().Capabilities(), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
@@ -206,28 +206,6 @@ func TestErase_countsANoteAsLeftThatCannotBeLookedFor(t *testing.T) {
 			r := record{document.Document{Name: linkOf("zendesk/7").documentName()}, c.of}
 			require.NoError(t, plan.conversation(s.store, &r, Person{SessionIDs: []string{"s"}}, c.can))
 			assert.Equal(t, []int{c.redacts, c.left}, []int{plan.NotesRedacted, plan.NotesLeft})
-		})
-	}
-}
-
-// A server that takes over gives a write in flight the time to come to be, even if there is
-// something new to write.
-func TestFollow_looksForAWriteItTakesOverAfterAWhile(t *testing.T) {
-	for _, more := range []bool{false, true} {
-		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-			f.visit(t, "s", "a")
-			f.late(settleTime - time.Second)
-			f.links(t, "7", "s")
-			f.stop() // gives its leases up
-			f.follow(t)
-			synctest.Wait()
-			want := []string{"[1] User visited a"}
-			if more {
-				f.visit(t, "s", "b")
-				want = append(want, "[1] User visited b")
-			}
-			time.Sleep(time.Minute)
-			assert.Equal(t, want, f.desk.texts("7"))
 		})
 	}
 }

@@ -60,7 +60,7 @@ func TestServeChat_ignoresTheEchoOfAReplyWithoutWords(t *testing.T) {
 
 // Another server sees the echo of a reply whose writing is under way, or whose writer has died.
 func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
-	for name, err := range map[string]error{"written": nil, "lost": &helpdesk.APIError{Ambiguous: true}} {
+	for name, err := range map[string]*helpdesk.APIError{"written": nil, "lost": {Ambiguous: true}} {
 		t.Run(name, func(t *testing.T) {
 			model := &fakeModel{text: ownReply}
 			d := newDoors(t, model.answer)

@@ -31,7 +31,7 @@ func TestNext_takesTheMostUrgentStep(t *testing.T) {
 		return &m
 	}
 	d := newDesk()
-	chat := &scriptDesk{name: "chat"}
+	chat := newScriptDesk("chat")
 	pages := func() []*want {
 		return []*want{{session: "s", found: []found{{Action: activity.Action{Type: activity.TypePageview,
 			Description: "User visited a"}, kept: true}}}}

@@ -257,32 +257,26 @@ func runWith(t *testing.T, config proactive.Config, prepare func(w *world, opts 
 }
 
 func TestOffers_reportsTheStateOfConversations(t *testing.T) {
-	run(t, helping, func(w *world, s *server, conversation string) {
-		here, other := Link{Desk: "intercom", ConversationID: conversation},
-			Link{Desk: "intercom", ConversationID: "other"}
-		states := func(productID string) []assistance.State {
-			states, err := s.connector.States(w.t.Context(), productID, Link{}, other, here, here)
-			require.NoError(w.t, err)
-			return states
-		}
-		assert.Equal(t, []assistance.State{"", assistance.Thinking, assistance.Thinking, assistance.Thinking}, states(acme))
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		assert.Equal(t, []assistance.State{"", assistance.Thinking, assistance.Proactive, assistance.Proactive}, states(acme))
-		assert.Equal(t, make([]assistance.State, 4), states("globex"), "without assistance")
-	})
-}
-
-func TestOffers_asksNoStorageForTheStateOfSessionsWithoutAConversation(t *testing.T) {
 	log := &watchtest.Log{}
 	runWith(t, helping, func(w *world, _ *Options) {
 		w.sees = func(of eventlog.Log) eventlog.Log { log.Log = of; return log }
 	}, func(w *world, s *server, conversation string) {
+		here, other := Link{"intercom", conversation}, Link{"intercom", "other"}
+		states := func(productID string, of ...Link) []assistance.State {
+			states, err := s.connector.States(w.t.Context(), productID, of...)
+			require.NoError(w.t, err)
+			return states
+		}
+		const thinking, offered = assistance.Thinking, assistance.Proactive
+		assert.Equal(t, []assistance.State{"", thinking, thinking, thinking}, states(acme, Link{}, other, here, here))
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		assert.Equal(t, []assistance.State{"", thinking, offered, offered}, states(acme, Link{}, other, here, here))
+		assert.Equal(t, make([]assistance.State, 2), states("globex", other, here), "without assistance")
+
 		log.Down.Store(true)
-		states, err := s.connector.States(w.t.Context(), acme, Link{}, Link{})
-		require.NoError(t, err)
-		assert.Equal(t, make([]assistance.State, 2), states)
-		_, err = s.connector.States(w.t.Context(), acme, Link{}, Link{"intercom", conversation})
+		assert.Equal(t, make([]assistance.State, 2), states(acme, Link{}, Link{}), "no conversation is read")
+		_, err := s.connector.States(w.t.Context(), acme, Link{}, here)
 		require.ErrorIs(t, err, watchtest.ErrDown)
 		log.Down.Store(false)
 	})
@@ -349,17 +343,6 @@ func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 		require.False(t, w.desk.Exists(conversation))
 		assert.False(t, s.isLinked(t, conversation))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"), "a retry counts no more")
-	})
-}
-
-func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
-	run(t, helping, func(w *world, s *server, conversation string) {
-		w.pingPong()
-		w.desk.AgentReply(conversation, "I am here")
-		time.Sleep(time.Minute)
-		require.True(t, w.desk.Exists(conversation))
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 1, "no offer while people talk")
 	})
 }
 
@@ -460,20 +443,6 @@ func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 func count(t *testing.T, s *server, name, value string) float64 {
 	t.Helper()
 	return metricstest.Sum(t, s.registry, name, value)
-}
-
-func TestOffers_doesNotRepeatAnOfferAfterALostAnswer(t *testing.T) {
-	run(t, keeping, func(w *world, s *server, conversation string) {
-		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1)
-		time.Sleep(35 * time.Second) // it is looked for and found
-		w.pingPong()
-		require.Len(t, w.offers(conversation), 1, "it is shown now")
-		time.Sleep(time.Minute)
-		w.pingPong()
-		assert.Len(t, w.offers(conversation), 2)
-	})
 }
 
 // Another offer can be made when the cool-down of the lost one is over.

@@ -18,10 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
-	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -93,7 +91,7 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	assert.Equal(t, 200, code)
 	assert.Equal(t, "accepted", says)
 	assert.Empty(t, model.prompts, "not before the answer")
-	assert.Empty(t, d.chat.asked)
+	assert.Zero(t, d.chat.count("whose"))
 
 	require.NoError(t, d.attempt(t))
 	assert.Equal(t, []string{"Try the Team plan."}, d.chat.written())
@@ -161,10 +159,8 @@ func TestReply_isMadeFromEverythingTheUserDidInTheSessionAlone(t *testing.T) {
 	d.visitAs(t, "other", "ada", "", now.Add(-3*time.Second), "salaries")
 	d.visitAs(t, "s1", "bob", "", now.Add(-3*time.Second), "salaries")
 	d.visitAs(t, "s1", "anonymous", "", now.Add(-2*time.Second), "pricing")
-	_, err := d.recorder.Record(t.Context(), "acme",
-		[]activity.Event{{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
-			SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"}})
-	require.NoError(t, err)
+	d.records(t, activity.Event{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
+		SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"})
 	d.answered(t, userReply("d1", "c1", "Hi"))
 	require.Len(t, model.prompts, 1)
 	assert.Contains(t, model.prompts[0], "\nUser visited pricing\n")
@@ -206,7 +202,7 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 	unread := &helpdesk.APIError{Status: 200, Ambiguous: true}
 	for name, tt := range map[string]struct {
 		operation string
-		err       error
+		err       *helpdesk.APIError
 		lost      bool
 		written   int
 	}{
@@ -241,53 +237,10 @@ func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 	}
 }
 
-// A desk that applies a reply late, or takes longer than a request may, gets it once.
-func TestReply_isNotSentAgainToASlowDesk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, _ := newChat(t)
-		slow := &slowDesk{scriptDesk: d.chat, after: requestTime + 2*settleTime}
-		d.configure(always(Product{Desks: []Desk{{"chat", slow}}}))
-		d.follows(t, nil)
-		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-		time.Sleep(5 * time.Minute)
-		assert.Equal(t, []string{"Hello"}, d.chat.written())
-		assert.Empty(t, d.messages(t))
-		assert.InDelta(t, 1, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "lost")), 0)
-	})
-}
-
-// slowDesk is a scriptDesk that applies a reply only after that time, when nobody
-// waits for its answer any more.
-type slowDesk struct {
-	*scriptDesk
-	after time.Duration
-}
-
-func (d *slowDesk) Reply(ctx context.Context, conversationID, text string) (string, error) {
-	go func() {
-		time.Sleep(d.after)
-		_, _ = d.scriptDesk.Reply(context.WithoutCancel(ctx), conversationID, text)
-	}()
-	<-ctx.Done()
-	return "", &helpdesk.APIError{Ambiguous: true, Err: ctx.Err()}
-}
-
-// redactingDesk takes a second for each redaction.
-type redactingDesk struct{ *scriptDesk }
-
-func (d redactingDesk) Capabilities() helpdesk.Capabilities { return capable(d) }
-
-func (d redactingDesk) Redact(context.Context, string, string) error {
-	time.Sleep(time.Second)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.do("redact")
-}
-
 func TestReply_comesBetweenRedactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newChat(t)
-		d.configure(always(Product{Notes: promptNotes(), Desks: []Desk{{"chat", redactingDesk{d.chat}}}}))
+		d.chat.takes = func() time.Duration { return time.Second }
 		r := record{doc: document.Document{Name: linkOf("chat/c1").documentName()}}
 		r.Sessions = []session{{ID: "s1", ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}
 		for i := range 120 {
@@ -299,7 +252,7 @@ func TestReply_comesBetweenRedactions(t *testing.T) {
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 		time.Sleep(8 * time.Second) // before a step of redactions ends, and then while a model is asked
 		assert.Equal(t, []string{"Hello"}, d.chat.written())
-		assert.Less(t, d.chat.count(), 30)
+		assert.Less(t, d.chat.count("redact"), 30)
 		time.Sleep(2 * time.Minute)
 		assert.Empty(t, d.stored(t, "chat/c1").Redact)
 		f.stop()
@@ -547,14 +500,12 @@ func TestReply_isMadeFromClaimedActivityOnlyWhereClaimsAreTaken(t *testing.T) {
 		known.TakesClaims = tt.takes
 		d.configure(always(known))
 		a := activity.Action{Type: activity.TypePageview, Description: "User visited pricing"}
-		_, err := d.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), ServerTime: true,
-			SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Standing: tt.user,
-			EmailStanding: tt.email, Action: &a}})
-		require.NoError(t, err)
+		d.records(t, activity.Event{ID: "1", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "ada",
+			Email: "ada@acme.example", Identified: true, Standing: tt.user, EmailStanding: tt.email, Action: &a})
 		asks := userReply("d1", "c1", "Hi")
 		if tt.by != byWebhook {
 			asks.Contact = helpdesk.Contact{}
-			_, err = d.link(t.Context(), "chat", "c1", "s1", tt.by, time.Now())
+			_, err := d.link(t.Context(), "chat", "c1", "s1", tt.by, time.Now())
 			require.NoError(t, err)
 		}
 		d.answered(t, asks)
@@ -599,50 +550,6 @@ func TestReply_comesFromTheProgram(t *testing.T) {
 	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?",
 		Actions: []string{"User visited pricing"}}, asked)
 	assert.Empty(t, model.prompts)
-}
-
-// offeringDesk is a scriptDesk that makes offers.
-type offeringDesk struct{ *scriptDesk }
-
-func (offeringDesk) Offer(context.Context, string, helpdesk.Offer) (string, error) { return "o1", nil }
-func (offeringDesk) FindOffer(context.Context, string, helpdesk.Offer, time.Time) (string, bool, error) {
-	return "", false, nil
-}
-
-// A chat answers every message but the label of an offer that starts a guidance.
-func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, _ := newChat(t)
-		var guided []proactive.Guidance
-		d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g); return nil }
-		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}},
-			proactive.PingPong{})
-		require.NoError(t, err)
-		d.configure(always(Product{Notes: Notes{PreLinkWindow: time.Minute}, Desks: []Desk{{"chat", offeringDesk{d.chat}}},
-			Assistance: core}))
-		d.follows(t, nil)
-		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "home")
-		d.event(t, webhookPath, "chat", opened("d0", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
-		for i, page := range []string{"/a", "/b", "/a"} {
-			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
-			_, err := d.recorder.Record(t.Context(), "acme",
-				[]activity.Event{{ID: fmt.Sprint("p", i), Time: time.Now(), SessionID: "s1", Action: &a}})
-			require.NoError(t, err)
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		code, says := d.event(t, chatPath, "chat", userReply("d1", "c1", " show ME"))
-		assert.Equal(t, 200, code)
-		assert.Equal(t, "accepted", says)
-		time.Sleep(time.Minute)
-		assert.Empty(t, d.chat.written())
-		require.Len(t, guided, 1)
-		assert.Equal(t, "Show me", guided[0].Label)
-		d.event(t, chatPath, "chat", userReply("d2", "c1", "And then?"))
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"Hello"}, d.chat.written())
-		assert.Len(t, guided, 1)
-	})
 }
 
 func TestServeChat_takesALongMessage(t *testing.T) {

@@ -136,7 +136,7 @@ func TestStrangers_haveATenthOfTheDesksRate(t *testing.T) {
 				}
 				for range tt.want {
 					time.Sleep(time.Minute - time.Second)
-					notes = append(notes, f.written())
+					notes = append(notes, len(f.desk.inOrder()))
 					time.Sleep(time.Second)
 				}
 				assert.Equal(t, tt.want, notes)

@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,25 +23,28 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// scriptDesk is a desk whose webhooks are Events as JSON, with the header X-Desk
+// scriptDesk is a desk in memory with a chat. Its webhooks are Events as JSON, with the header X-Desk
 // naming it. It verifies that X-Signature is "good".
 type scriptDesk struct {
+	*desk
 	name     string
 	unsigned bool
 
-	mu       sync.Mutex
 	contacts map[string]helpdesk.Contact
 	replies  []string
-	answer   map[string]error  // by operation
-	lost     bool              // whether a failed reply was written all the same
-	asked    []string          // operations
 	mine     map[string]bool   // messages that the requester did not write
 	echo     func(text string) // by a trigger that is faster than the answer to a reply; nil for none
 }
 
-func (d *scriptDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
-func (d *scriptDesk) Fits(string) bool                                     { return true }
-func (d *scriptDesk) verifies() bool                                       { return !d.unsigned }
+func newScriptDesk(name string) *scriptDesk { return &scriptDesk{desk: newDesk(), name: name} }
+
+func (d *scriptDesk) Capabilities() helpdesk.Capabilities {
+	can := helpdesk.Capabilities{Finder: d, Redactor: d, Pacer: d, Contacts: d, Replier: d, Chats: true}
+	if !d.unsigned {
+		can.SignedBy = []string{"X-Signature"}
+	}
+	return d.without(can)
+}
 
 func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var e helpdesk.Event
@@ -57,79 +60,55 @@ func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (help
 	return e, nil
 }
 
-// do counts an operation and returns its scripted error.
-func (d *scriptDesk) do(operation string) error {
-	d.asked = append(d.asked, operation)
-	return d.answer[operation]
+func (d *scriptDesk) Contact(ctx context.Context, id string) (helpdesk.Contact, error) {
+	var c helpdesk.Contact
+	if err := d.request(ctx, "contact", "", func() { c = d.contacts[id] }); err != nil {
+		return helpdesk.Contact{}, err
+	}
+	return c, nil
 }
 
-// count returns the number of operations.
-func (d *scriptDesk) count() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.asked)
-}
-
-func (d *scriptDesk) Contact(_ context.Context, id string) (helpdesk.Contact, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := d.do("contact")
-	return d.contacts[id], err
-}
-
-func (d *scriptDesk) Reply(_ context.Context, _, text string) (string, error) {
+func (d *scriptDesk) Reply(ctx context.Context, conversationID, text string) (string, error) {
 	if d.echo != nil {
 		d.echo(text)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := d.do("reply")
-	if err == nil || d.lost {
-		d.replies = append(d.replies, text)
-	}
-	return "c1", err
+	return "c1", d.request(ctx, "reply", conversationID, func() { d.replies = append(d.replies, text) })
 }
 
-func (d *scriptDesk) FindReply(_ context.Context, _, text string, _ time.Time) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, reply := range d.replies {
-		if reply == text {
-			return true, d.do("find")
-		}
-	}
-	return false, d.do("find")
+func (d *scriptDesk) FindReply(ctx context.Context, conversationID, text string, _ time.Time) (bool, error) {
+	return d.answers(ctx, "find", conversationID, func() bool { return slices.Contains(d.replies, text) })
 }
 
-func (d *scriptDesk) IsRequesters(_ context.Context, _, text string) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !d.mine[text], d.do("whose")
+func (d *scriptDesk) IsRequesters(ctx context.Context, conversationID, text string) (bool, error) {
+	return d.answers(ctx, "whose", conversationID, func() bool { return !d.mine[text] })
+}
+
+// answers makes a request with an answer.
+func (d *scriptDesk) answers(ctx context.Context, op, conversationID string, is func() bool) (bool, error) {
+	var yes bool
+	if err := d.request(ctx, op, conversationID, func() { yes = is() }); err != nil {
+		return false, err
+	}
+	return yes, nil
 }
 
 func (d *scriptDesk) written() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]string(nil), d.replies...)
+	return slices.Clone(d.replies)
 }
 
-// script lets an operation fail with err, or succeed again if err is nil.
-func (d *scriptDesk) script(operation string, err error, lost bool) {
+// script lets an operation fail with err, before its effect or after it, or succeed again if err is nil.
+func (d *scriptDesk) script(operation string, err *helpdesk.APIError, after bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.answer == nil {
-		d.answer = map[string]error{}
+	d.refuse, d.lose = nil, nil
+	switch {
+	case err != nil && after:
+		d.lose = failing(operation, *err)
+	case err != nil:
+		d.refuse = failing(operation, *err)
 	}
-	d.answer[operation], d.lost = err, lost
-}
-
-// plainDesk is a scriptDesk without chat.
-type plainDesk struct{ *scriptDesk }
-
-func (d plainDesk) Capabilities() helpdesk.Capabilities {
-	can := capable(d)
-	can.Replier, can.Chats = nil, false
-	return can
 }
 
 // doors are the endpoints of a connector of product acme with the desks plain,
@@ -143,7 +122,8 @@ type doors struct {
 
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
-	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}}
+	d := &doors{plain: newScriptDesk("plain"), chat: newScriptDesk("chat")}
+	d.plain.lacking(func(can *helpdesk.Capabilities) { can.Replier, can.Chats = nil, false })
 	d.open(t, before(musttest.New(memorylog.New(nil)), func(watchtest.Op) error { return d.away }), model)
 	return d
 }
@@ -161,7 +141,7 @@ func (d *doors) open(t testing.TB, log eventlog.Log, model func(context.Context,
 	d.mux = http.NewServeMux()
 	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(),
 		AllowedOrigins: []string{"https://app.acme.example"},
-		Desks:          []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
+		Desks:          []Desk{{"plain", d.plain}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
 	d.configure(productsFunc(func(id string) (Product, bool, error) {
 		p, _, _ := known.Product(id)
@@ -343,7 +323,9 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(t, nil)
-		d.configure(always(Product{Desks: []Desk{{"plain", pacedDesk{d.plain}}}}))
+		d.plain.pauses(func(conversationID string) time.Duration {
+			return map[string]time.Duration{"limited": time.Minute}[conversationID]
+		})
 		d.follows(t, nil)
 		name := func(conversations ...string) {
 			for _, conversation := range conversations {
@@ -355,31 +337,20 @@ func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 		d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
 		name("c1")
 		name("c2", "c3")
-		assert.Equal(t, 1, d.plain.count())
+		assert.Equal(t, 1, d.plain.count("contact"))
 		d.plain.script("contact", nil, false)
 		time.Sleep(time.Minute)
-		asked := d.plain.count()
+		asked := d.plain.count("contact")
 		assert.GreaterOrEqual(t, asked, 4)
 		name("limited", "c5")
-		assert.Equal(t, asked+1, d.plain.count())
+		assert.Equal(t, asked+1, d.plain.count("contact"))
 	})
-}
-
-type pacedDesk struct{ *scriptDesk }
-
-func (pacedDesk) Rate() (int, time.Duration) { return 0, 0 }
-
-func (pacedDesk) Pause(conversationID string) time.Duration {
-	if conversationID == "limited" {
-		return time.Minute
-	}
-	return 0
 }
 
 func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found helpdesk.Contact
-		err   error
+		err   *helpdesk.APIError
 		want  string
 	}{
 		"an address":                {helpdesk.Contact{Email: "Ada@acme.example"}, nil, "plain/c1"},
@@ -396,7 +367,7 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 			e := openedByK1("d1", "c1")
 			d.says(t, "pending", e)
-			assert.Empty(t, d.plain.asked, "not before the answer")
+			assert.Zero(t, d.plain.count("contact"), "not before the answer")
 
 			require.NotNil(t, d.stored(t, "plain/c1").Contact)
 			d.work(t, "plain/c1")
