@@ -100,23 +100,6 @@ func (b *bench) called() []string {
 // all takes the waiting items in one call, up to eight.
 func all(waiting []int, _ bool) (int, bool) { return min(len(waiting), 8), len(waiting) >= 8 }
 
-func TestScheduler_keepsTheOrderOfAKeyAndRunsKeysSideBySide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := run(t, schedule.Options[int]{}, func(context.Context, string, []int) error {
-			time.Sleep(time.Second)
-			return nil
-		})
-		b.add("a", 1, 2)
-		b.add("b", 1)
-		time.Sleep(time.Second + time.Millisecond)
-		assert.ElementsMatch(t, []string{"a[1]@0s", "b[1]@0s", "a[2]@1s"}, b.called())
-		time.Sleep(time.Second)
-		b.called()
-		assert.Equal(t, map[string][]int{"a": {1, 2}, "b": {1}}, b.finished)
-		assert.Zero(t, b.s.Items())
-	})
-}
-
 func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		debounce time.Duration
