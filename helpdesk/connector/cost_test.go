@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,20 +30,16 @@ func counted(log eventlog.Log) (seen *watchtest.Log, operations *atomic.Int64) {
 // A webhook that links a session, and the note that follows, with the lease taken.
 func TestFollow_takesSevenOperationsForAFirstNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoors(t, nil)
-		log, operations := counted(d.store.log)
+		log, operations := counted(musttest.New(memorylog.New(nil)))
+		d := &doors{plain: newScriptDesk("plain"), chat: newScriptDesk("chat")}
 		d.plain.lacking(func(can *helpdesk.Capabilities) { *can = helpdesk.Capabilities{} })
-		product := always(Product{Notes: promptNotes(), Desks: []Desk{{"plain", d.plain}}})
-		s := &service{Connector: musttest.New(New(log, product, nil)), recorder: d.recorder}
-		d.service.Connector = s.Connector
-		s.follows(t, nil)
+		d.open(t, log, nil)
+		d.follows(t, nil)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 		time.Sleep(time.Hour)
 		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "plans")
 		synctest.Wait()
 		operations.Store(0)
-		d.mux = http.NewServeMux()
-		d.mux.HandleFunc("POST "+"/chatbot-webhook/{product_id}", s.ServeWebhook)
 		d.says(t, "linked", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
 		synctest.Wait()
 		require.Equal(t, []string{"[1] User visited plans"}, d.plain.texts("c1"))
