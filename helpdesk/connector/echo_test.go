@@ -79,3 +79,20 @@ func TestServeChat_ignoresTheEchoAtAnotherServer(t *testing.T) {
 		})
 	}
 }
+
+// A conversation remembers a bounded number of replies, and only for an hour.
+func TestConversation_remembersItsLastReplies(t *testing.T) {
+	var c conversation
+	now := time.Now()
+	for i := range 3 * maxSaid {
+		c.say(fmt.Sprint("Answer ", i), now)
+	}
+	assert.Len(t, c.Said, maxSaid)
+	assert.True(t, c.echoes(fmt.Sprint("answer ", 3*maxSaid-1), now))
+	assert.False(t, c.echoes("Answer 1", now))
+	c.say("Later", now.Add(echoTTL+1))
+	assert.Len(t, c.Said, 1)
+	c.say("later.", now.Add(echoTTL+2))
+	assert.Len(t, c.Said, 1)
+	assert.False(t, c.isEmpty())
+}
