@@ -48,7 +48,8 @@ func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.
 		body.Release()
 		return nil, nil, nil, err
 	}
-	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer}
+	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer,
+		looking: make(chan struct{}, 1)}
 	a.left.Store(maxAnswer - maxCalls*overhead)
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 	r.Body = io.NopCloser(bytes.NewReader(body.Bytes()))
@@ -105,6 +106,8 @@ type answer struct {
 	room        int64        // bytes held until it is sent
 	deadline    time.Time    // of the lookups
 	unavailable atomic.Bool  // a lookup failed
+	// looking holds a value during a lookup and the take of its result: the room is for one at a time.
+	looking chan struct{}
 }
 
 // answerKey is the key of an answer in a context. The SDK passes a call only the

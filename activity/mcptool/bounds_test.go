@@ -3,6 +3,7 @@ package mcptool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,10 +80,18 @@ func TestHandler_boundsDecodedBodies(t *testing.T) {
 	}
 }
 
-// uncapped is a store that returns all it has.
-type uncapped struct{ recent.Store }
+// uncapped is a store that returns all it has, to one call at a time.
+type uncapped struct {
+	recent.Store
+	reading atomic.Bool
+}
 
-func (s uncapped) Recent(ctx context.Context, productID string, of recent.Subject, _ int) (recent.Snapshot, error) {
+func (s *uncapped) Recent(ctx context.Context, productID string, of recent.Subject, _ int) (recent.Snapshot, error) {
+	if s.reading.Swap(true) {
+		return recent.Snapshot{}, errors.New("read by two calls at once")
+	}
+	time.Sleep(10 * time.Millisecond) // lets another call run
+	defer s.reading.Store(false)
 	return s.Store.Recent(ctx, productID, of, 1<<30)
 }
 
@@ -98,9 +107,11 @@ func wide(t *testing.T, size int) recent.Store {
 		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: "s1", UserID: "ada"})
 	}
 	require.NoError(t, store.Add(t.Context(), b))
-	return uncapped{store}
+	return &uncapped{Store: store}
 }
 
+// The calls of a batch look up one after the other: together their lookups would take more memory than a
+// request may.
 func TestHandler_answersWithAtMostEightMiB(t *testing.T) {
 	const most = 8 << 20
 	for name, tt := range map[string]struct {

@@ -88,6 +88,8 @@ func (t *tools) look(ctx context.Context, name string, q query) (found result, p
 	answer := answerOf(ctx)
 	ctx, cancel := context.WithDeadline(tracing.WithVia(ctx, name), answer.deadline)
 	defer cancel()
+	answer.looking <- struct{}{}
+	defer func() { <-answer.looking }()
 	found, err := q.get(ctx, by.productID)
 	if wrong, ok := errors.AsType[*activity.QueryError](err); ok {
 		return found, wrong.Error() + "."
