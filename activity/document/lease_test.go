@@ -409,26 +409,6 @@ func TestWithLease_rejectsAnInvalidName(t *testing.T) {
 	require.ErrorIs(t, err, document.ErrInvalid)
 }
 
-// Work receives a Lease with all its methods.
-func TestWithLease_passesTheLeaseToWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := musttest.New(document.NewMemory(nil))
-		p := &process{Store: m}
-		turns, result, cancel := work(t, p)
-		only := <-turns
-		require.Equal(t, only.began.Add(ttl), only.lease.Until())
-		time.Sleep(time.Second)
-		require.NoError(t, only.lease.Renew(t.Context()))
-		require.Equal(t, time.Now().Add(ttl), only.lease.Until())
-
-		p.away.Store(true)
-		time.Sleep(ttl)
-		_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-		require.NoError(t, err, "it expires without the holder")
-		finish(t, only, result, cancel)
-	})
-}
-
 func TestLease_passesStorageErrorsThrough(t *testing.T) {
 	p := &process{Store: musttest.New(document.NewMemory(nil))}
 	l, err := document.Acquire(t.Context(), p, product, "work", ttl)

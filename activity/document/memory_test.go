@@ -225,8 +225,6 @@ func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 func TestMemory_isBounded(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	cases := map[string]func(t *testing.T, m *document.Memory, i int){
-		"many documents": func(t *testing.T, m *document.Memory, i int) { put(t, m, fmt.Sprint(long, i), time.Hour) },
-		"one document":   func(t *testing.T, m *document.Memory, i int) { put(t, m, long, time.Duration(i)*time.Hour) },
 		"documents created and expired": func(t *testing.T, m *document.Memory, i int) {
 			write(t, m, document.Delete(put(t, m, fmt.Sprint(long, i), 0)))
 		},
