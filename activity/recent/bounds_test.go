@@ -64,20 +64,3 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 		})
 	}
 }
-
-// A product that sends all it can takes no other product's memory.
-func TestMemory_takesFromTheLargestProduct(t *testing.T) {
-	m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TotalBytes: 1 << 20}))
-	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 20)
-	for i := range 5000 {
-		require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("loud", fmt.Sprint(i), fmt.Sprint(i),
-			activitytest.Click(time.Now(), "Save", page))))
-	}
-	assert.Equal(t, 20, count(t, m, "ada"))
-	assert.Greater(t, m.Bytes("loud"), int64(700_000), "the room is used")
-	assert.LessOrEqual(t, m.Bytes("loud")+m.Bytes("acme"), int64(1<<20))
-	m.Drop("loud")
-	m.Drop("acme")
-	assert.Zero(t, m.Bytes("acme"))
-	assert.Zero(t, m.Bytes("loud"))
-}

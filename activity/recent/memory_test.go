@@ -132,6 +132,17 @@ func TestMemory_erasesTheIdentityOfASessionWithoutActions(t *testing.T) {
 	assert.Equal(t, 2, count(t, m, "bob"))
 }
 
+// No text passes for marks, so the second action is not the first one with marks.
+func TestMemory_takesNoTextForMarks(t *testing.T) {
+	m, at := musttest.New(recent.NewMemory(nil)), time.Now().Add(-time.Minute)
+	for range 2 {
+		a := activitytest.Click(at, "Save", page)
+		a.Description = `,"marks":["rage"]`
+		require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada", a)))
+	}
+	assert.Equal(t, 2, count(t, m, "ada"))
+}
+
 func TestMemory_expires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TTL: time.Hour}))
@@ -199,41 +210,32 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 }
 
 func TestMemory_isBounded(t *testing.T) {
-	const kilobyte, limit = 1 << 10, 1 << 20
-	long := strings.Repeat("x", kilobyte)
-	cases := map[string]func(i int) activity.Batch{
-		"many products": func(i int) activity.Batch {
-			return activitytest.NewBatch(fmt.Sprint(long, i), "s", "ada", activitytest.Click(time.Now(), "Save", page))
-		},
-		"many actions of one session": func(i int) activity.Batch {
-			return activitytest.NewBatch("acme", "s", "ada", activitytest.Click(time.Now(), "Save", page+long))
-		},
-	}
-	for name, batch := range cases {
+	long, now := strings.Repeat("x", 1<<10), time.Now()
+	nobodys := activitytest.NewBatch("acme", "s", "", activitytest.Click(now, "Save", page))
+	for name, tt := range map[string]struct {
+		batches int
+		most    int64
+		batch   func(i int) activity.Batch
+	}{
+		"many products": {3000, 1 << 20, func(i int) activity.Batch {
+			return activitytest.NewBatch(fmt.Sprint(long, i), "s", "ada", activitytest.Click(now, "Save", page))
+		}},
+		"many moments of one session of nobody": {20_000, 64 << 10, func(i int) activity.Batch {
+			nobodys.Actions[0].TimestampStart = activity.Seconds(now.Add(time.Duration(i) * time.Microsecond))
+			return nobodys
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 256 << 10, TotalBytes: 512 << 10, MaxEvents: 5}))
+			m := musttest.New(recent.NewMemory(&recent.MemoryOptions{TotalBytes: 512 << 10, MaxEvents: 5}))
 			grown := heaptest.After(func() {
-				for i := range 3000 {
-					require.NoError(t, m.Add(t.Context(), batch(i)))
+				for i := range tt.batches {
+					require.NoError(t, m.Add(t.Context(), tt.batch(i)))
 				}
 			})
-			assert.Less(t, grown, int64(limit), "3000 actions with a kilobyte each")
+			assert.Less(t, grown, tt.most)
 			runtime.KeepAlive(m)
 		})
 	}
-	t.Run("many moments of one session of nobody", func(t *testing.T) {
-		m := musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: 5}))
-		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
-		start := b.Actions[0].TimestampStart
-		grown := heaptest.After(func() {
-			for i := range 20_000 {
-				b.Actions[0].TimestampStart = start + float64(i)*1e-6
-				require.NoError(t, m.Add(t.Context(), b))
-			}
-		})
-		assert.Less(t, grown, int64(limit/16), "20,000 moments of eight bytes")
-		runtime.KeepAlive(m)
-	})
 }
 
 // The heap of users and sessions matches their reported bytes, for any number of actions.
@@ -310,7 +312,20 @@ func TestMemory_expireFreesMemory(t *testing.T) {
 func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
 	for name, actions := range map[string]int{"just full": perUser, "full for long": 3 * perUser} {
 		t.Run(name, func(t *testing.T) {
-			assert.LessOrEqual(t, measureFootprint(t, 100, actions).ofJSON(), 1.3)
+			var m *recent.Memory
+			heap := heaptest.After(func() {
+				m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
+				fill(t, m, 100, actions)
+			})
+			json := 0
+			for user := range 100 {
+				found, err := m.Recent(t.Context(), "acme", recent.Subject{UserID: fmt.Sprint("user_", user)}, perUser)
+				require.NoError(t, err)
+				require.Len(t, found.Records, perUser)
+				json += len(found.AppendJSON(nil))
+			}
+			runtime.KeepAlive(m)
+			assert.LessOrEqual(t, float64(heap)/float64(json), 1.3)
 		})
 	}
 }

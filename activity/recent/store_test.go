@@ -45,6 +45,7 @@ func FuzzRecord(f *testing.F) {
 		a := activity.Action{
 			ID: "id", Type: typ, Title: title, Description: description, RawURL: raw, CanonicalURL: canonical,
 			TimestampStart: float64(start) / 1e6, TimestampEnd: float64(end) / 1e6, Index: int(index),
+			Marks: []string{title, "b"}, Properties: map[string]string{"b": raw, "a": typ},
 		}
 		r, err := recent.NewRecord("s", a)
 		require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
-	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -203,15 +203,11 @@ func TestMemory_refusesABadQuery(t *testing.T) {
 		"too long":            {sessions.Query{Prefix: strings.Repeat("x", sessions.MaxPrefix+1)}, "q"},
 		"not UTF-8":           {sessions.Query{Prefix: "a\xff"}, "q"},
 		"NUL":                 {sessions.Query{Prefix: "a\x00"}, "q"},
-		"garbage":             {sessions.Query{After: "garbage"}, "after"},
 		"not base64":          {sessions.Query{After: "!"}, "after"},
 		"zeros":               {sessions.Query{After: strings.Repeat("A", 64)}, "after"},
 		"cut":                 {sessions.Query{After: cursor[:len(cursor)-1]}, "after"},
-		"longer":              {sessions.Query{After: cursor + "AAAA"}, "after"},
 		"changed":             {sessions.Query{After: string(flipped)}, "after"},
-		"padded":              {sessions.Query{After: cursor + "="}, "after"},
 		"too long a cursor":   {sessions.Query{After: strings.Repeat("A", 1<<20)}, "after"},
-		"a session's id":      {sessions.Query{After: id(1)}, "after"},
 		"of another encoding": {sessions.Query{After: cursor + "\n"}, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,37 +366,7 @@ func TestMemory_isSafeForConcurrentUse(t *testing.T) {
 
 func TestNewMemory_reportsAllMistakes(t *testing.T) {
 	_, err := sessions.NewMemory(&sessions.MemoryOptions{TTL: -1, MaxBytes: -1, TotalBytes: -1})
-	for _, field := range []string{"TTL", "MaxBytes", "TotalBytes"} {
-		assert.ErrorContains(t, err, field)
-	}
-	var wrong *option.Error
-	assert.ErrorAs(t, err, &wrong)
-}
-
-func BenchmarkMemory_List(b *testing.B) {
-	m := newMemory(b, nil)
-	now := fill(m, "acme", 10_000)
-	for name, q := range map[string]sessions.Query{
-		"first listing": {}, "nothing found among 10,000": {Prefix: "nobody@example.com"}, "200": {Limit: 200},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := m.List("acme", q, now); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkMemory_Add(b *testing.B) {
-	m := newMemory(b, nil)
-	now := fill(m, "acme", 10_000)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		m.Add("acme", seen(id(i%10_000), now.Add(time.Duration(i)*time.Millisecond)))
-	}
+	assert.Equal(t, []string{"sessions.TTL", "sessions.MaxBytes", "sessions.TotalBytes"}, musttest.Mistakes(t, err))
 }
 
 // A visitor who signs in is listed as the user before any further action.
