@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/recent"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -52,4 +55,51 @@ func BenchmarkLookup(b *testing.B) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", musttest.New(recent.NewLookup(m, 0)))
 	httpxtest.Compare(b, mux, "/users/acme/user_7/live-activity", nil)
+}
+
+// BenchmarkAdd files a request's worth of actions among many users.
+func BenchmarkAdd(b *testing.B) {
+	for _, actions := range []int{1, 10} {
+		b.Run(fmt.Sprint("actions=", actions), func(b *testing.B) {
+			m := musttest.New(recent.NewMemory(nil))
+			batches := make([]activity.Batch, 10_000)
+			for i := range batches {
+				batches[i] = session(i, actions)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				batch := batches[i%len(batches)]
+				for j := range batch.Actions {
+					batch.Actions[j].ID = strconv.Itoa(i*actions + j)
+				}
+				if err := m.Add(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// footprint is the heap of a memory, with the JSON that it would serve.
+type footprint struct{ heap, json int64 }
+
+func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }
+
+func measureFootprint(tb testing.TB, users, actions int) footprint {
+	tb.Helper()
+	ctx := context.Background()
+	var m *recent.Memory
+	var f footprint
+	f.heap = heaptest.After(func() {
+		m = musttest.New(recent.NewMemory(&recent.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
+		fill(tb, m, users, actions)
+	})
+	for user := range users {
+		found, err := m.Recent(ctx, "acme", recent.Subject{UserID: fmt.Sprint("user_", user)}, perUser)
+		require.NoError(tb, err)
+		require.Len(tb, found.Records, perUser)
+		f.json += int64(len(found.AppendJSON(nil)))
+	}
+	runtime.KeepAlive(m)
+	return f
 }
