@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -35,7 +36,7 @@ func TestServers_areOne(t *testing.T) {
 		run  func(t *testing.T, a, b *Log)
 	}{
 		{"a cursor goes from one to the other", testCursorMoves},
-		{"lookups find what the other filed, and where it ends", testLookupElsewhere},
+		{"lookups find what the other filed, where it ends, and nothing that it erased", testLookupElsewhere},
 		{"a lease is held by one", testLeaseElsewhere},
 		{"closing one leaves the other open", testCloseOne},
 	}
@@ -97,6 +98,11 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 		require.Equal(t, []string{"Click ada", "Click ada"}, labels(t, log, "ada"))
 		require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
 		require.Equal(t, []string{"Click eve"}, labels(t, log, "eve"))
+	}
+	appendOne(t, a, eventlogtest.EraseEntry(t, activity.Erasure{UserID: "ada", SessionIDs: []string{"s"}}))
+	for _, log := range []*Log{a, b} {
+		require.Empty(t, labels(t, log, "ada"))
+		require.Equal(t, [][]string{{"erased"}, {"erased"}, {"erased"}, {"erase"}}, eventlogtest.Told(t, log, acme))
 	}
 }
 
