@@ -156,17 +156,21 @@ func TestModel_isAskedByFewAtATime(t *testing.T) {
 	servers := []*service{d.start(t, withRedis(t, redis), offering, model),
 		d.start(t, withRedis(t, redis), offering, model)}
 	servers[0].webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
-	ask := func(conversation func(i int) int) int64 {
+	asks := func(limit int64, conversation func(i int) int) {
+		t.Helper()
 		most.Store(0)
-		waittest.Together(12, func(i int) {
-			body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
-			assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
-				withAdminKey).status)
+		waittest.Until(t, "as many are asked as may be", func() bool { // a busy machine gives up before
+			waittest.Together(12, func(i int) {
+				body := fmt.Sprintf(`{"session_id":"s1","conversation_id":"c%d","action_count":1}`, conversation(i))
+				assert.Equal(t, http.StatusOK, servers[i%2].do(http.MethodPost, "/intercom/proactive/acme", body,
+					withAdminKey).status)
+			})
+			return most.Load() >= limit
 		})
-		return most.Load()
+		assert.Equal(t, limit, most.Load())
 	}
-	assert.EqualValues(t, 4, ask(func(i int) int { return i }), "for a product")
-	assert.EqualValues(t, 1, ask(func(int) int { return 1 }), "for a conversation")
+	asks(4, func(i int) int { return i })
+	asks(1, func(int) int { return 1 })
 }
 
 // helpful offers help on every page under /help, each time, and keeps its conversation.
