@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/activity/recent"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -99,7 +99,7 @@ func testLookupElsewhere(t *testing.T, a, b *Log) {
 		require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
 		require.Equal(t, []string{"Click eve"}, labels(t, log, "eve"))
 	}
-	appendOne(t, a, eventlogtest.EraseEntry(t, activity.Erasure{UserID: "ada", SessionIDs: []string{"s"}}))
+	appendOne(t, a, eventlogtest.EraseEntry(t, feed.Erasure{UserID: "ada", SessionIDs: []string{"s"}}))
 	for _, log := range []*Log{a, b} {
 		require.Empty(t, labels(t, log, "ada"))
 		require.Equal(t, [][]string{{"erased"}, {"erased"}, {"erased"}, {"erase"}}, eventlogtest.Told(t, log, acme))
