@@ -59,7 +59,9 @@ func provision(ctx context.Context, f provisionFlags, c call) error {
 		if account, ok := desk.Desk.(provisioner); ok {
 			if f.Remove {
 				done, err := account.Remove(ctx, f.Product, f.DryRun)
-				printProvisioned(c.stdout, done, f.DryRun, false)
+				if printProvisioned(c.stdout, done, f.DryRun, false); len(done.Steps) == 0 && err == nil {
+					fmt.Fprintf(c.stdout, "nothing is there for the product %s\n", f.Product)
+				}
 				return err
 			}
 			done, err := account.Provision(ctx, f.PublicURL, f.Product, f.DryRun)
