@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"testing"
@@ -59,6 +60,26 @@ func TestWant_hasAClickOfAVisitorOnce(t *testing.T) {
 	w.takeActions(eventlog.ID{Milli: 9}, &activity.Batch{UserID: "ada", Actions: []activity.BatchAction{click, marked}})
 	w.identify(&feed.Identity{AnonymousID: "anon", UserID: "ada", ConversationID: "7"})
 	assert.Equal(t, []bool{false, true}, []bool{w.found[0].kept, w.found[1].kept})
+}
+
+// A job may read a session, and begin a call only after the session's erasure.
+func TestJob_losesTheSummaryAndTheReplyOfAnErasedSession(t *testing.T) {
+	for _, erased := range []string{"s", "another"} {
+		d := newLinks(t).newDelivery("acme")
+		var call func(context.Context) error
+		d.spawn = func(work func(context.Context) error) { call = work }
+		l := d.lane(linkOf("zendesk/7"), time.Now())
+		d.join(l, "s", 1, eventlog.ID{}, false)
+		j := &job{d: d, lane: l, erasures: l.erasures}
+		d.erase(&feed.Erasure{SessionIDs: []string{erased}})
+		j.think(func(context.Context) func(*memo) {
+			return func(m *memo) { m.answer, m.draft = &composed{}, &draft{} }
+		})
+		require.NoError(t, call(t.Context()))
+		lost := erased == "s"
+		assert.Equal(t, []bool{lost, lost}, []bool{l.memo.answer == nil, l.memo.draft == nil}, erased)
+		assert.True(t, l.slot.IsSet(), "a model is asked again")
+	}
 }
 
 // A server whose lease has passed to another changes nothing.
