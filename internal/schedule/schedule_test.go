@@ -236,10 +236,11 @@ func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
 // A failing key is given up for room only when it takes half of the room.
 func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 	for name, tt := range map[string]struct {
-		away, more, put int // items of the key that fails: before it has failed, after, and while Add waits
-		givesUp         bool
-	}{"a third": {2, 0, 0, false}, "half": {3, 0, 0, true}, "half, most of it since": {1, 2, 0, true},
-		"half, some of it put without room": {2, 0, 2, true}} {
+		away, more, put int  // items of the key that fails: before it has failed, after, and while Add waits
+		again, givesUp  bool // in the next Run
+	}{"a third": {2, 0, 0, false, false}, "a third, in the next Run": {2, 0, 0, true, false},
+		"half": {3, 0, 0, false, true}, "half, most of it since": {1, 2, 0, false, true},
+		"half, some of it put without room": {2, 0, 2, false, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := run(t, schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
@@ -267,6 +268,11 @@ func TestScheduler_givesUpOnlyWorkThatTakesRoom(t *testing.T) {
 				}
 				for i := range 6 - tt.away - tt.more {
 					b.add("slow", i)
+				}
+				if tt.again {
+					b.cancel()
+					b.start()
+					b.called()
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // shorter than a pause
 				defer cancel()
