@@ -70,6 +70,15 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 		musttest.Mistakes(t, err))
 }
 
+func TestLinks_listSessionsInTheirOrder(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
+	links, err := s.Links(t.Context(), "acme", "none", "another", "s")
+	require.NoError(t, err)
+	assert.Equal(t, []Link{{}, {}, {"zendesk", "7"}}, links)
+}
+
 // A contact may write in one conversation for years.
 func TestLink_takesThePlaceOfASessionThatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +121,7 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 			require.Equal(t, "linked", s.linkAs(t, "7", id, by))
 		}
 	}
-	for _, by := range []linkedBy{bySigned, byWebhook} {
+	for _, by := range []linkedBy{byWebhook, bySigned} {
 		id := fmt.Sprint("ada", by)
 		s.visitAs(t, id, "ada", "", time.Now(), "/a")
 		require.Equal(t, "linked", s.linkAs(t, "forged", id, byStranger))
@@ -120,9 +129,11 @@ func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 		require.Equal(t, "linked", s.linkAs(t, "8", id, by))
 		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, bySigned))
 		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, byWebhook))
+		_, err := s.link(t.Context(), "intercom", "8", id, byWebhook, time.Now())
+		require.ErrorIs(t, err, errLinked, "of the same ID at another desk")
 		require.Equal(t, "already_linked", s.linkAs(t, "8", id, byWebhook))
 	}
-	assert.Equal(t, []Linked{{SessionID: "ada1", Signed: true, ByWebhook: true}, {SessionID: "ada2", ByWebhook: true}},
+	assert.Equal(t, []Linked{{SessionID: "ada2", ByWebhook: true}, {SessionID: "ada1", Signed: true, ByWebhook: true}},
 		s.sessions(t, "8"))
 }
 
@@ -134,6 +145,17 @@ func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
 	s.records(t, did("bob", "b", 0))
 	require.Equal(t, "linked", s.linkAs(t, "7", "s", byStranger))
 	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
+}
+
+// The user of a signed link counts even if no event identifies them.
+func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
+	s := newLinks(t)
+	s.visitAs(t, "s", "ada", "", time.Now(), "a")
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", bySigned))
+	assert.Equal(t, helpdesk.Contact{UserID: "ada"}, s.stored(t, "zendesk/7").Sessions[0].Contact)
+	assert.Equal(t, "7", s.linkedTo(t))
+	s.records(t, did("bob", "b", 0))
+	assert.Empty(t, s.linkedTo(t))
 }
 
 // A signed user vouches for a session and not for the conversation. Where the desk knows of another
