@@ -19,6 +19,20 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
+func TestWant_takesAPartOfAnEntry(t *testing.T) {
+	id := eventlog.ID{Milli: 9}
+	actions := make([]activity.BatchAction, 5)
+	for i := range actions {
+		actions[i].Index = 10 + i
+	}
+	w := &want{at: cursor{Inside: id, Actions: 1, Next: 11}}
+	w.takeActions(id, &activity.Batch{Actions: actions})
+	require.Len(t, w.found, 4)
+	assert.Equal(t, cursor{Inside: id, Actions: 3, Next: 13}, w.found[1].after)
+	assert.Equal(t, cursor{After: id, Next: 15}, w.at)
+	assert.Zero(t, w.trimmed)
+}
+
 // Before the link, the only sign of a claimed user's action is that it has neither the user nor the
 // address of its batch. A visitor who signs in is no claimed user.
 func TestWant_leavesOutClaimsBeforeTheLink(t *testing.T) {
@@ -71,13 +85,15 @@ func TestJob_losesTheSummaryAndTheReplyOfAnErasedSession(t *testing.T) {
 		l := d.lane(linkOf("zendesk/7"), time.Now())
 		d.join(l, "s", 1, eventlog.ID{}, false)
 		j := &job{d: d, lane: l, erasures: l.erasures}
+		*l.ensureMemo() = memo{match: &offering{}, answer: &composed{}, draft: &draft{}}
 		d.erase(&feed.Erasure{SessionIDs: []string{erased}})
+		lost, m := erased == "s", l.memo
+		assert.Equal(t, [3]bool{lost, lost, lost}, [3]bool{m.match == nil, m.answer == nil, m.draft == nil}, erased)
 		j.think(func(context.Context) func(*memo) {
 			return func(m *memo) { m.answer, m.draft = &composed{}, &draft{} }
 		})
 		require.NoError(t, call(t.Context()))
-		lost := erased == "s"
-		assert.Equal(t, []bool{lost, lost}, []bool{l.memo.answer == nil, l.memo.draft == nil}, erased)
+		assert.Equal(t, [2]bool{lost, lost}, [2]bool{m.answer == nil, m.draft == nil}, erased)
 		assert.True(t, l.slot.IsSet(), "a model is asked again")
 	}
 }
