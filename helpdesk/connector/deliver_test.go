@@ -266,6 +266,33 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 	})
 }
 
+// Each action is written once although a model is still being asked when its conversation ends and
+// begins again.
+func TestFollow_writesOnceAfterAModelThatOutlivesItsConversation(t *testing.T) {
+	notes := summaries(2)
+	model := func(context.Context, string) (string, error) { time.Sleep(20 * time.Second); return "Summary", nil }
+	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
+		f.begins(t, "a", "b")
+		f.desk.refuses(failing("", helpdesk.APIError{Status: 422, Gone: true}))
+		f.views(t, "s", "c")
+		require.Empty(t, f.sessions(t, "7"))
+		f.desk.refuses(nil)
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Minute)
+		f.desk.mu.Lock()
+		f.desk.takes = func() time.Duration { return time.Second }
+		f.desk.mu.Unlock()
+		f.visit(t, "s", "d")
+		time.Sleep(time.Minute)
+		f.visit(t, "s", "e")
+		time.Sleep(time.Minute)
+		written := strings.Join(f.desk.texts("7"), "\n")
+		for _, page := range []string{"d", "e"} {
+			assert.Equal(t, 1, strings.Count(written, "User visited "+page), written)
+		}
+	})
+}
+
 // erase erases the person of a session, as planned.
 func (f *following) erase(t testing.TB, sessionID string, redact bool, links ...Link) (planned Erasure) {
 	t.Helper()

@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/watchtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -235,4 +238,46 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts("7"))
 		})
 	})
+}
+
+// A session may join a conversation whose document, as it was just read, does not
+// name it, or that did not exist.
+func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
+	for _, existed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			name := Link{"zendesk", "7"}.documentName()
+			var took atomic.Bool // the read that takes a while was made
+			took.Store(true)
+			log := &watchtest.Log{Log: musttest.New(memorylog.New(nil))}
+			log.After = func(_ context.Context, op watchtest.Op, err error) error {
+				if op.Name == "get" && slices.Equal(op.Documents, []string{name}) && !took.Swap(true) {
+					time.Sleep(time.Minute)
+				}
+				return err
+			}
+			d := newDesk()
+			f := newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil).follows(t, d)
+			f.visit(t, "s", "a")
+			f.visit(t, "late", "x")
+			f.linkAs(t, "7", "s", byWebhook)
+			time.Sleep(time.Second)
+			want := []string{"[1] User visited a", "[1] User visited b", "[1] User visited x", "[1] User visited y"}
+			if !existed {
+				docs, err := f.store.docs.Get(t.Context(), "acme", name)
+				require.NoError(t, err)
+				_, err = f.store.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
+				require.NoError(t, err)
+				want = slices.Delete(want, 1, 2)
+			}
+			took.Store(false)
+			f.visit(t, "s", "b")
+			time.Sleep(10 * time.Second)
+			require.True(t, took.Load(), "the conversation is being read")
+			f.linkAs(t, "7", "late", byWebhook)
+			time.Sleep(2 * time.Minute)
+			f.visit(t, "late", "y")
+			time.Sleep(time.Minute)
+			assert.ElementsMatch(t, want, d.texts("7"), "existed: %t", existed)
+		})
+	}
 }
