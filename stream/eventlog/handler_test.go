@@ -331,40 +331,57 @@ func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing
 }
 
 // A time names no entry: a request for the entries retained since then does not miss entries that
-// go before the stream begins. A request that names an ID does.
+// go before the stream begins. A request that names an ID does, and so does any stream later on.
 func TestHandler_sendsAGapOnlyForRequestedEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		query func(first eventlog.ID) string
 		gap   bool
 	}{
-		"since ever":  {func(eventlog.ID) string { return query("since", "0") }, false},
+		"since ever": {func(eventlog.ID) string { return query("since", "0") }, false},
+		"since a moment": {func(id eventlog.ID) string { return query("since", strconv.FormatInt(id.Time().Unix()-1, 10)) },
+			false},
 		"after an id": {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			small := &memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}
 			log := &watchtest.Log{Log: musttest.New(memorylog.New(small))}
-			var turns atomic.Bool // it drops all its entries, and gets as many new ones, right after a call of Bounds
 			var n atomic.Int64
-			log.After = func(ctx context.Context, op watchtest.Op, err error) error {
+			var afterBounds, beforeRead atomic.Bool
+			turn := func(ctx context.Context, op watchtest.Op) (err error) { // it gets new entries, and drops all others
 				for range 6 {
-					if op.Name == "bounds" && turns.Load() && err == nil {
-						err = log.Append(ctx, op.ProductID,
-							[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(n.Add(1))), 5<<10)})
-					}
+					err = errors.Join(err, log.Log.Append(ctx, op.ProductID,
+						[]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(n.Add(1))), 5<<10)}))
 				}
 				return err
+			}
+			log.After = func(ctx context.Context, op watchtest.Op, err error) error {
+				if op.Name == "bounds" && afterBounds.Load() {
+					return turn(ctx, op)
+				}
+				return err
+			}
+			log.Before = func(ctx context.Context, op watchtest.Op) error {
+				if op.Name == "read" && beforeRead.Swap(false) {
+					return turn(ctx, op)
+				}
+				return nil
 			}
 			s := serve(t, takenOver, log, nil)
 			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10),
 				eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
-			turns.Store(true)
+			afterBounds.Store(true)
 			sub := s.subscribe(t, c.query(first.ID), nil)
 			if c.gap {
 				require.Equal(t, first.ID.String(), sub.gap(t)["requested"])
 			}
-			turns.Store(false)
-			sub.receives(t, eventlogtest.Retained(t, log, product))
+			afterBounds.Store(false)
+			retained := eventlogtest.Retained(t, log, product)
+			sub.receives(t, retained)
 			require.Equal(t, c.gap, s.metric(t, "liveactivity_stream_gaps_total") > 0)
+
+			beforeRead.Store(true)
+			eventlogtest.Append(t, log, product, eventlogtest.Entry("new", 0))
+			require.Equal(t, retained[len(retained)-1].ID.String(), sub.gap(t)["requested"])
 		})
 	}
 }
