@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -104,4 +105,16 @@ func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	require.Len(t, log.Stats(), 2)
 	require.NoError(t, log.Release())
 	require.Empty(t, openLog(t, dir, nil).Stats())
+}
+
+// An erasure holds after the file is opened again, for readers of the tail and of the file.
+func TestOpen_keepsErasures(t *testing.T) {
+	for _, tailBytes := range []int64{1, 1 << 20} {
+		dir, opts := t.TempDir(), &Options{TailBytes: tailBytes}
+		log := openLog(t, dir, opts)
+		gone := eventlogtest.EraseEntry(t, feed.Erasure{ProductID: acme, UserID: "ada", SessionIDs: []string{"s of ada"}})
+		eventlogtest.Append(t, log, acme, click(t, "ada"), gone, click(t, "bob"))
+		require.NoError(t, log.Release())
+		require.Equal(t, [][]string{{"erased"}, {"erase"}, {"bob"}}, eventlogtest.Told(t, openLog(t, dir, opts), acme))
+	}
 }
