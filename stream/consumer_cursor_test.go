@@ -195,6 +195,25 @@ func TestConsumer_savesWhereItBegan(t *testing.T) {
 	})
 }
 
+// The entries of a session that falls behind at its first one are read again from where the consumer
+// began, not from the end of the log.
+func TestConsumer_readsAgainFromWhereItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, away := resuming("a"), time.Now().Add(time.Hour)
+		var n notes
+		startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+			if time.Now().Before(away) {
+				return errors.New("away")
+			}
+			n.add("%s", m.Data)
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{"a"}, n.all())
+		assert.Equal(t, "946684799", s.request(1).URL.Query().Get("since"))
+	})
+}
+
 // A handler that does not return stops no other session. In the cursor it costs only the name of
 // its session.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
