@@ -44,6 +44,7 @@ func TestKeyring_checksKeyProductAndScope(t *testing.T) {
 		{"one scope", "acme-mcp", "acme", nil, access.ErrScope},
 		{"the other scope", "acme-stream", "acme", access.ErrScope, nil},
 		{"another product's key", "other-all", "acme", access.ErrMismatch, access.ErrMismatch},
+		{"that product's own key", "other-all", "other", nil, nil},
 		{"another product's key without the scope", "other-mcp", "acme", access.ErrMismatch, access.ErrMismatch},
 		{"unknown product", "acme-all", "nothing", access.ErrMismatch, access.ErrMismatch},
 		{"no product", "acme-all", "", access.ErrMismatch, access.ErrMismatch},

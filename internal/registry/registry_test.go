@@ -99,8 +99,12 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 20 {
 		id := fmt.Sprintf("p%02d", i)
-		c := register(t, r, id, false)
+		c, err := r.Register(t.Context(), productfile.Product{ProductID: id, WebhookSecret: "mine",
+			CaptureTokens: []string{"mine"}}, "", false)
+		require.NoError(t, err)
 		assertOpen(t, r, c, id)
+		_, ok, _ := r.ProductOfToken("mine")
+		assert.False(t, ok, "a caller brings no secrets of its own")
 		for _, secret := range []string{c.Key, c.WebhookSecret, c.CaptureToken} {
 			assert.GreaterOrEqual(t, len(secret), 26, "long enough not to be guessed")
 			assert.False(t, seen[secret], "the same secret twice")
