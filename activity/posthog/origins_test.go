@@ -32,8 +32,9 @@ func TestOrigins_aPageThatIsNotListedIsRefused(t *testing.T) {
 	} {
 		t.Run(origin, func(t *testing.T) {
 			s := newService(intake.Options{})
-			for _, path := range []string{"/e/", "/ingest/batch/", "/i/v0/e"} {
-				w := s.post(door{path: path}, bankClick(t), "Origin", origin)
+			body := marshal(t, object{"batch": []object{click(object{"properties.token": bankToken})}})
+			for _, path := range []string{"/e/", "/ingest/batch/", "/i/v0/e", v1Door.path} { // v1 has no token in its body
+				w := s.post(door{path: path}, body, "Origin", origin, "Authorization", "Bearer "+bankToken)
 				if allowed {
 					requireCounts(t, w, 1, 0)
 					assert.Equal(t, origin, w.Header().Get("Access-Control-Allow-Origin"))
